@@ -1,0 +1,159 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every Swift target: Swift 6 language mode (from the tools version), strict memory safety, and no
+/// warning is let pass. What is unsafe is then written `unsafe` and lives next to a C target only.
+let house: [SwiftSetting] = [
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
+let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
+let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
+let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
+let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+// Targets are listed from the bottom up: a target depends only on targets above it.
+let package = Package(
+    name: "paytokend",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "paytokend", targets: ["paytokend"]),
+        .executable(name: "paytokend-hsm", targets: ["paytokend-hsm"]),
+        .executable(name: "paytokenctl", targets: ["paytokenctl"]),
+    ],
+    // Versions are exact: an upgrade is a commit that was tested.
+    dependencies: [
+        // Hashes, ECDSA, ECDH, AES-GCM, RSA: BoringSSL behind Swift types.
+        .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
+        // X.509 certificates and the chain Verifier.
+        .package(url: "https://github.com/apple/swift-certificates.git", exact: "1.21.1"),
+        // BER and DER, for CMS and SubjectPublicKeyInfo.
+        .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),
+        // Sockets, event loops and HTTP/1.1.
+        .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+        // SQLite for the ledger.
+        .package(url: "https://github.com/groue/GRDB.swift.git", exact: "7.10.0"),
+        // YAML for the configuration; it keeps line numbers.
+        .package(url: "https://github.com/jpsim/Yams.git", exact: "6.2.2"),
+        // The logging interface that Swift on servers shares.
+        .package(url: "https://github.com/apple/swift-log.git", exact: "1.16.2"),
+        // UnixSignals: SIGTERM and SIGHUP as an asynchronous sequence.
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
+        // Command lines, their help and completions.
+        .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
+    ],
+    targets: [
+        // C: module maps and the few lines that Swift cannot import.
+        .systemLibrary(name: "CPKCS11", pkgConfig: "p11-kit-1", providers: [.apt(["libp11-kit-dev"])]),
+        .target(name: "CLibcrypto", linkerSettings: [.linkedLibrary("crypto")]),
+        .target(name: "CLinux"),
+
+        // Foundations.
+        .target(name: "ProductVersion", swiftSettings: house),
+        .target(name: "SecretMemory", swiftSettings: house),
+        .target(name: "Refusals", swiftSettings: house),
+        .target(name: "StrictJSON", swiftSettings: house),
+
+        // The HSM's side: everything that paytokend-hsm links.
+        .target(name: "PKCS11", dependencies: ["CPKCS11", "SecretMemory"], swiftSettings: house),
+        .target(
+            name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
+        .target(name: "WorkerProtocol", dependencies: ["SecretMemory"], swiftSettings: house),
+        .target(
+            name: "HSMWorker",
+            dependencies: [
+                "CLinux", "ProductVersion", "SecretMemory", "PKCS11", "KeyRestoration", "WorkerProtocol", crypto,
+                cryptoExtras, asn1,
+            ],
+            swiftSettings: house),
+
+        // The daemon's side.
+        .target(
+            name: "PaymentToken", dependencies: ["Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1],
+            swiftSettings: house),
+        .target(
+            name: "MerchantKeys", dependencies: ["WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1],
+            swiftSettings: house),
+        .target(name: "Ledger", dependencies: ["MerchantKeys", "PaymentToken", "Refusals", crypto, grdb], swiftSettings: house),
+        .target(
+            name: "DaemonAPI", dependencies: ["Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
+            swiftSettings: house),
+        .target(
+            name: "Daemon",
+            dependencies: [
+                "CLinux", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol", "PaymentToken",
+                "MerchantKeys",
+                "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging, x509, crypto,
+            ],
+            swiftSettings: house),
+
+        // The command line's side.
+        .target(
+            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", crypto, cryptoExtras, x509, asn1],
+            swiftSettings: house),
+
+        // Apple and the Secure Element, played for tests and demonstrations. Shares no code with what it tests.
+        .target(name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1], swiftSettings: house),
+
+        // Programs.
+        .executableTarget(
+            name: "paytokend", dependencies: ["Daemon", "ProductVersion", arguments, signals, logging], swiftSettings: house),
+        .executableTarget(name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments], swiftSettings: house),
+        .executableTarget(
+            name: "paytokenctl",
+            dependencies: [
+                "DaemonAPI", "KeyFiles", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", arguments, crypto,
+            ],
+            swiftSettings: house),
+        .executableTarget(name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
+
+        // Tests. TestSupport starts real components in fresh directories.
+        .target(
+            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", crypto], path: "Tests/TestSupport",
+            swiftSettings: house),
+        .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),
+        .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
+        .testTarget(name: "PKCS11Tests", dependencies: ["PKCS11", "TestSupport", crypto], swiftSettings: house),
+        .testTarget(
+            name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],
+            swiftSettings: house),
+        .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
+        .testTarget(
+            name: "HSMWorkerTests",
+            dependencies: ["HSMWorker", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
+            swiftSettings: house),
+        .testTarget(
+            name: "PaymentTokenTests",
+            dependencies: ["PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, x509, asn1],
+            swiftSettings: house),
+        .testTarget(
+            name: "MerchantKeysTests", dependencies: ["MerchantKeys", "TestSupport", "TokenForge", crypto],
+            swiftSettings: house),
+        .testTarget(name: "LedgerTests", dependencies: ["Ledger", "TestSupport", grdb], swiftSettings: house),
+        .testTarget(name: "DaemonAPITests", dependencies: ["DaemonAPI", "StrictJSON"], swiftSettings: house),
+        .testTarget(
+            name: "DaemonTests",
+            dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],
+            swiftSettings: house),
+        .testTarget(name: "KeyFilesTests", dependencies: ["KeyFiles", "TestSupport"], swiftSettings: house),
+        .testTarget(name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport"], swiftSettings: house),
+        // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
+        .testTarget(
+            name: "SystemTests",
+            dependencies: [
+                "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
+            ],
+            swiftSettings: house),
+    ]
+)

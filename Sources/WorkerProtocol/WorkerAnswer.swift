@@ -1,0 +1,119 @@
+/// What a worker answers. Which case answers which request is fixed by ``WorkerRequest``.
+public enum WorkerAnswer: Sendable, Equatable {
+    case opened(TokenDescription)
+    case keys([KeyDescription])
+    /// The opened data, and the tier that opened it.
+    case plaintext([UInt8], tier: ProtectionTier)
+    /// An import, a probe.
+    case done
+    case failed(WorkerFailure)
+}
+
+/// What leaves the token while it works: only the payment data (A, B), or one transaction's symmetric key, to the
+/// worker's wiped memory (C). The merchant private key never leaves.
+public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
+    case a = "A"
+    case b = "B"
+    case c = "C"
+}
+
+public struct TokenDescription: Sendable, Equatable {
+    public var label: String
+    public var serialNumber: String
+    public var manufacturer: String
+    public var model: String
+    /// The library's own description and version, for people.
+    public var library: String
+    public var sessions: UInt16
+    /// The strongest tier that passed its known-answer test; nil when the token cannot serve that version.
+    public var tierECv1: ProtectionTier?
+    public var tierRSAv1: ProtectionTier?
+    /// Why a version cannot be served, one sentence for a person each.
+    public var shortcomings: [String]
+    /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
+    public var importKey: [UInt8]
+
+    public init(
+        label: String, serialNumber: String, manufacturer: String, model: String, library: String, sessions: UInt16,
+        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, shortcomings: [String], importKey: [UInt8]
+    ) {
+        self.label = label
+        self.serialNumber = serialNumber
+        self.manufacturer = manufacturer
+        self.model = model
+        self.library = library
+        self.sessions = sessions
+        self.tierECv1 = tierECv1
+        self.tierRSAv1 = tierRSAv1
+        self.shortcomings = shortcomings
+        self.importKey = importKey
+    }
+}
+
+public enum KeyAlgorithm: UInt8, Sendable, Equatable {
+    /// EC on P-256.
+    case ec = 1
+    /// RSA with 2048 bits.
+    case rsa = 2
+}
+
+/// One private key object of the token and what belongs to it.
+public struct KeyDescription: Sendable, Equatable {
+    /// The private key's CKA_ID as it stands in the token; a hint, compared with the recomputed hash at load.
+    public var identifier: [UInt8]
+    /// CKA_LABEL; a hint.
+    public var label: String
+    public var algorithm: KeyAlgorithm
+    /// SubjectPublicKeyInfo in DER, built from the token's public key; empty when there is none.
+    public var subjectPublicKeyInfo: [UInt8]
+    /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the token's order.
+    public var certificates: [[UInt8]]
+    /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
+    public var isProtected: Bool
+    /// Why the key is not to be served, for people: the identifier is not the hash, the pair failed its test …
+    public var inconsistency: String?
+
+    public init(
+        identifier: [UInt8], label: String, algorithm: KeyAlgorithm, subjectPublicKeyInfo: [UInt8],
+        certificates: [[UInt8]], isProtected: Bool, inconsistency: String?
+    ) {
+        self.identifier = identifier
+        self.label = label
+        self.algorithm = algorithm
+        self.subjectPublicKeyInfo = subjectPublicKeyInfo
+        self.certificates = certificates
+        self.isProtected = isProtected
+        self.inconsistency = inconsistency
+    }
+}
+
+/// Why a worker did not do what it was asked: a closed set, so that nothing of a stranger's bytes or of the
+/// library's inner state comes back but this.
+public struct WorkerFailure: Error, Sendable, Equatable {
+    public enum Kind: UInt8, Sendable, CaseIterable {
+        /// The ephemeral point is not on the curve, the wrapped key does not open, or the GCM tag is wrong. A
+        /// stranger's bytes can cause it: it says nothing about the token's health.
+        case decryptionFailed = 1
+        /// No private key with that CKA_ID.
+        case keyNotFound = 2
+        /// The token has no tier for what was asked.
+        case notSupported = 3
+        /// The library, the token or the login cannot be had now; another try may succeed.
+        case tokenUnavailable = 4
+        /// The PIN was refused. Not to be tried again until the PIN file or the token changes.
+        case loginRefused = 5
+        /// An import that the token or the worker refuses: unsuitable key, the pair does not fit, it exists.
+        case importRefused = 6
+        /// The frame was not understood, or came at the wrong time, or the versions differ.
+        case protocolViolation = 7
+    }
+
+    public var kind: Kind
+    /// One sentence for a person: the PKCS#11 call and its CKR where there was one. Never a stranger's bytes.
+    public var message: String
+
+    public init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+}
