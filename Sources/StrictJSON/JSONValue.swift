@@ -1,0 +1,76 @@
+/// One JSON value (RFC 8259), read without loss: numbers keep their text, objects their order.
+///
+/// Two values are equal when a byte-wise reader takes them for equal: strings and member names compare by their UTF-8
+/// bytes, not by Unicode's canonical equivalence as Swift's `String` does, numbers by their text, and objects without
+/// regard to the order of their members.
+public enum JSONValue: Sendable {
+    case null
+    case bool(Bool)
+    case number(JSONNumber)
+    case string(String)
+    case array([JSONValue])
+    case object(JSONObject)
+
+    /// Reads exactly one JSON text: strict UTF-8 without a byte order mark, RFC 8259's grammar and nothing beside it,
+    /// white space around the value at most. A member name that occurs twice in one object is an error, in whatever
+    /// spelling, and so is an unpaired surrogate.
+    ///
+    /// Time is linear in the number of bytes. The caller bounds that number; `limits` bounds the rest.
+    ///
+    /// - Throws: `JSONError` with the offset of the first byte that is wrong.
+    public init(parsing bytes: [UInt8], limits: JSONLimits = .default) throws(JSONError) {
+        var parser = JSONParser(bytes: bytes, limits: limits)
+        self = try parser.parseText()
+    }
+
+    /// Reads exactly one JSON text from a string's UTF-8. See `init(parsing:limits:)`.
+    public init(parsing text: String, limits: JSONLimits = .default) throws(JSONError) {
+        try self.init(parsing: [UInt8](text.utf8), limits: limits)
+    }
+}
+
+extension JSONValue {
+    /// Whether this is `null`.
+    public var isNull: Bool {
+        if case .null = self { true } else { false }
+    }
+
+    /// The boolean, or nil where this is something else.
+    public var boolValue: Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+
+    /// The number, or nil where this is something else.
+    public var numberValue: JSONNumber? {
+        if case .number(let value) = self { value } else { nil }
+    }
+
+    /// The string, or nil where this is something else.
+    public var stringValue: String? {
+        if case .string(let value) = self { value } else { nil }
+    }
+
+    /// The array's elements, or nil where this is something else.
+    public var arrayValue: [JSONValue]? {
+        if case .array(let value) = self { value } else { nil }
+    }
+
+    /// The object, or nil where this is something else.
+    public var objectValue: JSONObject? {
+        if case .object(let value) = self { value } else { nil }
+    }
+}
+
+extension JSONValue: Equatable {
+    public static func == (left: JSONValue, right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.bool(let left), .bool(let right)): left == right
+        case (.number(let left), .number(let right)): left == right
+        case (.string(let left), .string(let right)): left.utf8.elementsEqual(right.utf8)
+        case (.array(let left), .array(let right)): left == right
+        case (.object(let left), .object(let right)): left == right
+        default: false
+        }
+    }
+}

@@ -1,0 +1,141 @@
+/// Writes compact JSON into a byte buffer, for answers and log lines on the hot path.
+///
+/// The calls follow the text's order; commas and escapes are its own work:
+///
+///     var writer = JSONWriter()
+///     writer.beginObject()
+///     writer.member("code")
+///     writer.string("forbidden")
+///     writer.endObject()
+///     writer.bytes   // {"code":"forbidden"}
+///
+/// Whether every `begin` has its `end` and every member its value is the caller's care.
+public struct JSONWriter: Sendable {
+    /// What has been written, UTF-8.
+    public private(set) var bytes: [UInt8] = []
+    /// Whether the next name or value needs a comma before it.
+    private var follows = false
+
+    /// - Parameter capacity: how many bytes to reserve.
+    public init(capacity: Int = 256) {
+        bytes.reserveCapacity(capacity)
+    }
+
+    public mutating func beginObject() {
+        separate()
+        bytes.append(UInt8(ascii: "{"))
+        follows = false
+    }
+
+    public mutating func endObject() {
+        bytes.append(UInt8(ascii: "}"))
+        follows = true
+    }
+
+    public mutating func beginArray() {
+        separate()
+        bytes.append(UInt8(ascii: "["))
+        follows = false
+    }
+
+    public mutating func endArray() {
+        bytes.append(UInt8(ascii: "]"))
+        follows = true
+    }
+
+    /// A member's name; its value comes next.
+    public mutating func member(_ name: String) {
+        separate()
+        appendQuoted(name)
+        bytes.append(UInt8(ascii: ":"))
+        follows = false
+    }
+
+    public mutating func string(_ value: String) {
+        separate()
+        appendQuoted(value)
+        follows = true
+    }
+
+    public mutating func number(_ value: Int) {
+        rawText(String(value))
+    }
+
+    /// A finite number in the shortest form that reads back the same; JSON has no others, so they become `null`.
+    public mutating func number(_ value: Double) {
+        rawText(value.isFinite ? value.description : "null")
+    }
+
+    public mutating func number(_ value: JSONNumber) {
+        rawText(value.text)
+    }
+
+    public mutating func bool(_ value: Bool) {
+        rawText(value ? "true" : "false")
+    }
+
+    public mutating func null() {
+        rawText("null")
+    }
+
+    /// Bytes that are one JSON value already; they are copied as they stand.
+    public mutating func rawValue(_ value: [UInt8]) {
+        separate()
+        bytes.append(contentsOf: value)
+        follows = true
+    }
+
+    /// A value that was read or built before.
+    public mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null: null()
+        case .bool(let value): bool(value)
+        case .number(let value): number(value)
+        case .string(let value): string(value)
+        case .array(let elements):
+            beginArray()
+            for element in elements { self.value(element) }
+            endArray()
+        case .object(let object):
+            beginObject()
+            for (name, value) in object.members {
+                member(name)
+                self.value(value)
+            }
+            endObject()
+        }
+    }
+
+    private mutating func separate() {
+        if follows { bytes.append(UInt8(ascii: ",")) }
+    }
+
+    private mutating func rawText(_ text: String) {
+        separate()
+        bytes.append(contentsOf: text.utf8)
+        follows = true
+    }
+
+    private mutating func appendQuoted(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                bytes.append(UInt8(ascii: "\\"))
+                bytes.append(byte)
+            case 0x0A: bytes.append(contentsOf: "\\n".utf8)
+            case 0x0D: bytes.append(contentsOf: "\\r".utf8)
+            case 0x09: bytes.append(contentsOf: "\\t".utf8)
+            // DEL is allowed in JSON but belongs into no terminal.
+            case 0x00..<0x20, 0x7F:
+                bytes.append(contentsOf: "\\u00".utf8)
+                bytes.append(Self.hexDigits[Int(byte >> 4)])
+                bytes.append(Self.hexDigits[Int(byte & 0x0F)])
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private static let hexDigits = [UInt8]("0123456789abcdef".utf8)
+}
