@@ -1,0 +1,31 @@
+public import Refusals
+
+/// The body of every answer that says no: `{"code", "message", "details"?}`.
+///
+/// The refusal's record (`audit`) joins these members when the ledger keeps records.
+public struct RefusalAnswer: Codable, Sendable, Equatable {
+    /// As the daemon wrote it: a newer daemon may know codes that this program does not.
+    public let code: String
+    /// One sentence for a person.
+    public let message: String
+    public let details: String?
+
+    public init(_ refusal: Refusal) {
+        code = refusal.code.rawValue
+        message = refusal.message
+        details = refusal.details
+    }
+
+    public var refusalCode: RefusalCode? { RefusalCode(rawValue: code) }
+
+    /// What `paytokenctl` exits with: by the code where it is known, else by the HTTP status.
+    public func exitStatus(httpStatus: Int) -> ExitStatus {
+        if let refusalCode { return refusalCode.exitStatus }
+        return switch httpStatus {
+        case 403: .notPermitted
+        case 503: .tryAgainLater
+        case 500...: .defect
+        default: .no
+        }
+    }
+}

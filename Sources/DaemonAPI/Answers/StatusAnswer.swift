@@ -1,0 +1,109 @@
+public import Foundation
+
+/// The body of `GET /v1/status`: what `paytokenctl status` shows.
+public struct StatusAnswer: Codable, Sendable, Equatable {
+    /// The daemon's version.
+    public var version: String
+    /// This node's name in the ledger.
+    public var node: String
+    public var startedAt: Date
+    public var ready: Bool
+    public var reasons: [ReadinessAnswer.Reason]
+    public var tokens: [TokenStatus]
+    public var ledger: LedgerStatus
+    public var trust: TrustStatus
+    /// Settings that weaken the service, a sentence each: window off, foreign roots, one person.
+    public var warnings: [String]
+
+    public init(
+        version: String, node: String, startedAt: Date, ready: Bool, reasons: [ReadinessAnswer.Reason],
+        tokens: [TokenStatus], ledger: LedgerStatus, trust: TrustStatus, warnings: [String]
+    ) {
+        self.version = version
+        self.node = node
+        self.startedAt = startedAt
+        self.ready = ready
+        self.reasons = reasons
+        self.tokens = tokens
+        self.ledger = ledger
+        self.trust = trust
+        self.warnings = warnings
+    }
+}
+
+public struct TokenStatus: Codable, Sendable, Equatable {
+    /// The name in the configuration.
+    public var name: String
+    /// `starting`, `ready` or `unavailable`.
+    public var condition: String
+    /// Why it is not ready.
+    public var message: String?
+    public var label: String?
+    public var serialNumber: String?
+    public var manufacturer: String?
+    public var model: String?
+    /// The PKCS#11 library's own description and version.
+    public var library: String?
+    public var sessions: Int?
+    /// Protection tier `A`, `B` or `C` for each version; absent when the token cannot serve it.
+    public var tierECv1: String?
+    public var tierRSAv1: String?
+    public var shortcomings: [String]
+    /// Base64 of the uncompressed P-256 point (65 bytes) to which private keys are sealed for an import.
+    public var importKey: String?
+    /// Private keys that the token shows.
+    public var keys: Int?
+
+    public init(
+        name: String, condition: String, message: String? = nil, label: String? = nil, serialNumber: String? = nil,
+        manufacturer: String? = nil, model: String? = nil, library: String? = nil, sessions: Int? = nil,
+        tierECv1: String? = nil, tierRSAv1: String? = nil, shortcomings: [String] = [], importKey: String? = nil,
+        keys: Int? = nil
+    ) {
+        self.name = name
+        self.condition = condition
+        self.message = message
+        self.label = label
+        self.serialNumber = serialNumber
+        self.manufacturer = manufacturer
+        self.model = model
+        self.library = library
+        self.sessions = sessions
+        self.tierECv1 = tierECv1
+        self.tierRSAv1 = tierRSAv1
+        self.shortcomings = shortcomings
+        self.importKey = importKey
+        self.keys = keys
+    }
+}
+
+public struct LedgerStatus: Codable, Sendable, Equatable {
+    /// `sqlite`.
+    public var engine: String
+    /// `writable` or `unavailable`.
+    public var condition: String
+    /// Why it cannot be written.
+    public var message: String?
+    public var schemaVersion: Int?
+
+    public init(engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil) {
+        self.engine = engine
+        self.condition = condition
+        self.message = message
+        self.schemaVersion = schemaVersion
+    }
+}
+
+public struct TrustStatus: Codable, Sendable, Equatable {
+    public var roots: [CertificateSummary]
+    /// How many fingerprints `trust.distrusted` names.
+    public var distrusted: Int
+    /// As in the configuration: `5m`, or `off`.
+    public var signingTimeWindow: String
+
+    public init(roots: [CertificateSummary], distrusted: Int, signingTimeWindow: String) {
+        self.roots = roots
+        self.distrusted = distrusted
+        self.signingTimeWindow = signingTimeWindow
+    }
+}

@@ -1,0 +1,112 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// Asks the daemon one thing over its Unix socket: one connection, one request, one answer.
+///
+/// There is no retry: whether a request may be repeated is its sender's to know. Any task may call it, and several at
+/// once; nothing blocks.
+public struct UnixSocketClient: Sendable {
+    public let path: String
+    /// Bytes of a body that are taken at most.
+    public let maximumAnswerBytes: Int
+    /// For connecting, sending and receiving together.
+    public let deadline: Duration
+
+    public init(path: String, maximumAnswerBytes: Int = 64 << 20, deadline: Duration = .seconds(30)) {
+        self.path = path
+        self.maximumAnswerBytes = maximumAnswerBytes
+        self.deadline = deadline
+    }
+
+    public func send(_ request: ClientRequest) async throws(UnixSocketClientError) -> ClientAnswer {
+        let exchange = Exchange(client: self, request: request)
+        do {
+            return try await exchange.run()
+        } catch let error as UnixSocketClientError {
+            throw error
+        } catch {
+            throw failure(of: error)
+        }
+    }
+
+    /// What an error of NIO or of connect(2) means here.
+    func failure(of error: any Error) -> UnixSocketClientError {
+        switch error {
+        case let error as UnixSocketClientError: return error
+        case SocketAddressError.unixDomainSocketPathTooLong: return .pathTooLong(path: path)
+        case let error as IOError:
+            switch error.errnoCode {
+            case ENOENT, ENOTDIR: return .notThere(path: path)
+            case ECONNREFUSED, ENOTSOCK: return .notListening(path: path)
+            case EACCES, EPERM: return .notPermitted(path: path)
+            case ECONNRESET, EPIPE: return .cutShort(path: path)
+            default: return .cannotConnect(path: path, error: error.description)
+            }
+        case is HTTPParserError: return .notHTTP(path: path)
+        case ChannelError.connectTimeout: return .deadlineExceeded(path: path, after: deadline)
+        case is ChannelError: return .cutShort(path: path)
+        default: return .cannotConnect(path: path, error: String(describing: type(of: error)))
+        }
+    }
+}
+
+/// What is asked.
+public struct ClientRequest: Sendable, Equatable {
+    public var method: String
+    /// Path and query, percent-encoded as they go on the wire: `/v1/keys?limit=10`.
+    public var target: String
+    /// Sent with `Content-Type: application/json`; nil for none.
+    public var body: [UInt8]?
+
+    public init(method: String, target: String, body: [UInt8]? = nil) {
+        self.method = method
+        self.target = target
+        self.body = body
+    }
+
+    public static func get(_ target: String) -> Self { Self(method: "GET", target: target) }
+    public static func post(_ target: String, body: [UInt8]) -> Self {
+        Self(method: "POST", target: target, body: body)
+    }
+}
+
+/// What came back.
+public struct ClientAnswer: Sendable {
+    public let status: Int
+    /// In the order and spelling of the wire.
+    public let headers: [(name: String, value: String)]
+    public let body: [UInt8]
+
+    public init(status: Int, headers: [(name: String, value: String)], body: [UInt8]) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    /// 200 to 299.
+    public var isSuccess: Bool { (200..<300).contains(status) }
+
+    /// The first header of that name, in any case.
+    public func header(_ name: String) -> String? {
+        headers.first { $0.name.lowercased() == name.lowercased() }?.value
+    }
+
+    /// The body as one of this module's types.
+    public func decoded<T: Decodable>(as type: T.Type) throws -> T {
+        try JSONCoding.decode(type, from: body)
+    }
+
+    /// The refusal in the body; nil on success, or when the body is none of ours.
+    public var refusal: RefusalAnswer? {
+        isSuccess ? nil : try? decoded(as: RefusalAnswer.self)
+    }
+}

@@ -1,0 +1,57 @@
+/// Why there is no answer. Each says what was wrong, with what, and what to do.
+public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// ENOENT: nothing at that path.
+    case notThere(path: String)
+    /// ECONNREFUSED: a socket file that nobody listens on.
+    case notListening(path: String)
+    /// EACCES, EPERM.
+    case notPermitted(path: String)
+    /// More bytes than `sockaddr_un` has room for (108 with the terminating zero on Linux).
+    case pathTooLong(path: String)
+    /// Any other error of connect(2), by its number and name.
+    case cannotConnect(path: String, error: String)
+    /// The whole exchange took longer than it was given.
+    case deadlineExceeded(path: String, after: Duration)
+    /// The answer's body is larger than this program takes.
+    case answerTooLarge(limit: Int)
+    /// The connection ended before the answer did.
+    case cutShort(path: String)
+    /// What answers there does not speak HTTP/1.1.
+    case notHTTP(path: String)
+
+    public var description: String {
+        switch self {
+        case .notThere(let path):
+            "There is no socket at \(path). Is paytokend running, and is this its socket? "
+                + "Name another with --socket, or look at `systemctl status paytokend`."
+        case .notListening(let path):
+            "Nobody listens on \(path): paytokend has ended and left its socket behind. Start it again."
+        case .notPermitted(let path):
+            "No permission to connect to \(path). Use an account that the socket's owner, group and mode admit "
+                + "(listener.group, listener.mode, listener.admin_mode)."
+        case .pathTooLong(let path):
+            "\(path) is too long for a Unix socket's path, which has at most 107 bytes. Use a shorter path."
+        case .cannotConnect(let path, let error):
+            "Cannot connect to \(path): \(error)."
+        case .deadlineExceeded(let path, let after):
+            "No answer from \(path) within \(after.components.seconds) s. What was asked may have happened: "
+                + "look before repeating it."
+        case .answerTooLarge(let limit):
+            "The answer has more than \(limit) bytes, and was given up."
+        case .cutShort(let path):
+            "The connection to \(path) ended before the answer did. What was asked may have happened: "
+                + "look before repeating it."
+        case .notHTTP(let path):
+            "What listens on \(path) does not speak HTTP/1.1. Is it paytokend's socket?"
+        }
+    }
+
+    public var exitStatus: ExitStatus {
+        switch self {
+        case .notPermitted: .notPermitted
+        case .pathTooLong: .usage
+        case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .answerTooLarge, .cutShort, .notHTTP:
+            .unreachable
+        }
+    }
+}
