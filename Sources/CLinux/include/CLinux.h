@@ -1,1 +1,3 @@
-// stub
+// What Swift cannot import from Linux's headers, one header and one C file per topic.
+#include "process_hardening.h"
+#include "worker_spawn.h"

@@ -1,0 +1,23 @@
+#ifndef PAYTOKEND_WORKER_SPAWN_H
+#define PAYTOKEND_WORKER_SPAWN_H
+
+#include <sys/types.h>
+
+// Opens an executable so that it can be run later even when its path names another file by then (O_PATH, close on
+// exec). Returns the descriptor or -errno. Swift cannot see O_PATH: it needs _GNU_SOURCE.
+int paytokend_open_executable(const char *path);
+
+// Runs the executable behind `executable` in a process of its own: `socket` as descriptor 0, /dev/null as 1, this
+// process's 2, nothing else; every signal at its default and unblocked, in its own process group. Both lists end in
+// NULL. One call, since file actions with closefrom are a GNU extension that Swift cannot see.
+// Returns 0 and the process identifier, or an errno.
+int paytokend_spawn(int executable, int socket, char *const arguments[], char *const environment[], pid_t *process);
+
+// Waits until the process has ended, and leaves it to be reaped: its identifier is not given to another one yet.
+// Blocks. Returns 0 or an errno.
+int paytokend_await_end(pid_t process);
+
+// Reaps the ended process and gives its wait status. Returns 0 or an errno.
+int paytokend_reap(pid_t process, int *status);
+
+#endif

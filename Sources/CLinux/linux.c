@@ -1,1 +1,0 @@
-#define _GNU_SOURCE

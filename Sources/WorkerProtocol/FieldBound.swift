@@ -1,0 +1,31 @@
+/// The largest size of every field, in bytes unless said otherwise. Both ends apply them, when writing and when
+/// reading: a frame beyond them is never sent and never believed.
+public enum FieldBound {
+    /// A request's frame, without its length prefix.
+    public static let requestFrame = 256 * 1024
+    /// An answer's frame: a listing of about two thousand keys with their certificates.
+    public static let answerFrame = 8 * 1024 * 1024
+
+    /// SHA-256 of a SubjectPublicKeyInfo, or another CKA_ID found in a token.
+    static let identifier = 128
+    /// A merchant identifier, a label, a name, a version.
+    static let name = 512
+    /// A file's path (PATH_MAX) or a token's URI.
+    static let path = 4096
+    /// A sentence for a person.
+    static let sentence = 1024
+    /// An uncompressed P-256 point is 65 bytes; a key wrapped for RSA-4096 is 512.
+    static let keyMaterial = 1024
+    static let otherInfo = 1024
+    /// The payment data of one token with its tag, and the plaintext in it. The largest request is 64 KiB.
+    static let paymentData = 128 * 1024
+    static let certificate = 16 * 1024
+    static let subjectPublicKeyInfo = 1024
+    /// PKCS#8 of an RSA-4096 key is below 2.5 KiB.
+    static let sealedPrivateKey = 8 * 1024
+
+    /// Elements of a list.
+    static let keys = 4096
+    static let certificatesPerKey = 32
+    static let shortcomings = 16
+}

@@ -1,0 +1,54 @@
+/// Writes one frame, each field against the bound that the reader applies.
+struct FieldWriter {
+    private var bytes: [UInt8] = [0, 0, 0, 0]
+
+    init(type: UInt8, identifier: UInt64, capacity: Int = 256) {
+        bytes.reserveCapacity(capacity + 4 + Frame.headerLength)
+        integer(type)
+        integer(identifier)
+    }
+
+    /// The whole frame with its length prefix.
+    consuming func frame(atMost limit: Int) throws(FrameError) -> [UInt8] {
+        let length = bytes.count - 4
+        guard length <= limit else { throw .length(UInt32(clamping: length)) }
+        for index in 0..<4 { bytes[index] = UInt8(truncatingIfNeeded: length >> (24 - 8 * index)) }
+        return bytes
+    }
+
+    mutating func integer(_ value: some FixedWidthInteger & UnsignedInteger) {
+        for shift in stride(from: value.bitWidth - 8, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
+        }
+    }
+
+    mutating func boolean(_ value: Bool) {
+        bytes.append(value ? 1 : 0)
+    }
+
+    mutating func octets(_ value: [UInt8], atMost bound: Int) throws(FrameError) {
+        guard value.count <= bound else { throw .fieldTooLong }
+        integer(UInt32(value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    mutating func text(_ value: String, atMost bound: Int) throws(FrameError) {
+        try octets(Array(value.utf8), atMost: bound)
+    }
+
+    mutating func list<Element>(
+        _ elements: [Element], atMost bound: Int,
+        _ write: (inout FieldWriter, Element) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        guard elements.count <= bound, let count = UInt16(exactly: elements.count) else { throw .fieldTooLong }
+        integer(count)
+        for element in elements { try write(&self, element) }
+    }
+
+    mutating func optional<Value>(
+        _ value: Value?, _ write: (inout FieldWriter, Value) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        boolean(value != nil)
+        if let value { try write(&self, value) }
+    }
+}

@@ -1,0 +1,144 @@
+/// Answers have the types 65 to 127.
+extension WorkerAnswer {
+    private enum FrameType: UInt8 {
+        case opened = 65
+        case keys = 66
+        case plaintext = 67
+        case done = 68
+        case failed = 69
+    }
+
+    /// The answer as one frame with its length prefix.
+    /// - Throws: ``FrameError/fieldTooLong`` or ``FrameError/length(_:)`` when a field exceeds its bound.
+    public func encoded(identifier: UInt64) throws(FrameError) -> [UInt8] {
+        var writer: FieldWriter
+        switch self {
+        case .opened(let description):
+            writer = FieldWriter(type: FrameType.opened.rawValue, identifier: identifier)
+            try description.write(to: &writer)
+        case .keys(let keys):
+            writer = FieldWriter(type: FrameType.keys.rawValue, identifier: identifier)
+            try writer.list(keys, atMost: FieldBound.keys) { (writer, key) throws(FrameError) in
+                try key.write(to: &writer)
+            }
+        case .plaintext(let plaintext, let tier):
+            writer = FieldWriter(
+                type: FrameType.plaintext.rawValue, identifier: identifier, capacity: plaintext.count + 8)
+            try writer.octets(plaintext, atMost: FieldBound.paymentData)
+            writer.integer(tier.octet)
+        case .done:
+            writer = FieldWriter(type: FrameType.done.rawValue, identifier: identifier)
+        case .failed(let failure):
+            writer = FieldWriter(type: FrameType.failed.rawValue, identifier: identifier)
+            writer.integer(failure.kind.rawValue)
+            try writer.text(failure.message, atMost: FieldBound.sentence)
+        }
+        return try writer.frame(atMost: FieldBound.answerFrame)
+    }
+
+    /// Reads a frame that claims to be an answer.
+    public init(_ frame: Frame) throws(FrameError) {
+        guard let type = FrameType(rawValue: frame.type) else { throw .unknownType(frame.type) }
+        var reader = FieldReader(frame.fields)
+        switch type {
+        case .opened:
+            self = .opened(try TokenDescription(from: &reader))
+        case .keys:
+            self = .keys(
+                try reader.list(atMost: FieldBound.keys) { (reader) throws(FrameError) in
+                    try KeyDescription(from: &reader)
+                })
+        case .plaintext:
+            let plaintext = try reader.octets(atMost: FieldBound.paymentData)
+            self = .plaintext(plaintext, tier: try ProtectionTier(from: &reader))
+        case .done:
+            self = .done
+        case .failed:
+            guard let kind = WorkerFailure.Kind(rawValue: try reader.integer()) else { throw .invalidValue }
+            self = .failed(WorkerFailure(kind, try reader.text(atMost: FieldBound.sentence)))
+        }
+        try reader.end()
+    }
+}
+
+extension ProtectionTier {
+    fileprivate var octet: UInt8 {
+        switch self {
+        case .a: 1
+        case .b: 2
+        case .c: 3
+        }
+    }
+
+    fileprivate init(from reader: inout FieldReader) throws(FrameError) {
+        let octet: UInt8 = try reader.integer()
+        guard let tier = Self.allCases.first(where: { $0.octet == octet }) else { throw .invalidValue }
+        self = tier
+    }
+}
+
+extension TokenDescription {
+    fileprivate func write(to writer: inout FieldWriter) throws(FrameError) {
+        try writer.text(label, atMost: FieldBound.name)
+        try writer.text(serialNumber, atMost: FieldBound.name)
+        try writer.text(manufacturer, atMost: FieldBound.name)
+        try writer.text(model, atMost: FieldBound.name)
+        try writer.text(library, atMost: FieldBound.name)
+        writer.integer(sessions)
+        for tier in [tierECv1, tierRSAv1] {
+            try writer.optional(tier) { (writer, tier) throws(FrameError) in writer.integer(tier.octet) }
+        }
+        try writer.list(shortcomings, atMost: FieldBound.shortcomings) { (writer, text) throws(FrameError) in
+            try writer.text(text, atMost: FieldBound.sentence)
+        }
+        try writer.octets(importKey, atMost: FieldBound.keyMaterial)
+    }
+
+    fileprivate init(from reader: inout FieldReader) throws(FrameError) {
+        self.init(
+            label: try reader.text(atMost: FieldBound.name),
+            serialNumber: try reader.text(atMost: FieldBound.name),
+            manufacturer: try reader.text(atMost: FieldBound.name),
+            model: try reader.text(atMost: FieldBound.name),
+            library: try reader.text(atMost: FieldBound.name),
+            sessions: try reader.integer(),
+            tierECv1: try reader.optional { (reader) throws(FrameError) in try ProtectionTier(from: &reader) },
+            tierRSAv1: try reader.optional { (reader) throws(FrameError) in try ProtectionTier(from: &reader) },
+            shortcomings: try reader.list(atMost: FieldBound.shortcomings) { (reader) throws(FrameError) in
+                try reader.text(atMost: FieldBound.sentence)
+            },
+            importKey: try reader.octets(atMost: FieldBound.keyMaterial))
+    }
+}
+
+extension KeyDescription {
+    fileprivate func write(to writer: inout FieldWriter) throws(FrameError) {
+        try writer.octets(identifier, atMost: FieldBound.identifier)
+        try writer.text(label, atMost: FieldBound.name)
+        writer.integer(algorithm.rawValue)
+        try writer.octets(subjectPublicKeyInfo, atMost: FieldBound.subjectPublicKeyInfo)
+        try writer.list(certificates, atMost: FieldBound.certificatesPerKey) { (writer, der) throws(FrameError) in
+            try writer.octets(der, atMost: FieldBound.certificate)
+        }
+        writer.boolean(isProtected)
+        try writer.optional(inconsistency) { (writer, text) throws(FrameError) in
+            try writer.text(text, atMost: FieldBound.sentence)
+        }
+    }
+
+    fileprivate init(from reader: inout FieldReader) throws(FrameError) {
+        let identifier = try reader.octets(atMost: FieldBound.identifier)
+        let label = try reader.text(atMost: FieldBound.name)
+        guard let algorithm = KeyAlgorithm(rawValue: try reader.integer()) else { throw .invalidValue }
+        self.init(
+            identifier: identifier, label: label, algorithm: algorithm,
+            subjectPublicKeyInfo: try reader.octets(atMost: FieldBound.subjectPublicKeyInfo),
+            certificates: try reader.list(atMost: FieldBound.certificatesPerKey) { (reader) throws(FrameError) in
+                try reader.octets(atMost: FieldBound.certificate)
+            },
+            isProtected: try reader.boolean(),
+            inconsistency: try reader.optional { (reader) throws(FrameError) in
+                try reader.text(atMost: FieldBound.sentence)
+            })
+    }
+}

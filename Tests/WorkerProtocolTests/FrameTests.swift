@@ -1,0 +1,83 @@
+import Testing
+import WorkerProtocol
+
+@Suite struct FrameTests {
+    @Test("every request comes back as it was sent", arguments: Samples.requests)
+    func requestRoundTrip(_ request: WorkerRequest) throws {
+        let frame = try #require(try Samples.frame(try request.encoded(identifier: 0x0102_0304_0506_0708)))
+        #expect(frame.identifier == 0x0102_0304_0506_0708)
+        #expect(try WorkerRequest(frame) == request)
+    }
+
+    @Test("every answer comes back as it was sent", arguments: Samples.answers)
+    func answerRoundTrip(_ answer: WorkerAnswer) throws {
+        let frame = try #require(try Samples.frame(try answer.encoded(identifier: .max)))
+        #expect(frame.identifier == .max)
+        #expect(try WorkerAnswer(frame) == answer)
+    }
+
+    @Test("every kind of failure comes back as it was sent", arguments: WorkerFailure.Kind.allCases)
+    func failureRoundTrip(_ kind: WorkerFailure.Kind) throws {
+        let answer = WorkerAnswer.failed(WorkerFailure(kind, "a sentence"))
+        let frame = try #require(try Samples.frame(try answer.encoded(identifier: 0)))
+        #expect(try WorkerAnswer(frame) == answer)
+    }
+
+    @Test("a frame is laid out as documented")
+    func layout() throws {
+        let decryption = Decryption(
+            publicKeyHash: [0xAA], scheme: .rsaV1, keyMaterial: [0xBB, 0xCC], otherInfo: [], ciphertext: [0xDD])
+        #expect(
+            try WorkerRequest.decrypt(decryption).encoded(identifier: 5)
+                == [0, 0, 0, 30] + [3] + [0, 0, 0, 0, 0, 0, 0, 5]
+                + [0, 0, 0, 1, 0xAA] + [2] + [0, 0, 0, 2, 0xBB, 0xCC] + [0, 0, 0, 0] + [0, 0, 0, 1, 0xDD])
+    }
+
+    @Test("a stream cut anywhere gives the same frames", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
+    func arbitraryPieces(_ size: Int) throws {
+        var stream: [UInt8] = []
+        for (index, request) in Samples.requests.enumerated() {
+            stream += try request.encoded(identifier: UInt64(index))
+        }
+        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+        var received: [WorkerRequest] = []
+        var start = 0
+        while start < stream.count {
+            let end = min(start + size, stream.count)
+            decoder.append(stream[start..<end])
+            start = end
+            while let frame = try decoder.next() {
+                #expect(frame.identifier == UInt64(received.count))
+                received.append(try WorkerRequest(frame))
+            }
+        }
+        #expect(received == Samples.requests)
+        #expect(decoder.isAtBoundary)
+    }
+
+    @Test("a stream that ends inside a frame is not at a boundary")
+    func unfinished() throws {
+        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+        decoder.append(try WorkerRequest.probe.encoded(identifier: 1).dropLast())
+        #expect(try decoder.next() == nil)
+        #expect(!decoder.isAtBoundary)
+    }
+
+    @Test("a field beyond its bound is never sent")
+    func tooLongToSend() {
+        let decryption = Decryption(
+            publicKeyHash: [], scheme: .ecV1, keyMaterial: [], otherInfo: [],
+            ciphertext: Array(repeating: 0, count: 128 * 1024 + 1))
+        #expect(throws: FrameError.fieldTooLong) {
+            try WorkerRequest.decrypt(decryption).encoded(identifier: 1)
+        }
+    }
+
+    @Test("requests are no answers and answers no requests")
+    func directions() throws {
+        let request = try #require(try Samples.frame(try WorkerRequest.probe.encoded(identifier: 1)))
+        #expect(throws: FrameError.unknownType(6)) { try WorkerAnswer(request) }
+        let answer = try #require(try Samples.frame(try WorkerAnswer.done.encoded(identifier: 1)))
+        #expect(throws: FrameError.unknownType(68)) { try WorkerRequest(answer) }
+    }
+}

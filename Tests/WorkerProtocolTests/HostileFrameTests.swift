@@ -1,0 +1,122 @@
+import Testing
+import WorkerProtocol
+
+@Suite struct HostileFrameTests {
+    /// Reads bytes as both directions would. The only thing that may come out besides values is FrameError.
+    private func readAsBoth(_ bytes: [UInt8]) throws(FrameError) -> Int {
+        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+        decoder.append(bytes)
+        var understood = 0
+        while let frame = try decoder.next() {
+            if (try? WorkerRequest(frame)) != nil { understood += 1 }
+            if (try? WorkerAnswer(frame)) != nil { understood += 1 }
+        }
+        return understood
+    }
+
+    @Test("a length beyond the limit is refused before its bytes come, and stays refused")
+    func length() {
+        for prefix: [UInt8] in [[0xFF, 0xFF, 0xFF, 0xFF], [0, 4, 0, 1], [0, 0, 0, 8], [0, 0, 0, 0]] {
+            var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+            decoder.append(prefix)
+            #expect(throws: FrameError.self) { try decoder.next() }
+            decoder.append([0, 0, 0, 9, 6, 0, 0, 0, 0, 0, 0, 0, 1])
+            #expect(throws: FrameError.self) { try decoder.next() }
+            #expect(!decoder.isAtBoundary)
+        }
+    }
+
+    @Test("a frame shortened anywhere within its fields is truncated or too long a field, never a value")
+    func truncations() throws {
+        for request in Samples.requests {
+            let frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
+            for count in frame.fields.indices {
+                var shortened = frame
+                shortened.fields = frame.fields[..<count]
+                #expect(throws: FrameError.truncated) { try WorkerRequest(shortened) }
+            }
+        }
+        for answer in Samples.answers {
+            let frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))
+            for count in frame.fields.indices {
+                var shortened = frame
+                shortened.fields = frame.fields[..<count]
+                #expect(throws: FrameError.truncated) { try WorkerAnswer(shortened) }
+            }
+        }
+    }
+
+    @Test("an octet after the last field is refused", arguments: Samples.requests)
+    func trailing(_ request: WorkerRequest) throws {
+        var frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
+        frame.fields.append(0)
+        #expect(throws: FrameError.trailingBytes) { try WorkerRequest(frame) }
+    }
+
+    @Test("a list's count is not believed")
+    func listCount() {
+        #expect(throws: FrameError.fieldTooLong) {
+            try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0xFF, 0xFF]))
+        }
+        #expect(throws: FrameError.truncated) {
+            try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0x0F, 0xFF]))
+        }
+    }
+
+    @Test("values outside their sets are refused")
+    func values() {
+        let empty: [UInt8] = [0, 0, 0, 0]
+        // A scheme, a boolean, a tier, a kind of failure.
+        #expect(throws: FrameError.invalidValue) {
+            try WorkerRequest(Frame(type: 3, identifier: 1, fields: (empty + [3] + empty + empty + empty)[...]))
+        }
+        #expect(throws: FrameError.invalidValue) {
+            let fields: [UInt8] = [0, 1] + empty + empty + empty + empty + [0, 1] + empty + [2]
+            return try WorkerRequest(Frame(type: 1, identifier: 1, fields: fields[...]))
+        }
+        #expect(throws: FrameError.invalidValue) {
+            try WorkerAnswer(Frame(type: 67, identifier: 1, fields: (empty + [4])[...]))
+        }
+        #expect(throws: FrameError.invalidValue) {
+            try WorkerAnswer(Frame(type: 69, identifier: 1, fields: ([0] + empty)[...]))
+        }
+    }
+
+    @Test("text that is not UTF-8 is refused")
+    func utf8() {
+        #expect(throws: FrameError.notUTF8) {
+            try WorkerAnswer(Frame(type: 69, identifier: 1, fields: [1, 0, 0, 0, 2, 0xC3, 0x28]))
+        }
+    }
+
+    @Test("flipping any bit gives a value or an error, and a changed value encodes to the changed bytes")
+    func bitFlips() throws {
+        for request in Samples.requests {
+            let encoded = try request.encoded(identifier: 1)
+            for bit in 32..<encoded.count * 8 {
+                var changed = encoded
+                changed[bit / 8] ^= 1 << UInt8(bit % 8)
+                guard let frame = try Samples.frame(changed), let value = try? WorkerRequest(frame) else { continue }
+                // What is understood is understood in full: the encoding is canonical.
+                #expect(try value.encoded(identifier: frame.identifier) == changed)
+            }
+        }
+    }
+
+    @Test("random bytes end in FrameError or in nothing", arguments: 0..<8)
+    func randomBytes(_ seed: UInt64) {
+        var random = SplitMix(state: seed)
+        for _ in 0..<2000 {
+            let count = Int.random(in: 0..<120, using: &random)
+            var bytes = (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+            // Half of them with a plausible head, so that the fields are reached.
+            if count > 13, Bool.random(using: &random) {
+                bytes.replaceSubrange(
+                    0..<5,
+                    with: [0, 0, 0, UInt8(count - 4), [1, 3, 4, 5, 65, 66, 67, 69].randomElement(using: &random) ?? 1])
+            }
+            let understood = Result { () throws(FrameError) in try readAsBoth(bytes) }
+            if case .success(let count) = understood { #expect(count < 2) }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import WorkerProtocol
+
+/// One value of every kind of frame, with every field away from its default.
+enum Samples {
+    static let requests: [WorkerRequest] = [
+        .open(
+            TokenOpening(
+                protocolVersion: 0x0102, programVersion: "1.2.3", modulePath: "/usr/lib/module.so",
+                tokenURI: "pkcs11:token=prüfung", pinFile: "/etc/pin", sessions: 258,
+                initializationString: "configdir='sql:/x'", allowExtractableSecret: true)),
+        .listKeys,
+        .decrypt(
+            Decryption(
+                publicKeyHash: octets(32, from: 1), scheme: .ecV1, keyMaterial: octets(65, from: 4),
+                otherInfo: octets(51, from: 9), ciphertext: octets(300, from: 77))),
+        .decrypt(
+            Decryption(
+                publicKeyHash: octets(32, from: 200), scheme: .rsaV1, keyMaterial: octets(256, from: 3),
+                otherInfo: [], ciphertext: octets(16, from: 0))),
+        .importPrivateKey(
+            PrivateKeyImport(
+                merchantIdentifier: "merchant.com.example", certificate: octets(900, from: 5),
+                encapsulatedKey: octets(65, from: 6), sealedPrivateKey: octets(154, from: 7))),
+        .importCertificate(
+            CertificateImport(
+                publicKeyHash: octets(32, from: 8), merchantIdentifier: "merchant.com.example",
+                certificate: octets(1200, from: 9))),
+        .probe,
+    ]
+
+    static let answers: [WorkerAnswer] = [
+        .opened(
+            TokenDescription(
+                label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
+                library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a, shortcomings: ["one", "two"],
+                importKey: octets(65, from: 11))),
+        .opened(
+            TokenDescription(
+                label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
+                tierRSAv1: .b, shortcomings: [], importKey: [])),
+        .keys([]),
+        .keys([
+            KeyDescription(
+                identifier: octets(32, from: 12), label: "merchant.com.example", algorithm: .ec,
+                subjectPublicKeyInfo: octets(91, from: 13), certificates: [octets(700, from: 1), octets(1, from: 2)],
+                isProtected: true, inconsistency: nil),
+            KeyDescription(
+                identifier: [1], label: "", algorithm: .rsa, subjectPublicKeyInfo: [], certificates: [],
+                isProtected: false, inconsistency: "the pair failed its test"),
+        ]),
+        .plaintext(octets(400, from: 14), tier: .c),
+        .plaintext([], tier: .a),
+        .done,
+        .failed(WorkerFailure(.tokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),
+    ]
+
+    static func octets(_ count: Int, from first: UInt8) -> [UInt8] {
+        (0..<count).map { first &+ UInt8(truncatingIfNeeded: $0) }
+    }
+
+    static func frame(_ encoded: [UInt8], limit: Int = FieldBound.answerFrame) throws -> Frame? {
+        var decoder = FrameDecoder(maximumLength: limit)
+        decoder.append(encoded)
+        return try decoder.next()
+    }
+}
+
+/// SplitMix64: the same hostile bytes in every run.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
