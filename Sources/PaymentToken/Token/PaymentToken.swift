@@ -1,0 +1,110 @@
+public import Refusals
+public import StrictJSON
+
+/// A payment token as Apple's "Payment token format reference" describes it, decoded and of the right shape.
+///
+/// Nothing in it is verified yet: it is what a stranger wrote. `SignatureEvidence` and `TrustPolicy` say whether Apple
+/// signed it.
+public struct PaymentToken: Sendable, Equatable {
+    /// The largest `data` and `signature` that are looked at, in bytes after base64. Real ones have about 300 and
+    /// 2,600; what is beyond these would only be work for a stranger's sake.
+    public static let maximumDataSize = 65_536
+    public static let maximumSignatureSize = 16_384
+
+    public let version: TokenVersion
+    public let keyMaterial: KeyMaterial
+    /// Ciphertext with its 16-byte GCM tag at the end; at least one byte beside the tag.
+    public let encryptedData: [UInt8]
+    /// The detached CMS signature, BER (RFC 5652).
+    public let signature: [UInt8]
+    public let publicKeyHash: PublicKeyHash
+    public let transactionIdentifier: TransactionIdentifier
+    /// SHA-256 of the payment request's applicationData, 32 bytes; nil when the request had none.
+    public let applicationDataHash: [UInt8]?
+
+    /// Reads a PKPaymentToken dictionary, or its `paymentData` alone. Members that are not known are ignored.
+    ///
+    /// - Throws: `unsupported_version`, which is judged first, or `malformed_token` with the member's name in
+    ///   `details`.
+    public init(json: JSONValue) throws(Refusal) {
+        let outer = try TokenMembers(json, path: "token")
+        let paymentData = outer.has("paymentData") ? try outer.members("paymentData") : outer
+
+        let name = try paymentData.string("version")
+        guard let version = TokenVersion(named: name) else {
+            throw Refusal(
+                .unsupportedVersion, "The token's version is not supported; EC_v1, RSA_v1 and RSA_v2 are.")
+        }
+        self.version = version
+
+        let header = try paymentData.members("header")
+        publicKeyHash = try header.read("publicKeyHash", "32 bytes in base64") { text in PublicKeyHash(base64: text) }
+        transactionIdentifier = try header.read("transactionId", "64 hexadecimal digits") { text in
+            TransactionIdentifier(hex: text)
+        }
+        keyMaterial = try Self.keyMaterial(of: header, version: version)
+        applicationDataHash =
+            header.has("applicationData")
+            ? try header.read("applicationData", "64 hexadecimal digits") { text in
+                Hexadecimal.decode(text).flatMap { bytes in bytes.count == 32 ? bytes : nil }
+            } : nil
+
+        encryptedData = try paymentData.read("data", "base64 of 17 to \(Self.maximumDataSize) bytes") { text in
+            Base64.decode(text).flatMap { bytes in (17...Self.maximumDataSize).contains(bytes.count) ? bytes : nil }
+        }
+        signature = try paymentData.read("signature", "base64 of 1 to \(Self.maximumSignatureSize) bytes") { text in
+            Base64.decode(text).flatMap { bytes in (1...Self.maximumSignatureSize).contains(bytes.count) ? bytes : nil }
+        }
+
+        // Beside paymentData, and in Apple's dictionary equal to the header's.
+        if outer.has("transactionIdentifier") {
+            let outerIdentifier = try outer.read("transactionIdentifier", "64 hexadecimal digits") { text in
+                TransactionIdentifier(hex: text)
+            }
+            guard outerIdentifier == transactionIdentifier else {
+                throw .malformedToken("transactionIdentifier differs from header.transactionId")
+            }
+        }
+    }
+
+    private static func keyMaterial(of header: TokenMembers, version: TokenVersion) throws(Refusal) -> KeyMaterial {
+        guard !(header.has("ephemeralPublicKey") && header.has("wrappedKey")) else {
+            throw .malformedToken("\(header.path) has both ephemeralPublicKey and wrappedKey")
+        }
+        switch version {
+        case .ecV1:
+            return .ephemeralPublicKey(
+                try header.read("ephemeralPublicKey", "base64 of a P-256 SubjectPublicKeyInfo in DER, 91 bytes") {
+                    text in Base64.decode(text).flatMap(EphemeralPublicKey.init(subjectPublicKeyInfo:))
+                })
+        case .rsaV1:
+            return .wrappedKey(
+                try header.read("wrappedKey", "base64 of \(KeyMaterial.wrappedKeySize) bytes") { text in
+                    Base64.decode(text).flatMap { bytes in bytes.count == KeyMaterial.wrappedKeySize ? bytes : nil }
+                })
+        }
+    }
+
+    /// What Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each decoded.
+    public var signedContent: [UInt8] {
+        let material = keyMaterial.encoded
+        var content: [UInt8] = []
+        content.reserveCapacity(material.count + encryptedData.count + 64)
+        content += material
+        content += encryptedData
+        content += transactionIdentifier.bytes
+        content += applicationDataHash ?? []
+        return content
+    }
+
+    /// What the HSM's side needs beside the key: EC_v1 the ephemeral point, 65 bytes, known to be on the curve;
+    /// RSA_v1 the wrapped key, 256 bytes.
+    ///
+    /// - Throws: `decryption_failed` for a point that is not on the curve.
+    public func restorationInput() throws(Refusal) -> [UInt8] {
+        switch keyMaterial {
+        case .ephemeralPublicKey(let key): try key.pointOnCurve()
+        case .wrappedKey(let key): key
+        }
+    }
+}
