@@ -1,3 +1,4 @@
 // What Swift cannot import from Linux's headers, one header and one C file per topic.
 #include "process_hardening.h"
 #include "worker_spawn.h"
+#include "unix_socket.h"

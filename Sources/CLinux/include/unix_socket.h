@@ -1,0 +1,29 @@
+#ifndef PAYTOKEND_UNIX_SOCKET_H
+#define PAYTOKEND_UNIX_SOCKET_H
+
+#include <stdint.h>
+
+/// What the kernel fixed at connect (unix(7), SO_PEERCRED). struct ucred hides behind _GNU_SOURCE, so Swift cannot
+/// see it.
+struct paytokend_peer {
+    uint32_t uid;
+    uint32_t gid;
+    int32_t pid;
+};
+
+/// Fills peer from the connected socket fd. Returns 0 or an errno.
+int paytokend_peer_credentials(int fd, struct paytokend_peer *peer);
+
+/// SO_PEERGROUPS: the peer's supplementary groups at connect. capacity and *count are numbers of groups; ERANGE means
+/// that *count are needed. Returns 0 or an errno.
+int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count);
+
+/// bind(2) and connect(2) with a path: sockaddr_un's fixed array is a tuple of 108 members in Swift. Returns 0 or an
+/// errno; ENAMETOOLONG when path and its NUL exceed 108 bytes.
+int paytokend_unix_bind(int fd, const char *path);
+int paytokend_unix_connect(int fd, const char *path);
+
+/// Whether fd is a listening AF_UNIX stream socket: 1, 0, or a negative errno.
+int paytokend_is_listening_unix_stream(int fd);
+
+#endif

@@ -1,0 +1,71 @@
+#define _GNU_SOURCE
+#include "unix_socket.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
+
+int paytokend_peer_credentials(int fd, struct paytokend_peer *peer) {
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return errno;
+    if (length != sizeof credentials) return EPROTO;
+    peer->uid = credentials.uid;
+    peer->gid = credentials.gid;
+    peer->pid = credentials.pid;
+    return 0;
+}
+
+int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count) {
+    _Static_assert(sizeof(gid_t) == sizeof(uint32_t), "gid_t is 32 bits on Linux");
+    socklen_t length = capacity * (socklen_t)sizeof(gid_t);
+    int result = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length);
+    *count = length / (uint32_t)sizeof(gid_t);
+    return result == 0 ? 0 : errno;
+}
+
+static int unix_address(const char *path, struct sockaddr_un *address, socklen_t *length) {
+    size_t bytes = strlen(path) + 1;
+    if (bytes > sizeof address->sun_path) return ENAMETOOLONG;
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, path, bytes);
+    *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes);
+    return 0;
+}
+
+int paytokend_unix_bind(int fd, const char *path) {
+    struct sockaddr_un address;
+    socklen_t length;
+    int error = unix_address(path, &address, &length);
+    if (error != 0) return error;
+    return bind(fd, (struct sockaddr *)&address, length) == 0 ? 0 : errno;
+}
+
+int paytokend_unix_connect(int fd, const char *path) {
+    struct sockaddr_un address;
+    socklen_t length;
+    int error = unix_address(path, &address, &length);
+    if (error != 0) return error;
+    return connect(fd, (struct sockaddr *)&address, length) == 0 ? 0 : errno;
+}
+
+static int socket_option(int fd, int option, int *value) {
+    socklen_t length = sizeof *value;
+    return getsockopt(fd, SOL_SOCKET, option, value, &length) == 0 ? 0 : errno;
+}
+
+int paytokend_is_listening_unix_stream(int fd) {
+    int domain = 0, type = 0, listening = 0;
+    int error = socket_option(fd, SO_DOMAIN, &domain);
+    if (error == 0) error = socket_option(fd, SO_TYPE, &type);
+    if (error == 0) error = socket_option(fd, SO_ACCEPTCONN, &listening);
+    if (error != 0) return -error;
+    return domain == AF_UNIX && type == SOCK_STREAM && listening != 0;
+}

@@ -1,0 +1,35 @@
+import PaymentToken
+
+/// A peer whom a rule matched, and what that rule lets it do.
+struct Caller: Sendable, Equatable {
+    /// The rule's name, or the uid in decimal: this is what a repeat must have in common.
+    let name: String
+    let peer: PeerCredentials
+    /// With the implied ones.
+    let roles: Set<Role>
+    /// Members of `expected` that each of its decrypt requests must bring.
+    let requireExpected: Set<String>
+    /// nil means the one of `verification`.
+    let signingTimeWindow: SigningTimeWindow?
+    private let merchants: [MerchantPattern]?
+
+    init(rule: AccessRule, peer: PeerCredentials) {
+        name = rule.name ?? String(peer.uid)
+        self.peer = peer
+        roles = rule.roles.withImplied
+        requireExpected = rule.requireExpected
+        signingTimeWindow = rule.signingTimeWindow
+        merchants = rule.merchants
+    }
+
+    var uid: UInt32 { peer.uid }
+    var gid: UInt32 { peer.gid }
+
+    func has(_ role: Role) -> Bool { roles.contains(role) }
+
+    /// Whether this caller may have tokens of this merchant decrypted.
+    func allows(merchant identifier: String) -> Bool {
+        guard let merchants else { return true }
+        return merchants.contains { $0.matches(identifier) }
+    }
+}

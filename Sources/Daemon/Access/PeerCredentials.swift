@@ -1,0 +1,64 @@
+import CLinux
+import Glibc
+
+/// Who connected, as the kernel fixed it at connect(2): the only identity there is.
+///
+/// Neither pid nor path nor a look-up by name at request time takes part: a pid can be reused and a name can change.
+/// `pid` and `loginUID` are informational, for records and for telling persons apart.
+struct PeerCredentials: Sendable, Hashable {
+    let uid: UInt32
+    let gid: UInt32
+    /// The supplementary groups (SO_PEERGROUPS), in the kernel's order; `gid` may or may not be among them.
+    let groups: [UInt32]
+    let pid: Int32
+    /// The login uid (audit's loginuid) where one is set and readable.
+    let loginUID: UInt32?
+
+    init(uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: UInt32? = nil) {
+        self.uid = uid
+        self.gid = gid
+        self.groups = groups
+        self.pid = pid
+        self.loginUID = loginUID
+    }
+
+    /// Whether `group` is the peer's primary or one of its supplementary groups.
+    func belongs(to group: UInt32) -> Bool {
+        gid == group || groups.contains(group)
+    }
+
+    /// The one whom approvals count: the login uid where one is set, else the peer's uid.
+    var person: UInt32 { loginUID ?? uid }
+}
+
+extension PeerCredentials {
+    /// Asks the kernel about a connected Unix socket.
+    /// - Throws: the errno of the getsockopt(2) that failed. A peer without credentials is not served.
+    init(connectedSocket descriptor: CInt) throws(SystemError) {
+        var peer = paytokend_peer()
+        let result = unsafe paytokend_peer_credentials(descriptor, &peer)
+        guard result == 0 else { throw SystemError(call: "getsockopt(SO_PEERCRED)", errno: result) }
+        let groups = try Self.supplementaryGroups(of: descriptor)
+        self.init(
+            uid: peer.uid, gid: peer.gid, groups: groups, pid: peer.pid,
+            loginUID: LoginUID.of(process: peer.pid))
+    }
+
+    private static func supplementaryGroups(of descriptor: CInt) throws(SystemError) -> [UInt32] {
+        // Most accounts have a handful of groups; the kernel says how many when that is too few (at most 65,536).
+        var capacity: UInt32 = 32
+        while true {
+            var groups = [UInt32](repeating: 0, count: Int(capacity))
+            var count: UInt32 = 0
+            let result = unsafe paytokend_peer_groups(descriptor, &groups, capacity, &count)
+            if result == 0 {
+                groups.removeLast(groups.count - min(Int(count), groups.count))
+                return groups
+            }
+            guard result == ERANGE, count > capacity, count <= 65_536 else {
+                throw SystemError(call: "getsockopt(SO_PEERGROUPS)", errno: result)
+            }
+            capacity = count
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Glibc
+
+/// Small files read whole: what is larger than the bound is refused, not cut.
+enum BoundedFile {
+    enum Failure: Error, Equatable {
+        case system(SystemError)
+        case notRegular
+        case tooLarge(maximumBytes: Int)
+        case notUTF8
+    }
+
+    /// The file's bytes. Follows symbolic links; a FIFO or a device is refused rather than waited for.
+    static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw .system(SystemError(call: "open", errno: errno)) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else {
+            throw .system(SystemError(call: "fstat", errno: errno))
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        // One byte more than allowed tells a file at the bound from one beyond it; /proc's files have no size.
+        var buffer = [UInt8](repeating: 0, count: maximumBytes + 1)
+        var filled = 0
+        while filled < buffer.count {
+            let count = unsafe buffer.withUnsafeMutableBytes { bytes in
+                unsafe read(descriptor, bytes.baseAddress?.advanced(by: filled), bytes.count - filled)
+            }
+            if count == 0 { break }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw .system(SystemError(call: "read", errno: errno))
+            }
+            filled += count
+        }
+        guard filled <= maximumBytes else { throw .tooLarge(maximumBytes: maximumBytes) }
+        buffer.removeLast(buffer.count - filled)
+        return buffer
+    }
+
+    /// The file as UTF-8 text.
+    static func text(at path: String, maximumBytes: Int) throws(Failure) -> String {
+        guard let text = String(validating: try bytes(at: path, maximumBytes: maximumBytes), as: UTF8.self) else {
+            throw .notUTF8
+        }
+        return text
+    }
+}

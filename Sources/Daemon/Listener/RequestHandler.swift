@@ -1,0 +1,26 @@
+import Refusals
+
+/// Which of the daemon's two sockets a request came through.
+enum SocketKind: String, CaseIterable, Sendable {
+    case payments = "paytokend"
+    case admin
+}
+
+/// What answers requests. The listener knows nothing of paths, roles or tokens; it hands over whole, bounded messages.
+protocol RequestHandler: Sendable {
+    /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
+    /// neither waits nor computes anything long.
+    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
+
+    /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
+    func answer(for refusal: Refusal, socket: SocketKind) -> HTTPAnswer
+}
+
+/// What a handler says to a request's head.
+enum Admission: Sendable {
+    /// Answered at once; the body is not waited for.
+    case refuse(HTTPAnswer)
+    /// The body is read, up to `bodyLimit` bytes (more is request_too_large), and given to `respond`, which runs off
+    /// the event loop. A request without a body gives an empty one.
+    case accept(bodyLimit: Int, respond: @Sendable (_ body: [UInt8]) async -> HTTPAnswer)
+}

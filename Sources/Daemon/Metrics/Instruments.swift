@@ -1,0 +1,55 @@
+/// The daemon's metrics, each under its public name.
+struct Instruments: Sendable {
+    /// `outcome` is `ok`, `repeat` or a refusal's code.
+    let requests = Counter(
+        "paytokend_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
+    let requestSeconds = Histogram(
+        "paytokend_request_seconds", help: "From the request's head to its answer.", bounds: latencies)
+    let hsmWaitSeconds = Histogram(
+        "paytokend_hsm_wait_seconds", help: "Waiting for a session of the token, before the call.",
+        bounds: latencies)
+    let hsmCallSeconds = Histogram(
+        "paytokend_hsm_call_seconds", help: "Calls into the token, waiting excluded.",
+        labels: ["token", "operation"], bounds: latencies)
+    let ledgerCommitSeconds = Histogram(
+        "paytokend_ledger_commit_seconds", help: "Making releases durable.", bounds: latencies)
+    let ledgerBatchSize = Histogram(
+        "paytokend_ledger_batch_size", help: "Releases in one commit.",
+        bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
+    let workerRestarts = Counter(
+        "paytokend_worker_restarts_total", help: "Worker processes replaced.", labels: ["token", "reason"])
+    let keyExpiryDays = Gauge(
+        "paytokend_key_expiry_days", help: "Days until the key's certificate expires, negative when it has.",
+        labels: ["publicKeyHash", "merchant"])
+    let keyUses = Counter(
+        "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
+        labels: ["publicKeyHash"])
+    let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
+    let insecureSettings = Gauge(
+        "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])
+
+    /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
+    private static let latencies: [Double] = [
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+    ]
+
+    private var families: [any MetricFamily] {
+        [
+            requests, requestSeconds, hsmWaitSeconds, hsmCallSeconds, ledgerCommitSeconds, ledgerBatchSize,
+            workerRestarts, keyExpiryDays, keyUses, connections, insecureSettings,
+        ]
+    }
+
+    /// Shows the warnings of the configuration in force, and no others.
+    func show(warnings: [ConfigurationWarning]) {
+        insecureSettings.replaceAll(
+            Dictionary(warnings.map { ([$0.setting.rawValue], 1.0) }, uniquingKeysWith: { first, _ in first }))
+    }
+
+    /// The body of `GET /metrics`, of content type ``MetricsText/contentType``.
+    func exposition() -> String {
+        var text = MetricsText()
+        for family in families { family.expose(to: &text) }
+        return text.text
+    }
+}
