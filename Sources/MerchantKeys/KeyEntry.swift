@@ -1,0 +1,62 @@
+public import Foundation
+public import PaymentToken
+public import WorkerProtocol
+
+/// One merchant key as the daemon knows it: what the tokens show of it, and what the ledger says of it.
+public struct KeyEntry: Sendable, Equatable {
+    public enum Condition: Sendable, Equatable {
+        /// A token shows it, the ledger knows it, and they agree. Its state still has to permit decryption.
+        case served
+        /// In a token without a record in the ledger: not adopted, so it does not decrypt.
+        case external
+        /// The token's objects disagree with themselves or with the ledger; the sentence says how. Not served.
+        case inconsistent(String)
+        /// The ledger knows it, or a token showed it before, and no token shows it now. It may come back.
+        case missing
+    }
+
+    public let publicKeyHash: PublicKeyHash
+    /// From the ledger; for an external key from its certificate, and empty when it has none.
+    public let merchantIdentifier: String
+    public let algorithm: KeyAlgorithm
+    /// From the ledger; pre-activation for a key that it does not know.
+    public let state: KeyState
+    /// Until when a deactivated key still decrypts.
+    public let cutOff: Date?
+    public let condition: Condition
+    /// Of several the newest valid one; nil when the token holds none.
+    public let certificate: MerchantCertificate?
+    /// The configured names of the tokens that show the key in good order.
+    public let tokens: [String]
+    /// The private key is sensitive and not extractable in every one of them.
+    public let isProtected: Bool
+    /// What a person should know though it stops nothing: no certificate, another token's copy out of order.
+    public let remarks: [String]
+
+    /// Whether a decryption may go ahead with this key now, as far as token, ledger and state are concerned.
+    public func decrypts(at now: Date) -> Bool {
+        condition == .served && state.decrypts(at: now, cutOff: cutOff)
+    }
+}
+
+extension KeyEntry.Condition {
+    /// `served`, `external`, `inconsistent` or `missing`, as the API writes it.
+    public var name: String {
+        switch self {
+        case .served: "served"
+        case .external: "external"
+        case .inconsistent: "inconsistent"
+        case .missing: "missing"
+        }
+    }
+
+    /// Why, in one sentence; nil when there is nothing to explain.
+    public var explanation: String? {
+        switch self {
+        case .served: nil
+        case .external: "The key was made in the token by other means; it decrypts when it has been adopted."
+        case .inconsistent(let reason): reason
+        case .missing: "No token shows this key now."
+        }
+    }
+}

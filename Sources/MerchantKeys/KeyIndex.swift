@@ -1,0 +1,108 @@
+public import Foundation
+public import PaymentToken
+public import Refusals
+import Synchronization
+public import WorkerProtocol
+
+/// Every merchant key by its publicKeyHash.
+///
+/// A look-up costs a short lock and one probe of a hash table, however many keys there are. ``rebuild(tokens:records:now:)``
+/// makes a new table beside the old one and swaps them; it does so one at a time and may take a while with thousands
+/// of keys, so it is not for an event loop.
+public final class KeyIndex: Sendable {
+    private let current = Mutex(KeyIndexSnapshot())
+    private let rebuilding = Mutex(())
+    private let usage = Mutex<[PublicKeyHash: (count: Int, last: Date)]>([:])
+
+    public init() {}
+
+    private var snapshot: KeyIndexSnapshot { current.withLock { $0 } }
+
+    public func entry(_ hash: PublicKeyHash) -> KeyEntry? { snapshot.byHash[hash] }
+
+    /// All of them, by hash, ascending.
+    public var entries: [KeyEntry] { snapshot.sorted }
+
+    /// What the tokens hold and cannot be listed as a key, a sentence each.
+    public var remarks: [String] { snapshot.remarks }
+
+    /// Judges anew what tokens and ledger say.
+    ///
+    /// - Parameters:
+    ///   - tokens: by configured name, what each token shows now. A token that is not named keeps what it showed
+    ///     last: one that cannot be reached has not lost its keys.
+    ///   - records: all of the ledger's.
+    public func rebuild(
+        tokens: [(name: String, keys: [KeyDescription])], records: [KeyRecord], now: Date = Date()
+    ) {
+        rebuilding.withLock { _ in
+            let next = KeyIndexSnapshot(after: snapshot, tokens: tokens, records: records, now: now)
+            current.withLock { $0 = next }
+        }
+    }
+
+    /// Counts one release with that key.
+    public func countUse(_ hash: PublicKeyHash, at time: Date) {
+        usage.withLock { uses in
+            let before = uses[hash]
+            uses[hash] = ((before?.count ?? 0) + 1, max(before?.last ?? time, time))
+        }
+    }
+
+    /// Releases since this process started, and the last one's time.
+    public func uses(_ hash: PublicKeyHash) -> (count: Int, last: Date?) {
+        usage.withLock { uses in uses[hash].map { ($0.count, $0.last) } ?? (0, nil) }
+    }
+
+    /// Finds the key that a person names: 44 characters are base64, anything else is hex or a prefix of at least 8
+    /// characters that only one key has.
+    ///
+    /// - Throws: `key_not_found`.
+    public func find(_ text: String) throws(Refusal) -> KeyEntry {
+        if text.utf8.count == 44 {
+            guard let hash = PublicKeyHash(base64: text) else {
+                throw Refusal(.keyNotFound, "The key's name has 44 characters and is not base64 of 32 bytes.")
+            }
+            return try require(entry(hash))
+        }
+        guard let prefix = HexPrefix(text), (8...64).contains(prefix.nibbles.count) else {
+            throw Refusal(
+                .keyNotFound,
+                "A key is named by its publicKeyHash: 44 characters of base64, or 8 to 64 characters of hex.")
+        }
+        let found = snapshot.sorted.filter { prefix.begins($0.publicKeyHash.bytes) }
+        guard found.count < 2 else {
+            throw Refusal(.keyNotFound, "\(found.count) keys begin with that; give more characters.")
+        }
+        return try require(found.first)
+    }
+
+    private func require(_ entry: KeyEntry?) throws(Refusal) -> KeyEntry {
+        guard let entry else {
+            throw Refusal(.keyNotFound, "There is no such key here; `paytokenctl key list` shows those there are.")
+        }
+        return entry
+    }
+}
+
+/// The beginning of a hash in hex, of any length, odd ones too.
+private struct HexPrefix {
+    let nibbles: [UInt8]
+
+    init?(_ text: String) {
+        var nibbles: [UInt8] = []
+        for character in text.utf8 {
+            guard let value = Character(UnicodeScalar(character)).hexDigitValue else { return nil }
+            nibbles.append(UInt8(value))
+        }
+        self.nibbles = nibbles
+    }
+
+    func begins(_ bytes: [UInt8]) -> Bool {
+        nibbles.count <= bytes.count * 2
+            && nibbles.enumerated().allSatisfy { index, nibble in
+                let byte = bytes[index / 2]
+                return nibble == (index % 2 == 0 ? byte >> 4 : byte & 0x0f)
+            }
+    }
+}
