@@ -1,1 +1,1 @@
-print("stub")
+print("token-forge")

@@ -1,0 +1,116 @@
+import Foundation
+
+/// Writes ASN.1 by the distinguished encoding rules, and by the indefinite-length form of the basic ones (X.690).
+///
+/// Written out here on purpose: what mints must not share the reader or writer of what it tests.
+enum DEREncoder {
+    /// Tag, definite length in its shortest form, content (X.690 §8.1).
+    static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        var header: [UInt8] = [tag]
+        if content.count < 0x80 {
+            header.append(UInt8(content.count))
+        } else {
+            var length: [UInt8] = []
+            var rest = content.count
+            while rest > 0 {
+                length.insert(UInt8(rest & 0xff), at: 0)
+                rest >>= 8
+            }
+            header.append(0x80 | UInt8(length.count))
+            header += length
+        }
+        return header + content
+    }
+
+    /// A constructed element of indefinite length with its end-of-contents octets (X.690 §8.1.3.6).
+    static func indefinite(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        [tag, 0x80] + content + [0x00, 0x00]
+    }
+
+    static func sequence(_ parts: [UInt8]...) -> [UInt8] { element(0x30, parts.flatMap { $0 }) }
+
+    static func sequence(of parts: [[UInt8]]) -> [UInt8] { element(0x30, parts.flatMap { $0 }) }
+
+    /// SET OF: the members in ascending order of their encodings (X.690 §11.6).
+    static func set(of parts: [[UInt8]]) -> [UInt8] {
+        element(0x31, sorted(parts).flatMap { $0 })
+    }
+
+    /// The order that a SET OF demands; a shorter encoding compares as if padded with zeros.
+    static func sorted(_ parts: [[UInt8]]) -> [[UInt8]] {
+        parts.sorted { $0.lexicographicallyPrecedes($1) }
+    }
+
+    static func boolean(_ value: Bool) -> [UInt8] { element(0x01, [value ? 0xff : 0x00]) }
+
+    static func integer(_ value: UInt8) -> [UInt8] { integer([value]) }
+
+    /// A non-negative INTEGER from its big-endian bytes.
+    static func integer(_ magnitude: [UInt8]) -> [UInt8] {
+        var bytes = Array(magnitude.drop { $0 == 0 })
+        if bytes.isEmpty || bytes[0] & 0x80 != 0 { bytes.insert(0, at: 0) }
+        return element(0x02, bytes)
+    }
+
+    static let null: [UInt8] = [0x05, 0x00]
+
+    static func octetString(_ bytes: [UInt8]) -> [UInt8] { element(0x04, bytes) }
+
+    static func bitString(_ bytes: [UInt8], unusedBits: UInt8 = 0) -> [UInt8] { element(0x03, [unusedBits] + bytes) }
+
+    static func utf8String(_ text: String) -> [UInt8] { element(0x0c, Array(text.utf8)) }
+
+    static func printableString(_ text: String) -> [UInt8] { element(0x13, Array(text.utf8)) }
+
+    static func ia5String(tag: UInt8 = 0x16, _ text: String) -> [UInt8] { element(tag, Array(text.utf8)) }
+
+    /// `[number]` EXPLICIT around one element.
+    static func explicit(_ number: UInt8, _ content: [UInt8]) -> [UInt8] { element(0xa0 | number, content) }
+
+    /// An OBJECT IDENTIFIER from its dotted form (X.690 §8.19).
+    static func objectIdentifier(_ dotted: String) -> [UInt8] {
+        let arcs = dotted.split(separator: ".").compactMap { UInt64($0) }
+        var body: [UInt8] = []
+        for arc in [arcs[0] * 40 + arcs[1]] + arcs.dropFirst(2) {
+            var septets: [UInt8] = [UInt8(arc & 0x7f)]
+            var rest = arc >> 7
+            while rest > 0 {
+                septets.insert(UInt8(rest & 0x7f) | 0x80, at: 0)
+                rest >>= 7
+            }
+            body += septets
+        }
+        return element(0x06, body)
+    }
+
+    /// UTCTime through 2049, GeneralizedTime after (RFC 5280 §4.1.2.5, RFC 5652 §11.3).
+    static func time(_ date: Date) -> [UInt8] {
+        calendar.component(.year, from: date) < 2050 ? utcTime(date) : generalizedTime(date)
+    }
+
+    static func utcTime(_ date: Date) -> [UInt8] {
+        element(0x17, Array(digits(date).dropFirst(2)) + [UInt8(ascii: "Z")])
+    }
+
+    static func generalizedTime(_ date: Date) -> [UInt8] {
+        element(0x18, digits(date) + [UInt8(ascii: "Z")])
+    }
+
+    /// YYYYMMDDHHMMSS in UTC.
+    private static func digits(_ date: Date) -> [UInt8] {
+        let parts = calendar.dateComponents([.year, .month, .day, .hour, .minute, .second], from: date)
+        func padded(_ value: Int?, _ width: Int) -> String {
+            let text = String(value ?? 0)
+            return String(repeating: "0", count: max(0, width - text.count)) + text
+        }
+        return Array(
+            (padded(parts.year, 4) + padded(parts.month, 2) + padded(parts.day, 2) + padded(parts.hour, 2)
+                + padded(parts.minute, 2) + padded(parts.second, 2)).utf8)
+    }
+
+    private static let calendar: Calendar = {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        return calendar
+    }()
+}

@@ -1,0 +1,30 @@
+public import Foundation
+
+/// Textual encodings (RFC 7468): one DER value between its two lines.
+public enum PEM {
+    /// `der` as PEM text with `label`, such as `CERTIFICATE`, in lines of 64 characters.
+    public static func text(_ der: [UInt8], label: String) -> String {
+        var lines = ["-----BEGIN \(label)-----"]
+        let characters = Array(Data(der).base64EncodedString())
+        for start in stride(from: 0, to: characters.count, by: 64) {
+            lines.append(String(characters[start..<min(start + 64, characters.count)]))
+        }
+        lines.append("-----END \(label)-----")
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// The DER bytes of the first block with `label`, or nil.
+    public static func bytes(_ text: String, label: String) -> [UInt8]? {
+        guard let begin = text.range(of: "-----BEGIN \(label)-----"),
+            let end = text.range(of: "-----END \(label)-----", range: begin.upperBound..<text.endIndex)
+        else { return nil }
+        let body = text[begin.upperBound..<end.lowerBound].filter { !$0.isWhitespace }
+        return Data(base64Encoded: String(body)).map(Array.init)
+    }
+
+    /// The DER bytes of a file's content that is either DER already or PEM with `label`.
+    public static func bytes(of content: Data, label: String) -> [UInt8]? {
+        if content.first == 0x30 { return Array(content) }
+        return String(data: content, encoding: .utf8).flatMap { bytes($0, label: label) }
+    }
+}

@@ -1,0 +1,102 @@
+/// One thing that is wrong with a token, or unusual: the attacks and accidents that a verifier has to tell apart.
+///
+/// Everything else about the token is right, and what is signed is signed properly, so that exactly the one check is
+/// met. Raw values are the names for `token-forge mint --deviation`.
+public enum Deviation: String, CaseIterable, Sendable, Hashable {
+    // The CMS message.
+    case notCMS = "not-cms"
+    case truncatedSignature = "truncated-signature"
+    case trailingBytes = "trailing-bytes"
+    case encapsulatedContent = "encapsulated-content"
+    case noCertificates = "no-certificates"
+    case onlyLeafCertificate = "only-leaf-certificate"
+    case duplicateCertificate = "duplicate-certificate"
+    case rootCertificateIncluded = "root-certificate-included"
+    case thirdCertificateSigns = "third-certificate-signs"
+    case noSigner = "no-signer"
+    case twoSigners = "two-signers"
+    case signerNotAmongCertificates = "signer-not-among-certificates"
+    case signerByKeyIdentifier = "signer-by-key-identifier"
+    case digestSHA1 = "digest-sha1"
+    case revocationLists = "revocation-lists"
+
+    // Signed attributes and signature.
+    case noSignedAttributes = "no-signed-attributes"
+    case missingContentType = "missing-content-type"
+    case missingSigningTime = "missing-signing-time"
+    case missingMessageDigest = "missing-message-digest"
+    case duplicateContentType = "duplicate-content-type"
+    case duplicateSigningTime = "duplicate-signing-time"
+    case duplicateMessageDigest = "duplicate-message-digest"
+    case twoMessageDigestValues = "two-message-digest-values"
+    case wrongContentType = "wrong-content-type"
+    case wrongMessageDigest = "wrong-message-digest"
+    case algorithmProtectionMismatch = "algorithm-protection-mismatch"
+    case generalizedSigningTime = "generalized-signing-time"
+    case flippedSignature = "flipped-signature"
+    case signatureByOtherKey = "signature-by-other-key"
+
+    // Signed content changed afterwards.
+    case otherContent = "other-content"
+    case dataChanged = "data-changed"
+    case keyMaterialChanged = "key-material-changed"
+    case transactionIdentifierChanged = "transaction-id-changed"
+    case applicationDataAdded = "application-data-added"
+    case applicationDataRemoved = "application-data-removed"
+    case applicationDataChanged = "application-data-changed"
+
+    // The chain.
+    case otherRoot = "other-root"
+    case leafIssuedByRoot = "leaf-issued-by-root"
+    case leafWithForgedIssuerSignature = "leaf-with-forged-issuer-signature"
+    case leafExpired = "leaf-expired"
+    case leafNotYetValid = "leaf-not-yet-valid"
+    case leafWithoutDigitalSignature = "leaf-without-digital-signature"
+    case leafIsCA = "leaf-is-ca"
+    case leafWithUnknownCriticalExtension = "leaf-with-unknown-critical-extension"
+    case intermediateExpired = "intermediate-expired"
+    case intermediateNotCA = "intermediate-not-ca"
+    case intermediateWithoutKeyCertSign = "intermediate-without-key-cert-sign"
+
+    // Marker OIDs.
+    case leafMarkerMissing = "leaf-marker-missing"
+    case intermediateMarkerMissing = "intermediate-marker-missing"
+    case markersSwapped = "markers-swapped"
+    case leafMarkerOnIntermediate = "leaf-marker-on-intermediate"
+
+    // The key and what it opens.
+    case unknownPublicKeyHash = "unknown-public-key-hash"
+    case pointOffCurve = "point-off-curve"
+    case pointCompressed = "point-compressed"
+    case pointAtInfinity = "point-at-infinity"
+    case otherMerchantIdentifier = "other-merchant-identifier"
+    case badTag = "bad-tag"
+    case dataShorterThanTag = "data-shorter-than-tag"
+    case wrappedKeyWithLabel = "wrapped-key-with-label"
+    case wrappedKeyWithSHA1 = "wrapped-key-with-sha1"
+    case wrappedKeyWithMaskSHA1 = "wrapped-key-with-mask-sha1"
+    case wrappedKeyWithFirstOctet = "wrapped-key-with-first-octet"
+    case wrappedKeyWithPKCS1 = "wrapped-key-with-pkcs1"
+    case wrappedKeyForOtherKey = "wrapped-key-for-other-key"
+    case wrappedKeyOf32Bytes = "wrapped-key-of-32-bytes"
+    case wrappedKeyTruncated = "wrapped-key-truncated"
+    case plaintextNotJSON = "plaintext-not-json"
+    case plaintextNotUTF8 = "plaintext-not-utf8"
+    case plaintextArray = "plaintext-array"
+    case plaintextDuplicateMember = "plaintext-duplicate-member"
+    case plaintextTwoValues = "plaintext-two-values"
+    case plaintextEmpty = "plaintext-empty"
+
+    // The JSON around it.
+    case unsupportedVersion = "unsupported-version"
+    case outerTransactionIdentifierDiffers = "outer-transaction-identifier-differs"
+    case bothKeyMaterials = "both-key-materials"
+    case noKeyMaterial = "no-key-material"
+    case signatureNotBase64 = "signature-not-base64"
+    case publicKeyHashTooShort = "public-key-hash-too-short"
+    case transactionIdentifierNotHex = "transaction-id-not-hex"
+    case applicationDataBase64 = "application-data-base64"
+    case headerMissing = "header-missing"
+    case duplicateHeaderMember = "duplicate-header-member"
+    case unknownMembers = "unknown-members"
+}
