@@ -88,7 +88,7 @@ let package = Package(
         .target(name: "Ledger", dependencies: ["MerchantKeys", "PaymentToken", "Refusals", crypto, grdb], swiftSettings: house),
         .target(
             name: "DaemonAPI", dependencies: ["Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
-            swiftSettings: house),
+            exclude: ["openapi.json"], swiftSettings: house),
         .target(
             name: "Daemon",
             dependencies: [
@@ -141,7 +141,7 @@ let package = Package(
             name: "MerchantKeysTests", dependencies: ["MerchantKeys", "TestSupport", "TokenForge", crypto],
             swiftSettings: house),
         .testTarget(name: "LedgerTests", dependencies: ["Ledger", "TestSupport", grdb], swiftSettings: house),
-        .testTarget(name: "DaemonAPITests", dependencies: ["DaemonAPI", "StrictJSON"], swiftSettings: house),
+        .testTarget(name: "DaemonAPITests", dependencies: ["DaemonAPI", "Refusals", "StrictJSON"], swiftSettings: house),
         .testTarget(
             name: "DaemonTests",
             dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],
