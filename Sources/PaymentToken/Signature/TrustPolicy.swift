@@ -1,0 +1,95 @@
+internal import Foundation
+public import Refusals
+internal import SwiftASN1
+internal import Synchronization
+@_spi(DisableValidityCheck) public import X509
+
+/// Whose signatures count: Apple's step 1, first three points.
+///
+/// A chain is leaf, intermediate and a root of this policy, all three valid at the signing time, with the key usages of
+/// a signer and of a certificate authority, none of them distrusted, and with Apple's marker extensions. Accepted
+/// chains are remembered: the P-384 signature of the root alone costs ten times the token's own.
+///
+/// There is no OCSP and no CRL: the payment would wait for a stranger's server. `distrusted` refuses a certificate at
+/// once. What trust is reloaded is a new policy, with an empty memory.
+public final class TrustPolicy: Sendable {
+    private let roots: CertificateStore
+    private let distrusted: Set<[UInt8]>
+    private let cache: Mutex<ChainCache>
+
+    /// - Parameters:
+    ///   - roots: the only certificates at which a chain may end; `AppleRootCAG3` in service.
+    ///   - distrusted: SHA-256 fingerprints, 32 bytes each, of leaves, intermediates or roots.
+    ///   - chainCacheCapacity: how many accepted chains are remembered; Apple has a few leaves in service at a time.
+    public init(roots: [Certificate], distrusted: Set<[UInt8]>, chainCacheCapacity: Int = 64) {
+        self.roots = CertificateStore(roots)
+        self.distrusted = distrusted
+        self.cache = Mutex(ChainCache(capacity: chainCacheCapacity))
+    }
+
+    /// - Throws: `certificate_untrusted`; then `marker_oid_missing` for a chain that is trusted otherwise.
+    public func judge(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
+        let key = ChainCache.Key(leafDER: evidence.leafDER, intermediateDER: evidence.intermediateDER)
+        if let chain = cache.withLock({ cache in cache.chain(for: key, validAt: evidence.signingTime) }) {
+            return chain
+        }
+
+        guard let leaf = try? Certificate(derEncoded: evidence.leafDER),
+            let intermediate = try? Certificate(derEncoded: evidence.intermediateDER)
+        else { throw .certificateUntrusted("a certificate cannot be read") }
+        let root = try await root(over: leaf, intermediate: intermediate)
+        let chain = VerifiedChain(
+            leaf: CertificateDescription(leaf, der: evidence.leafDER),
+            intermediate: CertificateDescription(intermediate, der: evidence.intermediateDER),
+            root: try Self.describe(root: root))
+
+        for (certificate, name) in zip(chain.certificates, ["leaf", "intermediate", "root"]) {
+            guard !distrusted.contains(certificate.sha256)
+            else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
+            guard certificate.isValid(at: evidence.signingTime)
+            else { throw .certificateUntrusted("the \(name) certificate was not valid at the signing time") }
+        }
+        try Self.judgeMarkers(leaf: leaf, intermediate: intermediate)
+
+        cache.withLock { cache in cache.insert(chain, for: key) }
+        return chain
+    }
+
+    /// The root at which the path from `leaf` through `intermediate` ends.
+    private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
+        // Validity is judged at the token's signing time, for remembered chains as for new ones, and so not here.
+        var verifier = Verifier(rootCertificates: roots) {
+            RFC5280Policy.withValidityCheckDisabled()
+            ApplePayChainPolicy()
+        }
+        switch await verifier.validate(leaf: leaf, intermediates: CertificateStore([intermediate])) {
+        case .validCertificate(let chain):
+            return chain.root
+        case .couldNotValidate(let failures):
+            // RFC5280Policy's own reasons spell whole certificates out: too long for a refusal.
+            let reasons = failures.map(\.policyFailureReason.description).filter { reason in
+                !reason.hasPrefix("RFC5280Policy")
+            }
+            throw .certificateUntrusted(
+                reasons.first ?? "the certificates are no chain from the signer to a trusted root (RFC 5280 §6)")
+        }
+    }
+
+    private static func describe(root: Certificate) throws(Refusal) -> CertificateDescription {
+        var serializer = DER.Serializer()
+        guard (try? serializer.serialize(root)) != nil
+        else { throw .certificateUntrusted("the root certificate cannot be read") }
+        return CertificateDescription(root, der: serializer.serializedBytes)
+    }
+
+    private static func judgeMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
+        for (certificate, marker, name) in [
+            (leaf, ASN1ObjectIdentifier.applePayLeafMarker, "leaf"),
+            (intermediate, ASN1ObjectIdentifier.applePayIntermediateMarker, "intermediate"),
+        ] where certificate.extensions[oid: marker] == nil {
+            throw Refusal(
+                .markerOIDMissing, "The token's signer is not one that Apple uses for Apple Pay; do not use the token.",
+                details: "the \(name) certificate has no extension \(marker)")
+        }
+    }
+}

@@ -1,0 +1,45 @@
+internal import Crypto
+public import Foundation
+internal import SwiftASN1
+public import X509
+
+/// A chain that a `TrustPolicy` accepted for a token's signing time: leaf, intermediate, root.
+public struct VerifiedChain: Sendable, Equatable {
+    public let leaf: CertificateDescription
+    public let intermediate: CertificateDescription
+    public let root: CertificateDescription
+
+    /// Leaf, intermediate, root: the order of answers.
+    public var certificates: [CertificateDescription] { [leaf, intermediate, root] }
+}
+
+/// What people want to know of a certificate.
+public struct CertificateDescription: Sendable, Equatable {
+    /// RFC 4514.
+    public let subject: String
+    /// RFC 4514.
+    public let issuer: String
+    /// Lower-case hexadecimal, two digits a byte.
+    public let serialNumber: String
+    public let notBefore: Date
+    public let notAfter: Date
+    /// SHA-256 of the DER, 32 bytes.
+    public let sha256: [UInt8]
+
+    /// - Parameter der: the bytes that `certificate` was read from.
+    public init(_ certificate: Certificate, der: [UInt8]) {
+        subject = certificate.subject.description
+        issuer = certificate.issuer.description
+        serialNumber = Hexadecimal.encode(certificate.serialNumber.bytes)
+        notBefore = certificate.notValidBefore
+        notAfter = certificate.notValidAfter
+        sha256 = Array(SHA256.hash(data: der))
+    }
+}
+
+extension CertificateDescription {
+    /// Whether `time` lies within the validity, both ends included (RFC 5280 §4.1.2.5).
+    func isValid(at time: Date) -> Bool {
+        notBefore <= time && time <= notAfter
+    }
+}
