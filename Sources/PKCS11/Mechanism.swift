@@ -1,0 +1,125 @@
+internal import CPKCS11
+
+/// An algorithm with its parameters (CK_MECHANISM, PKCS#11 v2.40 base §3.5).
+public enum Mechanism: Sendable, Hashable {
+    /// CKD_… (PKCS#11 v2.40 §2.3.4, v3.0 §2.3.1): what CKM_ECDH1_DERIVE does with the shared secret.
+    public enum KeyDerivationFunction: Sendable, Hashable {
+        /// Nothing: the derived key is the shared secret, the point's x coordinate.
+        case null
+        /// ANSI X9.63 with SHA-256: the counter comes after the secret.
+        case x963SHA256
+        /// SP 800-56A one-step KDF with SHA-256: the counter comes first.
+        case oneStepSHA256
+    }
+
+    /// CKM_ECDH1_DERIVE. `publicPoint` is the other side's point as it is, uncompressed (65 bytes for P-256) and
+    /// without a DER wrapping: tokens that guess between both forms guess wrong now and then. The caller has checked
+    /// that it lies on the curve.
+    case ecdh1Derive(KeyDerivationFunction, sharedData: [UInt8] = [], publicPoint: [UInt8])
+    /// CKM_RSA_X_509: the bare RSA operation.
+    case rsaX509
+    /// CKM_RSA_PKCS_OAEP with SHA-256 as hash and in MGF1, and the empty label.
+    case rsaOAEPSHA256
+    /// CKM_SHA256_RSA_PKCS: hashes and signs.
+    case rsaPKCS1SHA256
+    /// CKM_ECDSA: signs a hash; the signature is r ‖ s, each of the order's size.
+    case ecdsa
+    /// CKM_AES_GCM with a 16-byte tag at the ciphertext's end.
+    case aesGCM(initializationVector: [UInt8], associatedData: [UInt8] = [])
+    /// CKM_CONCATENATE_BASE_AND_DATA: the derived key is base key ‖ data.
+    case concatenateBaseAndData([UInt8])
+    /// CKM_CONCATENATE_DATA_AND_BASE: the derived key is data ‖ base key.
+    case concatenateDataAndBase([UInt8])
+    /// CKM_SHA256_KEY_DERIVATION: the derived key is the base key's SHA-256.
+    case sha256KeyDerivation
+    case rsaKeyPairGeneration
+    case ecKeyPairGeneration
+    case aesKeyGeneration
+    case genericSecretKeyGeneration
+
+    public var type: MechanismType {
+        switch self {
+        case .ecdh1Derive: .ecdh1Derive
+        case .rsaX509: .rsaX509
+        case .rsaOAEPSHA256: .rsaOAEP
+        case .rsaPKCS1SHA256: .rsaPKCS1SHA256
+        case .ecdsa: .ecdsa
+        case .aesGCM: .aesGCM
+        case .concatenateBaseAndData: .concatenateBaseAndData
+        case .concatenateDataAndBase: .concatenateDataAndBase
+        case .sha256KeyDerivation: .sha256KeyDerivation
+        case .rsaKeyPairGeneration: .rsaKeyPairGeneration
+        case .ecKeyPairGeneration: .ecKeyPairGeneration
+        case .aesKeyGeneration: .aesKeyGeneration
+        case .genericSecretKeyGeneration: .genericSecretKeyGeneration
+        }
+    }
+
+    /// Lends the mechanism as the standard's structure. Everything it points to ends with `body`.
+    func withCMechanism<Result>(_ body: (UnsafeMutablePointer<CK_MECHANISM>) -> Result) -> Result {
+        switch self {
+        case .ecdh1Derive(let function, let sharedData, let publicPoint):
+            return unsafe sharedData.withMutableCopy { shared, sharedCount in
+                unsafe publicPoint.withMutableCopy { point, pointCount in
+                    let parameters = unsafe CK_ECDH1_DERIVE_PARAMS(
+                        kdf: function.cValue, ulSharedDataLen: sharedCount, pSharedData: shared,
+                        ulPublicDataLen: pointCount, pPublicData: point)
+                    return unsafe withParameters(parameters, body)
+                }
+            }
+        case .rsaOAEPSHA256:
+            let parameters = unsafe CK_RSA_PKCS_OAEP_PARAMS(
+                hashAlg: CKM_SHA256, mgf: CKG_MGF1_SHA256, source: CKZ_DATA_SPECIFIED, pSourceData: nil,
+                ulSourceDataLen: 0)
+            return unsafe withParameters(parameters, body)
+        case .aesGCM(let initializationVector, let associatedData):
+            return unsafe initializationVector.withMutableCopy { iv, ivCount in
+                unsafe associatedData.withMutableCopy { data, dataCount in
+                    let parameters = unsafe CK_GCM_PARAMS(
+                        pIv: iv, ulIvLen: ivCount, ulIvBits: ivCount * 8, pAAD: data, ulAADLen: dataCount,
+                        ulTagBits: 128)
+                    return unsafe withParameters(parameters, body)
+                }
+            }
+        case .concatenateBaseAndData(let data), .concatenateDataAndBase(let data):
+            return unsafe data.withMutableCopy { data, count in
+                unsafe withParameters(CK_KEY_DERIVATION_STRING_DATA(pData: data, ulLen: count), body)
+            }
+        default:
+            var mechanism = unsafe CK_MECHANISM(mechanism: type.rawValue, pParameter: nil, ulParameterLen: 0)
+            return unsafe body(&mechanism)
+        }
+    }
+
+    private func withParameters<Parameters, Result>(
+        _ parameters: Parameters, _ body: (UnsafeMutablePointer<CK_MECHANISM>) -> Result
+    ) -> Result {
+        var parameters = parameters
+        return unsafe withUnsafeMutableBytes(of: &parameters) { bytes in
+            var mechanism = unsafe CK_MECHANISM(
+                mechanism: type.rawValue, pParameter: bytes.baseAddress, ulParameterLen: CK_ULONG(bytes.count))
+            return unsafe body(&mechanism)
+        }
+    }
+}
+
+extension Mechanism.KeyDerivationFunction {
+    var cValue: UInt {
+        switch self {
+        case .null: CKD_NULL
+        case .x963SHA256: CKD_SHA256_KDF
+        case .oneStepSHA256: CKD_SHA256_KDF_SP800
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Lends the bytes where the standard wants a pointer that is not const; nil when there are none.
+    func withMutableCopy<Result>(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> Result) -> Result {
+        guard !isEmpty else { return body(nil, 0) }
+        return unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { copy in
+            _ = unsafe copy.initialize(from: self)
+            return unsafe body(copy.baseAddress, CK_ULONG(count))
+        }
+    }
+}

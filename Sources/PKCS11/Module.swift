@@ -1,0 +1,113 @@
+internal import CPKCS11
+internal import Glibc
+
+/// Why a library cannot be used at all.
+public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The path is not absolute: a bare name would be looked up in places that others may fill.
+    case pathNotAbsolute(String)
+    /// The dynamic loader refused it, and its own words.
+    case notLoadable(path: String, reason: String)
+    /// Not a PKCS#11 library: it has no C_GetFunctionList.
+    case noFunctionList(path: String)
+    /// The library loaded and then refused C_GetFunctionList or C_Initialize.
+    case call(CallError)
+
+    public var description: String {
+        switch self {
+        case .pathNotAbsolute(let path): "the PKCS#11 library must be named by an absolute path, not \(path)"
+        case .notLoadable(let path, let reason): "cannot load the PKCS#11 library \(path): \(reason)"
+        case .noFunctionList(let path): "\(path) is not a PKCS#11 library: it has no C_GetFunctionList"
+        case .call(let error): "\(error)"
+        }
+    }
+}
+
+/// A loaded and initialised PKCS#11 library (PKCS#11 v2.40 base §5.4).
+///
+/// A process has one for each library and keeps it: PKCS#11 libraries hold process-wide state, and a second
+/// C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some crash in
+/// their destructors; ``finalize()`` is optional. The process must not fork once a module is loaded.
+///
+/// Safe to use from any thread: the library is told to lock (CKF_OS_LOCKING_OK). Every method of this target that
+/// reaches the library blocks for as long as the library likes: never call one on the cooperative thread pool.
+public final class Module: @unchecked Sendable {
+    /// How C_Initialize is called.
+    public enum Initialization: Sendable, Equatable {
+        /// As the standard says: with CKF_OS_LOCKING_OK and nothing else.
+        case standard
+        /// With a parameter string besides, as NSS's softoken wants it.
+        case libraryParameters(String)
+    }
+
+    /// The library's functions, as it listed them. A copy: the list does not change once it is handed out.
+    let functions: CK_FUNCTION_LIST
+
+    /// Loads the library and initialises it.
+    /// - Parameter path: absolute.
+    public init(path: String, initialization: Initialization = .standard) throws(ModuleError) {
+        guard path.hasPrefix("/") else { throw .pathNotAbsolute(path) }
+        // Local: the library's symbols must not meet ours, libcrypto's above all.
+        guard let library = unsafe dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
+            let reason = unsafe dlerror().map { unsafe String(cString: $0) } ?? "no reason given"
+            throw .notLoadable(path: path, reason: reason)
+        }
+        guard let symbol = unsafe dlsym(library, "C_GetFunctionList") else { throw .noFunctionList(path: path) }
+        // The standard fixes this symbol's type.
+        let getFunctionList = unsafe unsafeBitCast(symbol, to: CK_C_GetFunctionList.self)
+        let list: CK_FUNCTION_LIST
+        do throws(CallError) {
+            var pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>?
+            try Self.check("C_GetFunctionList", unsafe getFunctionList(&pointer))
+            guard let pointer = unsafe pointer else {
+                throw CallError(call: "C_GetFunctionList", cause: .implausible("no list"))
+            }
+            unsafe list = pointer.pointee
+        } catch {
+            throw .call(error)
+        }
+        functions = list
+        do {
+            try initialize(initialization)
+        } catch {
+            throw .call(error)
+        }
+    }
+
+    private func initialize(_ initialization: Initialization) throws(CallError) {
+        switch initialization {
+        case .standard:
+            var arguments = unsafe CK_C_INITIALIZE_ARGS()
+            unsafe arguments.flags = CKF_OS_LOCKING_OK
+            try unsafe call("C_Initialize", functions.C_Initialize) { unsafe $0(&arguments) }
+        case .libraryParameters(let text):
+            var parameters = Array(text.utf8CString)
+            try unsafe call("C_Initialize", functions.C_Initialize) { initialize in
+                unsafe parameters.withUnsafeMutableBufferPointer { text in
+                    var arguments = unsafe cpkcs11_initialize_args_with_parameters()
+                    unsafe arguments.flags = CKF_OS_LOCKING_OK
+                    unsafe arguments.LibraryParameters = text.baseAddress
+                    return unsafe initialize(&arguments)
+                }
+            }
+        }
+    }
+
+    /// C_Finalize. Every session, handle and login of this process ends; the module is of no use afterwards.
+    public func finalize() throws(CallError) {
+        try unsafe call("C_Finalize", functions.C_Finalize) { $0(nil) }
+    }
+
+    /// Calls one of the library's functions and turns what it returned into an error.
+    func call<Function>(
+        _ name: String, _ function: Function?, _ body: (Function) -> CK_RV
+    ) throws(CallError) {
+        guard let function else { throw CallError(call: name, cause: .missing) }
+        try Self.check(name, body(function))
+    }
+
+    static func check(_ name: String, _ value: CK_RV) throws(CallError) {
+        guard value == CKR_OK else {
+            throw CallError(call: name, cause: .returned(ReturnValue(rawValue: value)))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+internal import CPKCS11
+public import SecretMemory
+
+/// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once and ready
+/// to be used many times.
+public struct Template: Sendable, ExpressibleByArrayLiteral {
+    private struct Entry {
+        let type: UInt
+        let offset: Int
+        let count: Int
+    }
+
+    private var entries: [Entry] = []
+    /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG where it lies.
+    private var values: [UInt8] = []
+
+    public init(_ attributes: [Attribute]) {
+        for attribute in attributes { append(attribute) }
+    }
+
+    public init(arrayLiteral attributes: Attribute...) {
+        self.init(attributes)
+    }
+
+    public mutating func append(_ attribute: Attribute) {
+        while values.count % 8 != 0 { values.append(0) }
+        let offset = values.count
+        switch attribute.value {
+        case .flag(let flag): values.append(flag ? CK_BBOOL(CK_TRUE) : CK_BBOOL(CK_FALSE))
+        case .number(let number): unsafe withUnsafeBytes(of: number) { unsafe values.append(contentsOf: $0) }
+        case .bytes(let bytes): values.append(contentsOf: bytes)
+        }
+        entries.append(Entry(type: attribute.type.rawValue, offset: offset, count: values.count - offset))
+    }
+
+    /// Lends the attributes as the standard's array. Values are copied first: a library that writes into a template
+    /// harms that copy only.
+    func withCAttributes<Result>(_ body: (UnsafeMutablePointer<CK_ATTRIBUTE>, CK_ULONG) -> Result) -> Result {
+        unsafe withUnsafeTemporaryAllocation(byteCount: max(values.count, 8), alignment: 8) { copy in
+            unsafe copy.copyBytes(from: values)
+            return unsafe withUnsafeTemporaryAllocation(of: CK_ATTRIBUTE.self, capacity: entries.count + 1) { array in
+                for (index, entry) in entries.enumerated() {
+                    let value = unsafe copy.baseAddress.unsafelyUnwrapped + entry.offset
+                    unsafe array.initializeElement(
+                        at: index,
+                        to: CK_ATTRIBUTE(type: entry.type, pValue: value, ulValueLen: CK_ULONG(entry.count)))
+                }
+                return unsafe body(array.baseAddress.unsafelyUnwrapped, CK_ULONG(entries.count))
+            }
+        }
+    }
+}
+
+/// The secret attributes of an object to be created: a private key's numbers. Kept in secret memory until the value
+/// ends.
+public struct SecretAttributes: ~Copyable, Sendable {
+    private struct Entry {
+        let type: UInt
+        let offset: Int
+        let count: Int
+    }
+
+    private var entries: [Entry] = []
+    private var values: SecretBytes
+    private var used = 0
+
+    /// - Parameter capacity: for all values together, in bytes.
+    public init(capacity: Int) {
+        values = SecretBytes(count: capacity)
+    }
+
+    /// Adds a value: a byte string or a big integer (big-endian, without leading zeros).
+    /// - Precondition: the values so far and this one fit the capacity.
+    public mutating func append(_ type: AttributeType, _ value: RawSpan) {
+        precondition(used + value.byteCount <= values.count, "secret attributes larger than their capacity")
+        let start = used
+        unsafe values.withUnsafeMutableBytes { target in
+            unsafe value.withUnsafeBytes { unsafe target[start...].copyBytes(from: $0) }
+        }
+        entries.append(Entry(type: type.rawValue, offset: start, count: value.byteCount))
+        used += value.byteCount
+    }
+
+    /// The same, from a secret.
+    public mutating func append(_ type: AttributeType, _ value: borrowing SecretBytes) {
+        value.withBytes { append(type, $0) }
+    }
+
+    /// Lends `template`'s attributes and these as one array.
+    func withCAttributes<Result>(
+        besides template: Template, _ body: (UnsafeMutablePointer<CK_ATTRIBUTE>, CK_ULONG) -> Result
+    ) -> Result {
+        unsafe template.withCAttributes { plain, plainCount in
+            unsafe values.withUnsafeBytes { secrets in
+                let total = Int(plainCount) + entries.count
+                return unsafe withUnsafeTemporaryAllocation(of: CK_ATTRIBUTE.self, capacity: total + 1) { array in
+                    for index in 0..<Int(plainCount) { unsafe array.initializeElement(at: index, to: plain[index]) }
+                    for (index, entry) in entries.enumerated() {
+                        // The standard's templates are not const; no library writes into the one it creates from.
+                        let value = unsafe UnsafeMutableRawPointer(mutating: secrets.baseAddress.unsafelyUnwrapped)
+                        unsafe array.initializeElement(
+                            at: Int(plainCount) + index,
+                            to: CK_ATTRIBUTE(
+                                type: entry.type, pValue: value + entry.offset, ulValueLen: CK_ULONG(entry.count)))
+                    }
+                    return unsafe body(array.baseAddress.unsafelyUnwrapped, CK_ULONG(total))
+                }
+            }
+        }
+    }
+}
