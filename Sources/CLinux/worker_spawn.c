@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,31 +31,40 @@ static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attri
         attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 }
 
-int paytokend_spawn(int executable, int socket, char *const arguments[], char *const environment[], pid_t *process) {
-    // Both above the descriptors that the file actions write to, so that none overwrites another.
-    int high_socket = fcntl(socket, F_DUPFD_CLOEXEC, 10);
-    if (high_socket < 0) return errno;
-    int high_executable = fcntl(executable, F_DUPFD_CLOEXEC, 10);
-    if (high_executable < 0) {
-        int error = errno;
-        close(high_socket);
-        return error;
-    }
+static int run(int executable, int socket, char *const arguments[], char *const environment[], pid_t *process) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) return error;
+    error = posix_spawnattr_init(&attributes);
     if (error == 0) {
-        error = posix_spawnattr_init(&attributes);
-        if (error == 0) {
-            error = prepare(&actions, &attributes, high_executable, high_socket);
-            if (error == 0) error = posix_spawn(process, "/proc/self/fd/3", &actions, &attributes, arguments, environment);
-            posix_spawnattr_destroy(&attributes);
-        }
-        posix_spawn_file_actions_destroy(&actions);
+        error = prepare(&actions, &attributes, executable, socket);
+        if (error == 0) error = posix_spawn(process, "/proc/self/fd/3", &actions, &attributes, arguments, environment);
+        posix_spawnattr_destroy(&attributes);
     }
-    close(high_executable);
-    close(high_socket);
+    posix_spawn_file_actions_destroy(&actions);
     return error;
+}
+
+int paytokend_spawn(
+    int executable, char *const arguments[], char *const environment[], pid_t *process, int *socket) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
+    int error = 0, high_socket = -1, high_executable = -1;
+    if (fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) error = errno;
+    // Both above the descriptors that the file actions write to, so that none overwrites another.
+    if (error == 0 && (high_socket = fcntl(pair[1], F_DUPFD_CLOEXEC, 10)) < 0) error = errno;
+    if (error == 0 && (high_executable = fcntl(executable, F_DUPFD_CLOEXEC, 10)) < 0) error = errno;
+    if (error == 0) error = run(high_executable, high_socket, arguments, environment, process);
+    if (high_executable >= 0) close(high_executable);
+    if (high_socket >= 0) close(high_socket);
+    close(pair[1]);
+    if (error != 0) {
+        close(pair[0]);
+        return error;
+    }
+    *socket = pair[0];
+    return 0;
 }
 
 int paytokend_await_end(pid_t process) {

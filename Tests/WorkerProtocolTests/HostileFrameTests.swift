@@ -46,8 +46,9 @@ import WorkerProtocol
         }
     }
 
-    @Test("an octet after the last field is refused", arguments: Samples.requests)
-    func trailing(_ request: WorkerRequest) throws {
+    @Test("an octet after the last field is refused", arguments: Samples.requests.indices)
+    func trailing(_ index: Int) throws {
+        let request = Samples.requests[index]
         var frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
         frame.fields.append(0)
         #expect(throws: FrameError.trailingBytes) { try WorkerRequest(frame) }

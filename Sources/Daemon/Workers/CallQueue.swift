@@ -1,0 +1,311 @@
+import NIOCore
+import Synchronization
+import WorkerProtocol
+
+/// The calls of one token, waiting or with a worker.
+///
+/// A bounded number waits here; the workers hold a small window, so that the time from handing a call over to its
+/// answer is the token's and not a queue's, and a call that exceeds its limit means a worker that hangs.
+///
+/// When a worker ends, the calls it had are suspects: they are made once more, one at a time and before all others.
+/// So a second death names the input that causes it, and only that one is refused for a while.
+final class CallQueue: Sendable {
+    struct Limits: Sendable {
+        /// Calls that one worker holds at a time.
+        var window: Int
+        /// Calls that wait here; one more is `overloaded`.
+        var waiting: Int
+        var callTimeout: Duration
+        var recycleAfter: Int
+    }
+
+    private struct Lane {
+        let worker: WorkerLane
+        var outstanding = 0
+        var answered = 0
+        /// It serves, or has served and ends after its last call.
+        var hasServed = false
+        /// It ends because its token failed: no call is to blame.
+        var hasFailedToken = false
+    }
+
+    private struct State {
+        var waiting = CircularBuffer<PendingCall>()
+        var suspects = CircularBuffer<PendingCall>()
+        var withWorkers: [UInt64: PendingCall] = [:]
+        var lanes: [UInt64: Lane] = [:]
+        /// A suspect is with a worker: nothing else is handed over meanwhile.
+        var isTryingSuspect = false
+        /// The lane that new calls go to.
+        var serving: UInt64?
+        /// Why calls are not even queued.
+        var refusal: WorkerFailure? = nil
+        var quarantine = QuarantinedInputs()
+        var nextIdentifier: UInt64 = 1
+    }
+
+    private let limits: Limits
+    private let events: WorkerEvents
+    private let recycleDue: @Sendable (UInt64) -> Void
+    private let state = Mutex(State())
+
+    init(limits: Limits, events: WorkerEvents, recycleDue: @escaping @Sendable (UInt64) -> Void) {
+        self.limits = limits
+        self.events = events
+        self.recycleDue = recycleDue
+    }
+
+    // MARK: Calls
+
+    /// Makes a call at the serving worker, after those that came before.
+    func submit(_ request: WorkerRequest) async -> CallResult {
+        await withCheckedContinuation { continuation in
+            state.withLock { state in
+                guard let call = makeCall(request, continuation, &state) else { return }
+                if let refusal = state.refusal {
+                    call.finish(.failure(refusal))
+                } else if state.waiting.count >= limits.waiting {
+                    call.finish(
+                        .failure(WorkerFailure(.overloaded, "\(limits.waiting) calls wait for the token already.")))
+                } else if state.quarantine.contains(call.frame, now: .now) {
+                    call.finish(
+                        .failure(WorkerFailure(.inputQuarantined, "Two workers ended while they had this input.")))
+                } else {
+                    state.waiting.append(call)
+                    dispatch(&state)
+                }
+            }
+        }
+    }
+
+    /// Makes a call at one worker, at once; for a worker that does not serve yet.
+    func submit(_ request: WorkerRequest, to lane: UInt64) async -> CallResult {
+        await withCheckedContinuation { continuation in
+            state.withLock { state in
+                guard let call = makeCall(request, continuation, &state) else { return }
+                guard state.lanes[lane] != nil else {
+                    call.finish(.failure(WorkerFailure(.tokenUnavailable, "The worker ended.")))
+                    return
+                }
+                // Not to be repeated elsewhere: it is about this very worker.
+                var pinned = call
+                pinned.isRepetition = true
+                hand(pinned, to: lane, &state)
+            }
+        }
+    }
+
+    /// - Returns: nil when the request does not fit its frame; the caller has been told.
+    private func makeCall(
+        _ request: WorkerRequest, _ continuation: CheckedContinuation<CallResult, Never>, _ state: inout State
+    ) -> PendingCall? {
+        let identifier = state.nextIdentifier
+        state.nextIdentifier += 1
+        do throws(FrameError) {
+            return PendingCall(
+                identifier: identifier, operation: WorkerOperation(request),
+                frame: try request.encoded(identifier: identifier), continuation: continuation, waitingSince: .now)
+        } catch {
+            continuation.resume(
+                returning: .failure(WorkerFailure(.protocolViolation, "A field of the request is too long.")))
+            return nil
+        }
+    }
+
+    private func dispatch(_ state: inout State) {
+        guard !state.isTryingSuspect, let lane = state.serving, let outstanding = state.lanes[lane]?.outstanding
+        else { return }
+        if !state.suspects.isEmpty {
+            if outstanding == 0 {
+                state.isTryingSuspect = true
+                hand(state.suspects.removeFirst(), to: lane, &state)
+            }
+            return
+        }
+        var room = limits.window - outstanding
+        while room > 0, let call = state.waiting.popFirst() {
+            hand(call, to: lane, &state)
+            room -= 1
+        }
+    }
+
+    private func hand(_ call: PendingCall, to lane: UInt64, _ state: inout State) {
+        var call = call
+        let now = ContinuousClock.now
+        call.sent = (now, lane)
+        state.withWorkers[call.identifier] = call
+        state.lanes[lane]?.outstanding += 1
+        events.waited((now - call.waitingSince).inSeconds)
+        state.lanes[lane]?.worker.send(call.frame)
+    }
+
+    // MARK: Answers
+
+    /// Takes a worker's answer.
+    /// - Returns: Whether that worker had such a call. Where not, it is not to be trusted further.
+    func received(_ answer: WorkerAnswer, for identifier: UInt64, from lane: UInt64) -> Bool {
+        state.withLock { state in
+            guard let call = state.withWorkers[identifier], let sent = call.sent, sent.lane == lane else { return false }
+            remove(call, from: lane, &state)
+            events.called(call.operation, (ContinuousClock.now - sent.at).inSeconds)
+            if case .failed(let failure) = answer, failure.kind == .tokenUnavailable, call.operation != .open {
+                // The worker ends after such an answer. Nobody's input is to blame: the next worker gets the call.
+                withdraw(lane, &state)
+                state.lanes[lane]?.hasFailedToken = true
+                if call.operation.isRepeatable, !call.isRepetition {
+                    var repetition = call
+                    repetition.isRepetition = true
+                    repetition.waitingSince = .now
+                    requeue(repetition, &state)
+                } else {
+                    call.finish(.failure(failure))
+                }
+                state.lanes[lane]?.worker.kill(.token)
+            } else if case .failed(let failure) = answer {
+                call.finish(.failure(failure))
+            } else {
+                call.finish(.success(answer))
+            }
+            countAnswer(of: lane, &state)
+            dispatch(&state)
+            return true
+        }
+    }
+
+    private func countAnswer(of lane: UInt64, _ state: inout State) {
+        guard let entry = state.lanes[lane] else { return }
+        if state.serving == lane {
+            state.lanes[lane]?.answered += 1
+            if entry.answered + 1 == limits.recycleAfter { recycleDue(lane) }
+        } else if entry.hasServed, entry.outstanding == 0 {
+            entry.worker.close()
+        }
+    }
+
+    private func remove(_ call: PendingCall, from lane: UInt64, _ state: inout State) {
+        state.withWorkers[call.identifier] = nil
+        state.lanes[lane]?.outstanding -= 1
+        if call.isSuspect { state.isTryingSuspect = false }
+    }
+
+    private func requeue(_ call: PendingCall, _ state: inout State) {
+        if let refusal = state.refusal {
+            call.finish(.failure(refusal))
+        } else if call.isSuspect {
+            state.suspects.append(call)
+        } else {
+            state.waiting.prepend(call)
+        }
+    }
+
+    // MARK: Workers
+
+    /// Makes a worker known, for calls made at it alone.
+    func add(_ worker: WorkerLane) {
+        state.withLock { $0.lanes[worker.identifier] = Lane(worker: worker) }
+    }
+
+    /// New calls go to this worker from now on. The one before keeps the calls it has and ends after the last.
+    /// - Returns: false when it has ended meanwhile.
+    func serve(with lane: UInt64) -> Bool {
+        state.withLock { state in
+            guard state.lanes[lane] != nil else { return false }
+            let former = state.serving
+            state.lanes[lane]?.hasServed = true
+            state.serving = lane
+            state.refusal = nil
+            if let former, let entry = state.lanes[former], entry.outstanding == 0 { entry.worker.close() }
+            dispatch(&state)
+            return true
+        }
+    }
+
+    private func withdraw(_ lane: UInt64, _ state: inout State) {
+        if state.serving == lane { state.serving = nil }
+    }
+
+    /// A worker has ended: its repeatable calls are made once more, the others fail with an unknown outcome.
+    func ended(_ lane: UInt64) {
+        state.withLock { state in
+            withdraw(lane, &state)
+            let isBlameless = state.lanes.removeValue(forKey: lane)?.hasFailedToken ?? false
+            let lost = state.withWorkers.values.filter { $0.sent?.lane == lane }.sorted { $0.identifier < $1.identifier }
+            for var call in lost {
+                remove(call, from: lane, &state)
+                if call.operation.isRepeatable, !call.isRepetition {
+                    call.isRepetition = true
+                    call.isSuspect = !isBlameless
+                    call.waitingSince = .now
+                    requeue(call, &state)
+                    continue
+                }
+                if call.isSuspect, !isBlameless { state.quarantine.insert(call.frame, now: .now) }
+                let message =
+                    call.operation.isRepeatable || call.operation == .open
+                    ? "The worker ended while it had the call."
+                    : "The worker ended while it had the call: list the keys to see whether it was done."
+                call.finish(.failure(WorkerFailure(.tokenUnavailable, message)))
+            }
+            dispatch(&state)
+        }
+    }
+
+    /// No worker is to be had soon: what waits fails, and so does what comes, until a worker serves again.
+    func refuse(_ failure: WorkerFailure) {
+        state.withLock { state in
+            state.refusal = failure
+            for call in state.suspects { call.finish(.failure(failure)) }
+            for call in state.waiting { call.finish(.failure(failure)) }
+            state.suspects.removeAll()
+            state.waiting.removeAll()
+        }
+    }
+
+    /// Lets no call be unanswered for longer than its limit: fails what waited too long, and ends workers that hang.
+    func expire(now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            var hanging: Set<UInt64> = []
+            for call in state.withWorkers.values {
+                guard let sent = call.sent else { continue }
+                if now - sent.at > call.operation.limit(callTimeout: limits.callTimeout) { hanging.insert(sent.lane) }
+            }
+            for lane in hanging {
+                withdraw(lane, &state)
+                state.lanes[lane]?.worker.kill(.timeout)
+            }
+            let oldest = now - limits.callTimeout
+            let late =
+                state.serving == nil
+                ? WorkerFailure(.tokenUnavailable, "No worker has opened the token within call_timeout.")
+                : WorkerFailure(.overloaded, "The call waited for the token for longer than call_timeout.")
+            // Suspects wait for each other and for a worker's start: they are few, and their number is bounded.
+            while let call = state.waiting.first, call.waitingSince < oldest {
+                state.waiting.removeFirst()
+                call.finish(.failure(late))
+            }
+        }
+    }
+
+    /// Whether no call waits or is with a worker.
+    var isIdle: Bool {
+        state.withLock { $0.waiting.isEmpty && $0.suspects.isEmpty && $0.withWorkers.isEmpty }
+    }
+
+    /// Ends the input of a worker that is not to serve.
+    func close(_ lane: UInt64) {
+        state.withLock { $0.lanes[lane]?.worker.close() }
+    }
+
+    /// Ends every worker's input.
+    func closeAll() {
+        state.withLock { state in
+            for lane in state.lanes.values { lane.worker.close() }
+        }
+    }
+}
+
+extension Duration {
+    var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}

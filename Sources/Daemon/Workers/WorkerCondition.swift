@@ -1,0 +1,10 @@
+public import WorkerProtocol
+
+/// Whether a token can be used now.
+public enum WorkerCondition: Sendable, Equatable {
+    /// A worker is being started, for the first time or after one that ended.
+    case starting
+    case ready(TokenDescription)
+    /// The reason, one sentence for a person. The daemon keeps trying.
+    case unavailable(WorkerFailure)
+}

@@ -1,0 +1,100 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+import WorkerProtocol
+
+/// The daemon's end of one worker's socket pair. Frames that are sent close together leave in one write.
+final class WorkerConnection: Sendable {
+    private struct Outbox {
+        var bytes: [UInt8] = []
+        var isFlushScheduled = false
+    }
+
+    private let channel: any Channel
+    private let outbox = Mutex(Outbox())
+
+    private init(channel: any Channel) {
+        self.channel = channel
+    }
+
+    /// Takes the socket over, also when it throws.
+    /// - Parameters:
+    ///   - receive: Called on the event loop with each answer. Returns false when there was no such request: the
+    ///     connection is then closed.
+    ///   - closed: Called once, on the event loop, when no more answers will come.
+    static func attach(
+        socket: CInt, to eventLoop: any EventLoop,
+        receive: @escaping @Sendable (UInt64, WorkerAnswer) -> Bool,
+        closed: @escaping @Sendable () -> Void
+    ) async throws -> WorkerConnection {
+        let channel = try await ClientBootstrap(group: eventLoop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        AnswerHandler(receive: receive, closed: closed))
+                }
+            }
+            .withConnectedSocket(socket).get()
+        return WorkerConnection(channel: channel)
+    }
+
+    /// Sends a whole frame. What cannot be sent any more is lost: `closed` says so.
+    func send(_ frame: [UInt8]) {
+        let flushes = outbox.withLock { outbox in
+            outbox.bytes.append(contentsOf: frame)
+            defer { outbox.isFlushScheduled = true }
+            return !outbox.isFlushScheduled
+        }
+        if flushes { channel.eventLoop.execute { self.flush() } }
+    }
+
+    func close() {
+        channel.close(promise: nil)
+    }
+
+    private func flush() {
+        let bytes = outbox.withLock { outbox in
+            defer { outbox = Outbox() }
+            return outbox.bytes
+        }
+        channel.writeAndFlush(channel.allocator.buffer(bytes: bytes), promise: nil)
+    }
+}
+
+private final class AnswerHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
+    private let receive: @Sendable (UInt64, WorkerAnswer) -> Bool
+    private let closed: @Sendable () -> Void
+
+    init(
+        receive: @escaping @Sendable (UInt64, WorkerAnswer) -> Bool, closed: @escaping @Sendable () -> Void
+    ) {
+        self.receive = receive
+        self.closed = closed
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        decoder.append(unwrapInboundIn(data).readableBytesView)
+        do {
+            while let frame = try decoder.next() {
+                guard receive(frame.identifier, try WorkerAnswer(frame)) else {
+                    context.close(promise: nil)
+                    return
+                }
+            }
+        } catch {
+            context.close(promise: nil)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        closed()
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+}

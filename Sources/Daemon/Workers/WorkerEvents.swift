@@ -1,0 +1,80 @@
+public import WorkerProtocol
+
+/// What a ``TokenWorker`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
+/// soon and does not call the worker back.
+public struct WorkerEvents: Sendable {
+    /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
+    public enum RestartReason: String, Sendable, CaseIterable {
+        /// It ended by itself or by a signal.
+        case died
+        /// A call stayed unanswered for longer than `call_timeout`.
+        case timeout
+        /// It found its token unusable.
+        case token
+        /// It had answered `recycle_after` calls.
+        case recycled
+    }
+
+    /// The key pairs that the token shows, after each (re)opening.
+    public var keys: @Sendable ([KeyDescription]) -> Void
+    public var condition: @Sendable (WorkerCondition) -> Void
+    /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
+    public var waited: @Sendable (Double) -> Void
+    /// Operation and seconds from handing the call to the worker to its answer: `paytokend_hsm_call_seconds`.
+    public var called: @Sendable (WorkerOperation, Double) -> Void
+    public var restarted: @Sendable (RestartReason) -> Void
+
+    public init(
+        keys: @escaping @Sendable ([KeyDescription]) -> Void = { _ in },
+        condition: @escaping @Sendable (WorkerCondition) -> Void = { _ in },
+        waited: @escaping @Sendable (Double) -> Void = { _ in },
+        called: @escaping @Sendable (WorkerOperation, Double) -> Void = { _, _ in },
+        restarted: @escaping @Sendable (RestartReason) -> Void = { _ in }
+    ) {
+        self.keys = keys
+        self.condition = condition
+        self.waited = waited
+        self.called = called
+        self.restarted = restarted
+    }
+}
+
+/// The kinds of calls, as the `operation` label of `paytokend_hsm_call_seconds` names them.
+public enum WorkerOperation: String, Sendable, CaseIterable {
+    case open
+    case listKeys = "list_keys"
+    case decrypt
+    case importPrivateKey = "import_private_key"
+    case importCertificate = "import_certificate"
+    case probe
+
+    init(_ request: WorkerRequest) {
+        self =
+            switch request {
+            case .open: .open
+            case .listKeys: .listKeys
+            case .decrypt: .decrypt
+            case .importPrivateKey: .importPrivateKey
+            case .importCertificate: .importCertificate
+            case .probe: .probe
+            }
+    }
+
+    /// Whether a call whose worker died may be made again: it changes nothing in the token.
+    var isRepeatable: Bool {
+        switch self {
+        case .listKeys, .decrypt, .probe: true
+        case .open, .importPrivateKey, .importCertificate: false
+        }
+    }
+
+    /// How long the worker may take. Opening loads a library and tests the tiers, keys are read or made many at a
+    /// time: neither is held to the limit of one decryption.
+    func limit(callTimeout: Duration) -> Duration {
+        switch self {
+        case .decrypt, .probe: callTimeout
+        case .listKeys, .importPrivateKey, .importCertificate: max(callTimeout, .seconds(30))
+        case .open: max(callTimeout, .seconds(60))
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import CLinux
+import Foundation
+import Synchronization
+
+/// How a worker's process ended.
+enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
+    case status(Int32)
+    case signal(Int32)
+
+    init(waitStatus: Int32) {
+        let signal = waitStatus & 0x7F
+        self = signal == 0 ? .status((waitStatus >> 8) & 0xFF) : .signal(signal)
+    }
+
+    var description: String {
+        switch self {
+        case .status(let status): "it ended with status \(status)"
+        case .signal(let signal): "it was ended by signal \(signal)"
+        }
+    }
+}
+
+/// One process of the worker's program. It is reaped by a thread of its own, so that no zombie stays and nothing
+/// waits on the cooperative pool.
+final class WorkerProcess: Sendable {
+    private enum State {
+        case running([CheckedContinuation<WorkerExit, Never>])
+        case ended(WorkerExit)
+    }
+
+    let identifier: pid_t
+    private let state = Mutex(State.running([]))
+
+    private init(identifier: pid_t) {
+        self.identifier = identifier
+    }
+
+    /// Starts a worker with nothing of this process's environment.
+    /// - Returns: The process and this side's end of the socket pair, which the caller closes.
+    static func spawn(
+        _ executable: WorkerExecutable, environment: [String: String]
+    ) throws(WorkerExecutableError) -> (process: WorkerProcess, socket: CInt) {
+        let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"].merging(environment) { _, configured in configured }
+        var identifier: pid_t = 0
+        var socket: CInt = -1
+        let error = unsafe withCStrings([WorkerExecutable.name]) { arguments in
+            unsafe withCStrings(variables.map { "\($0.key)=\($0.value)" }.sorted()) { environment in
+                unsafe paytokend_spawn(executable.descriptor, arguments, environment, &identifier, &socket)
+            }
+        }
+        guard error == 0 else {
+            throw WorkerExecutableError(message: "\(executable.path) cannot be started: errno \(error)")
+        }
+        let process = WorkerProcess(identifier: identifier)
+        let reaper = Thread { process.awaitEnd() }
+        reaper.name = "worker-reaper"
+        reaper.stackSize = 128 * 1024
+        reaper.start()
+        return (process, socket)
+    }
+
+    /// Ends the process at once. Does nothing when it has ended: the lock keeps its identifier from being another's.
+    func kill() {
+        state.withLock { state in
+            if case .running = state { _ = Glibc.kill(identifier, SIGKILL) }
+        }
+    }
+
+    /// Waits until the process has ended and been reaped.
+    func end() async -> WorkerExit {
+        await withCheckedContinuation { continuation in
+            let exit: WorkerExit? = state.withLock { state in
+                switch state {
+                case .ended(let exit): return exit
+                case .running(let waiting):
+                    state = .running(waiting + [continuation])
+                    return nil
+                }
+            }
+            if let exit { continuation.resume(returning: exit) }
+        }
+    }
+
+    /// Waits until the process has ended; makes it end when it has not after that time.
+    func end(within limit: Duration) async -> WorkerExit {
+        let deadline = Task {
+            try await Task.sleep(for: limit)
+            kill()
+        }
+        defer { deadline.cancel() }
+        return await end()
+    }
+
+    private func awaitEnd() {
+        _ = paytokend_await_end(identifier)
+        let (waiting, exit) = state.withLock { state in
+            var status: Int32 = 0
+            _ = unsafe paytokend_reap(identifier, &status)
+            let exit = WorkerExit(waitStatus: status)
+            guard case .running(let waiting) = state else { return ([], exit) }
+            state = .ended(exit)
+            return (waiting, exit)
+        }
+        for continuation in waiting { continuation.resume(returning: exit) }
+    }
+}
+
+/// The strings as a C list that ends in NULL, for the duration of the call.
+private func withCStrings<Result>(
+    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+) -> Result {
+    var copies: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
+    unsafe copies.append(nil)
+    defer { unsafe copies.forEach { unsafe free($0) } }
+    return unsafe copies.withUnsafeBufferPointer { buffer in
+        // A list that ends in nil has a first element.
+        unsafe body(buffer.baseAddress.unsafelyUnwrapped)
+    }
+}
