@@ -145,7 +145,9 @@ final class CallQueue: Sendable {
     /// - Returns: Whether that worker had such a call. Where not, it is not to be trusted further.
     func received(_ answer: WorkerAnswer, for identifier: UInt64, from lane: UInt64) -> Bool {
         state.withLock { state in
-            guard let call = state.withWorkers[identifier], let sent = call.sent, sent.lane == lane else { return false }
+            guard let call = state.withWorkers[identifier], let sent = call.sent, sent.lane == lane else {
+                return false
+            }
             remove(call, from: lane, &state)
             events.called(call.operation, (ContinuousClock.now - sent.at).inSeconds)
             if case .failed(let failure) = answer, failure.kind == .tokenUnavailable, call.operation != .open {
@@ -229,7 +231,9 @@ final class CallQueue: Sendable {
         state.withLock { state in
             withdraw(lane, &state)
             let isBlameless = state.lanes.removeValue(forKey: lane)?.hasFailedToken ?? false
-            let lost = state.withWorkers.values.filter { $0.sent?.lane == lane }.sorted { $0.identifier < $1.identifier }
+            let lost = state.withWorkers.values.filter { $0.sent?.lane == lane }.sorted {
+                $0.identifier < $1.identifier
+            }
             for var call in lost {
                 remove(call, from: lane, &state)
                 if call.operation.isRepeatable, !call.isRepetition {

@@ -1,14 +1,14 @@
-public import Logging
-public import NIOCore
+import Logging
+import NIOCore
 import NIOPosix
 import ProductVersion
 import Synchronization
-public import WorkerProtocol
+import WorkerProtocol
 
 /// One token, served by one `paytokend-hsm` process at a time. Keeps that process alive, and replaces it: at once
 /// when it ends, with growing pauses when it ends again and again, and before it is worn out.
-public final class TokenWorker: Sendable {
-    public let name: String
+final class TokenWorker: Sendable {
+    let name: String
 
     private let calls: CallQueue
     private let supervisor: WorkerSupervisor
@@ -21,7 +21,7 @@ public final class TokenWorker: Sendable {
     ///   - logger: Gets starts, ends with their reasons, and replacements; never a call's content.
     ///   - events: Metrics, and the key list after each (re)opening.
     ///   - eventLoop: Where the worker's answers arrive.
-    public init(
+    init(
         name: String, settings: TokenSettings, executable: WorkerExecutable, logger: Logger,
         events: WorkerEvents = WorkerEvents(), eventLoop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
     ) {
@@ -39,22 +39,22 @@ public final class TokenWorker: Sendable {
     }
 
     /// Begins to open the token and returns at once. A token that is absent is looked for again every few seconds.
-    public func start() async {
+    func start() async {
         let supervisor = supervisor
         task.withLock { task in
             if task == nil { task = Task { await supervisor.run() } }
         }
     }
 
-    public var condition: WorkerCondition { supervisor.condition }
+    var condition: WorkerCondition { supervisor.condition }
 
     /// The process that serves now.
-    public var processIdentifier: Int32? { supervisor.processIdentifier }
+    var processIdentifier: Int32? { supervisor.processIdentifier }
 
     /// Opens one token's payment data.
     /// - Returns: The plaintext as it was encrypted, and the tier that opened it.
     /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
-    public func decrypt(
+    func decrypt(
         _ decryption: Decryption
     ) async throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
         guard case .plaintext(let plaintext, let tier) = try await answer(to: .decrypt(decryption)) else {
@@ -64,33 +64,33 @@ public final class TokenWorker: Sendable {
     }
 
     /// The key pairs that the token shows now, read anew.
-    public func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
+    func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
         guard case .keys(let keys) = try await answer(to: .listKeys) else { throw Self.wrongAnswer }
         return keys
     }
 
     /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
-    public func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
+    func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
         guard case .done = try await answer(to: .importPrivateKey(keyImport)) else { throw Self.wrongAnswer }
     }
 
     /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
-    public func importCertificate(_ certificateImport: CertificateImport) async throws(WorkerFailure) {
+    func importCertificate(_ certificateImport: CertificateImport) async throws(WorkerFailure) {
         guard case .done = try await answer(to: .importCertificate(certificateImport)) else { throw Self.wrongAnswer }
     }
 
     /// One cheap call through the worker into the token's library.
-    public func probe() async throws(WorkerFailure) {
+    func probe() async throws(WorkerFailure) {
         guard case .done = try await answer(to: .probe) else { throw Self.wrongAnswer }
     }
 
     /// Tries a refused PIN again: to be called when the PIN file has been read anew.
-    public func retry() {
+    func retry() {
         supervisor.retry()
     }
 
     /// Lets the calls under way end, then the worker. At most the call's limit and five seconds.
-    public func shutdown() async {
+    func shutdown() async {
         supervisor.stop()
         let running = task.withLock { $0 }
         await running?.value

@@ -1,7 +1,7 @@
-public import WorkerProtocol
+import WorkerProtocol
 
 /// Whether a token can be used now.
-public enum WorkerCondition: Sendable, Equatable {
+enum WorkerCondition: Sendable, Equatable {
     /// A worker is being started, for the first time or after one that ended.
     case starting
     case ready(TokenDescription)

@@ -1,10 +1,10 @@
-public import WorkerProtocol
+import WorkerProtocol
 
 /// What a ``TokenWorker`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
 /// soon and does not call the worker back.
-public struct WorkerEvents: Sendable {
+struct WorkerEvents: Sendable {
     /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
-    public enum RestartReason: String, Sendable, CaseIterable {
+    enum RestartReason: String, Sendable, CaseIterable {
         /// It ended by itself or by a signal.
         case died
         /// A call stayed unanswered for longer than `call_timeout`.
@@ -16,15 +16,15 @@ public struct WorkerEvents: Sendable {
     }
 
     /// The key pairs that the token shows, after each (re)opening.
-    public var keys: @Sendable ([KeyDescription]) -> Void
-    public var condition: @Sendable (WorkerCondition) -> Void
+    var keys: @Sendable ([KeyDescription]) -> Void
+    var condition: @Sendable (WorkerCondition) -> Void
     /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
-    public var waited: @Sendable (Double) -> Void
+    var waited: @Sendable (Double) -> Void
     /// Operation and seconds from handing the call to the worker to its answer: `paytokend_hsm_call_seconds`.
-    public var called: @Sendable (WorkerOperation, Double) -> Void
-    public var restarted: @Sendable (RestartReason) -> Void
+    var called: @Sendable (WorkerOperation, Double) -> Void
+    var restarted: @Sendable (RestartReason) -> Void
 
-    public init(
+    init(
         keys: @escaping @Sendable ([KeyDescription]) -> Void = { _ in },
         condition: @escaping @Sendable (WorkerCondition) -> Void = { _ in },
         waited: @escaping @Sendable (Double) -> Void = { _ in },
@@ -40,7 +40,7 @@ public struct WorkerEvents: Sendable {
 }
 
 /// The kinds of calls, as the `operation` label of `paytokend_hsm_call_seconds` names them.
-public enum WorkerOperation: String, Sendable, CaseIterable {
+enum WorkerOperation: String, Sendable, CaseIterable {
     case open
     case listKeys = "list_keys"
     case decrypt

@@ -3,15 +3,15 @@ import Foundation
 
 /// The worker's program, opened once: every worker of this daemon runs the same one, also when an upgrade has
 /// replaced the file meanwhile.
-public final class WorkerExecutable: Sendable {
-    public static let name = "paytokend-hsm"
+final class WorkerExecutable: Sendable {
+    static let name = "paytokend-hsm"
 
     /// The path it was opened at; for people.
-    public let path: String
+    let path: String
     let descriptor: CInt
 
     /// - Throws: ``WorkerExecutableError`` with the reason when the file cannot be opened or is not executable.
-    public init(path: String) throws(WorkerExecutableError) {
+    init(path: String) throws(WorkerExecutableError) {
         guard FileManager.default.isExecutableFile(atPath: path) else {
             throw WorkerExecutableError(message: "\(path) is not an executable file")
         }
@@ -28,7 +28,7 @@ public final class WorkerExecutable: Sendable {
     }
 
     /// The program that was installed with this one: in the same directory, else in `../libexec/paytokend`.
-    public static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
+    static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw WorkerExecutableError(message: "/proc/self/exe cannot be read; is /proc mounted?")
         }
@@ -45,7 +45,7 @@ public final class WorkerExecutable: Sendable {
     }
 }
 
-public struct WorkerExecutableError: Error, Sendable, Equatable {
+struct WorkerExecutableError: Error, Sendable, Equatable {
     /// One sentence for a person.
-    public let message: String
+    let message: String
 }

@@ -40,7 +40,8 @@ final class WorkerProcess: Sendable {
     static func spawn(
         _ executable: WorkerExecutable, environment: [String: String]
     ) throws(WorkerExecutableError) -> (process: WorkerProcess, socket: CInt) {
-        let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"].merging(environment) { _, configured in configured }
+        let variables = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"].merging(environment) { _, configured in configured
+        }
         var identifier: pid_t = 0
         var socket: CInt = -1
         let error = unsafe withCStrings([WorkerExecutable.name]) { arguments in
@@ -93,7 +94,7 @@ final class WorkerProcess: Sendable {
 
     private func awaitEnd() {
         _ = paytokend_await_end(identifier)
-        let (waiting, exit) = state.withLock { state in
+        let (waiting, exit): ([CheckedContinuation<WorkerExit, Never>], WorkerExit) = state.withLock { state in
             var status: Int32 = 0
             _ = unsafe paytokend_reap(identifier, &status)
             let exit = WorkerExit(waitStatus: status)

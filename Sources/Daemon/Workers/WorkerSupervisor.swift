@@ -128,7 +128,8 @@ final class WorkerSupervisor: Sendable {
     ) async -> Served? {
         switch await launch() {
         case .success(let served):
-            logger.info("the token is open", metadata: ["tier.ec": "\(served.description.tierECv1?.rawValue ?? "none")"])
+            logger.info(
+                "the token is open", metadata: ["tier.ec": "\(served.description.tierECv1?.rawValue ?? "none")"])
             set(.ready(served.description))
             return served
         case .failure(let failure):
