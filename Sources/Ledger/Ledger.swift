@@ -1,1 +1,39 @@
-// stub
+public import Foundation
+public import MerchantKeys
+
+/// The daemon's one store: which transaction was released to whom, and what every key may do.
+///
+/// An engine is one folder behind this protocol. All calls are safe from any task and block none of the threads that
+/// Swift's tasks run on. What this protocol promises of ``release(_:)`` is what keeps a payment from being credited
+/// twice: the key's state and the claim are judged and written in one transaction, which is durable before the verdict
+/// is given.
+public protocol Ledger: Sendable {
+    /// This node's name, as it stands in every row that this node writes.
+    var node: String { get }
+
+    /// Claims a transaction for release, or says why it must not be released.
+    ///
+    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
+    ///   claim may exist then: the caller repeats with the same reference.
+    func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict
+
+    /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
+    func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
+
+    /// Adds a key, or changes a known one's state.
+    ///
+    /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
+    /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
+    ///
+    /// - Throws: `conflict` when the change is not permitted.
+    func record(_ key: KeyRecord) async throws(LedgerFailure)
+
+    /// Makes one small durable write, for readiness.
+    func probe() async throws(LedgerFailure)
+
+    /// Removes claims that nobody can need any more; answers how many.
+    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int
+
+    /// Waits for what is under way and gives the store back. Calls made later fail as `unavailable`.
+    func close() async
+}

@@ -1,0 +1,53 @@
+public import MerchantKeys
+
+/// Why the ledger did not do what it was asked.
+public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// It cannot be written or read now: a full disk, a read-only one, a lock, an I/O error. It may work again at
+    /// the next call, without a restart. The reason is for the log; it carries no value of any row.
+    case unavailable(reason: String)
+    /// The change of a key's record is not permitted.
+    case conflict(KeyRecordConflict)
+
+    public var description: String {
+        switch self {
+        case .unavailable(let reason): "The ledger is unavailable: \(reason)"
+        case .conflict(let conflict): conflict.description
+        }
+    }
+}
+
+/// Why a key's record was not changed.
+public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The key is recorded for another merchant; that never changes.
+    case anotherMerchant
+    /// The key is recorded with another algorithm, which no key can change.
+    case anotherAlgorithm
+    case transition(from: KeyState, to: KeyState)
+
+    public var description: String {
+        switch self {
+        case .anotherMerchant:
+            "The ledger records this key for another merchant, and a key's merchant never changes. "
+                + "Use a new key for this merchant."
+        case .anotherAlgorithm:
+            "The ledger records this key with another algorithm."
+        case .transition(let from, let to):
+            "A key that is \(from.rawValue) cannot become \(to.rawValue)."
+        }
+    }
+}
+
+extension KeyRecord {
+    /// What the ledger keeps when `self` is recorded over `known`.
+    func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {
+        guard let known else { return self }
+        guard known.merchantIdentifier == merchantIdentifier else { throw .anotherMerchant }
+        guard known.algorithm == algorithm else { throw .anotherAlgorithm }
+        guard known.state == state || known.state.canBecome(state) else {
+            throw .transition(from: known.state, to: state)
+        }
+        var next = known
+        (next.state, next.cutOff) = (state, cutOff)
+        return next
+    }
+}

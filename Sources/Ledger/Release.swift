@@ -1,0 +1,49 @@
+public import Foundation
+public import PaymentToken
+
+/// The wish to release one transaction's payment data to one caller.
+public struct Release: Sendable {
+    public let transactionId: TransactionIdentifier
+    /// The merchant key that opened it; its state is judged in the same transaction as the claim.
+    public let publicKeyHash: PublicKeyHash
+    /// The caller's name from the access rules.
+    public let caller: String
+    /// SHA-256 of the caller's reference, 32 bytes; nil without one, and then no repeat is possible.
+    public let referenceDigest: [UInt8]?
+    /// SHA-256 of the token's signed content, 32 bytes.
+    public let contentDigest: [UInt8]
+    /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
+    public let attempt: [UInt8]
+    public let at: Date
+
+    public init(
+        transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash, caller: String,
+        referenceDigest: [UInt8]?, contentDigest: [UInt8], attempt: [UInt8] = Self.randomAttempt(), at: Date
+    ) {
+        self.transactionId = transactionId
+        self.publicKeyHash = publicKeyHash
+        self.caller = caller
+        self.referenceDigest = referenceDigest
+        self.contentDigest = contentDigest
+        self.attempt = attempt
+        self.at = at
+    }
+
+    /// 16 bytes from the system's generator.
+    public static func randomAttempt() -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+}
+
+/// What became of a ``Release``.
+public enum ReleaseVerdict: Sendable, Equatable {
+    /// The claim is new and durable: release.
+    case released
+    /// The same caller asks again with the same reference for the same signed content, in time: release again.
+    case repeated
+    /// Released before, and this is no repeat.
+    case replayed
+    /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
+    case keyNotActive
+}

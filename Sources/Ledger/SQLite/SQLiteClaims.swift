@@ -1,0 +1,98 @@
+import Foundation
+import GRDB
+import MerchantKeys
+
+/// The claims' statements. All run inside a transaction of the caller's.
+struct SQLiteClaims {
+    let node: String
+    let repeatFor: Duration
+
+    /// Judges and writes one release.
+    func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
+        guard try keyDecrypts(release, db) else { return .keyNotActive }
+        if try insert(release, db) { return .released }
+        guard let claim = try claim(release, db), isRepeat(release, of: claim) else { return .replayed }
+        try countRepeat(release, db)
+        return .repeated
+    }
+
+    /// Whether `verdict` of this very attempt stands in the database, after its commit went unacknowledged.
+    func stands(_ verdict: ReleaseVerdict, _ release: Release, _ db: Database) throws -> Bool {
+        guard let claim = try claim(release, db) else { return false }
+        return switch verdict {
+        case .released: claim["attempt"] == release.attempt.blob
+        case .repeated: claim["repeat_attempt"] == release.attempt.blob
+        // Nothing was to be written.
+        case .replayed, .keyNotActive: true
+        }
+    }
+
+    /// At most `limit` claims made before `time`; answers how many were removed.
+    func prune(before time: Int64, limit: Int, _ db: Database) throws -> Int {
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM claim WHERE transaction_id IN
+                (SELECT transaction_id FROM claim WHERE claimed_at < ? ORDER BY claimed_at LIMIT ?)
+                """
+        ).execute(arguments: [time, limit])
+        return db.changesCount
+    }
+
+    private func keyDecrypts(_ release: Release, _ db: Database) throws -> Bool {
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?"),
+            arguments: [release.publicKeyHash.bytes.blob])
+        guard let row, let name: String = row["state"], let state = KeyState(rawValue: name) else { return false }
+        let cutOff: Int64? = row["cut_off"]
+        return state.decrypts(at: release.at, cutOff: cutOff.map(StoredTime.date))
+    }
+
+    /// False when the transaction is claimed already.
+    private func insert(_ release: Release, _ db: Database) throws -> Bool {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
+                    claimed_at, node)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (transaction_id) DO NOTHING
+                """
+        ).execute(arguments: [
+            release.transactionId.bytes.blob, release.publicKeyHash.bytes.blob, release.caller,
+            release.referenceDigest?.blob, release.contentDigest.blob, release.attempt.blob,
+            StoredTime.milliseconds(release.at), node,
+        ])
+        return db.changesCount == 1
+    }
+
+    private func claim(_ release: Release, _ db: Database) throws -> Row? {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at
+                    FROM claim WHERE transaction_id = ?
+                    """),
+            arguments: [release.transactionId.bytes.blob])
+    }
+
+    private func isRepeat(_ release: Release, of claim: Row) -> Bool {
+        guard let reference = release.referenceDigest, claim["reference_digest"] == reference.blob,
+            claim["caller"] == release.caller, claim["content_digest"] == release.contentDigest.blob
+        else { return false }
+        let claimedAt: Int64 = claim["claimed_at"]
+        return StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
+    }
+
+    private func countRepeat(_ release: Release, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE claim SET repeats = repeats + 1, repeat_attempt = ?, repeated_at = ? WHERE transaction_id = ?
+                """
+        ).execute(arguments: [
+            release.attempt.blob, StoredTime.milliseconds(release.at), release.transactionId.bytes.blob,
+        ])
+    }
+}
+
+extension [UInt8] {
+    var blob: Data { Data(self) }
+}

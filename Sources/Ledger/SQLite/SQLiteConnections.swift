@@ -1,0 +1,115 @@
+import Foundation
+import GRDB
+
+/// The two connections to one ledger: one writes, one only reads, so that a long read never stalls a write.
+///
+/// Each is a serial queue of its own threads (GRDB's); a task waits for its turn without holding one of the threads
+/// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
+final class SQLiteConnections: Sendable {
+    private let writer: DatabaseQueue
+    private let reader: DatabaseQueue
+
+    /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
+    ///
+    /// - Parameter prepare: runs on the writing connection before the reading one is opened.
+    init(path: String, busyTimeout: TimeInterval, prepare: (Database) throws -> Void) throws {
+        var configuration = Configuration()
+        configuration.label = "ledger.writer"
+        configuration.busyMode = .timeout(busyTimeout)
+        configuration.foreignKeysEnabled = true
+        // Not GRDB's own journal modes: asked for WAL, it lowers synchronous to NORMAL, with which a loss of power
+        // takes back the last commits.
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA journal_mode = WAL")
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA trusted_schema = OFF")
+        }
+        writer = try DatabaseQueue(path: path, configuration: configuration)
+        try writer.writeWithoutTransaction { db in
+            try Self.requireDurability(db, path: path)
+            try prepare(db)
+        }
+
+        var reading = Configuration()
+        reading.label = "ledger.reader"
+        reading.readonly = true
+        reading.busyMode = .timeout(busyTimeout)
+        reader = try DatabaseQueue(path: path, configuration: reading)
+    }
+
+    /// What is really in force, not what was asked for.
+    static func requireDurability(_ db: Database, path: String) throws {
+        let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
+        guard journal == "wal" else {
+            throw LedgerOpeningError.notDurable(
+                path: path, why: "SQLite uses the journal mode \(journal ?? "unknown") there, not wal")
+        }
+        let synchronous = try Int.fetchOne(db, sql: "PRAGMA synchronous")
+        guard synchronous == 2 else {
+            throw LedgerOpeningError.notDurable(path: path, why: "SQLite's synchronous setting is not FULL")
+        }
+    }
+
+    func write<T: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await withCheckedContinuation { (turn: CheckedContinuation<Result<T, LedgerFailure>, Never>) in
+            writer.asyncWriteWithoutTransaction { db in
+                turn.resume(returning: Self.result { try body(db) })
+            }
+        }.get()
+    }
+
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await withCheckedContinuation { (turn: CheckedContinuation<Result<T, LedgerFailure>, Never>) in
+            reader.asyncRead { database in
+                turn.resume(returning: Self.result { try body(try database.get()) })
+            }
+        }.get()
+    }
+
+    /// Blocks until what is under way has ended.
+    func close() throws {
+        try reader.close()
+        try writer.close()
+    }
+
+    private static func result<T>(_ body: () throws -> T) -> Result<T, LedgerFailure> {
+        do {
+            return .success(try body())
+        } catch {
+            return .failure(LedgerFailure(error))
+        }
+    }
+}
+
+extension LedgerFailure {
+    /// Only SQLite's code and its fixed sentence: a statement's values stay out of logs.
+    init(_ error: any Error) {
+        switch error {
+        case let error as LedgerFailure: self = error
+        case let error as KeyRecordConflict: self = .conflict(error)
+        case let error as DatabaseError:
+            self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
+        default: self = .unavailable(reason: "\(type(of: error)).")
+        }
+    }
+}
+
+extension Database {
+    /// BEGIN IMMEDIATE … COMMIT: the lock is taken first, so that what is read inside stays true until the commit.
+    func durably<T>(_ body: () throws -> T) throws -> T {
+        // A rollback that failed together with its transaction (a disk that vanished) would otherwise block all
+        // that follow.
+        if isInsideTransaction { try rollback() }
+        var result: Result<T, any Error>?
+        try inTransaction(.immediate) {
+            result = .success(try body())
+            return .commit
+        }
+        guard let result else { throw LedgerFailure.unavailable(reason: "The transaction gave no result.") }
+        return try result.get()
+    }
+}
