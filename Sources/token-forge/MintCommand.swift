@@ -1,0 +1,132 @@
+import ArgumentParser
+import Foundation
+import TokenForge
+
+extension Deviation: ExpressibleByArgument {}
+
+/// What `mint` prints.
+enum MintedBody: String, ExpressibleByArgument, CaseIterable {
+    case token
+    case paymentData = "payment-data"
+    case decrypt, verify
+}
+
+/// The years whose wire form a token has.
+enum WireYears: String, ExpressibleByArgument, CaseIterable {
+    case since2014 = "2014"
+    case since2019 = "2019"
+    case since2023 = "2023"
+    case der
+    var form: WireForm {
+        switch self {
+        case .since2014: .since2014
+        case .since2019: .since2019
+        case .since2023: .since2023
+        case .der: .distinguished
+        }
+    }
+}
+
+struct MintCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mint",
+        abstract: "Prints a token for a merchant as JSON.",
+        discussion: "Account number and cryptogram are made up. `token-forge deviations` lists what can be wrong.")
+
+    @Argument(help: ArgumentHelp("The authority's directory.", valueName: "DIR"))
+    var directory: String
+
+    @Option(
+        help: ArgumentHelp("The merchant's certificate, PEM or DER: its key and its identifier.", valueName: "FILE"))
+    var certificate: String
+
+    @Option(help: ArgumentHelp("The identifier, if the certificate has none.", valueName: "ID"))
+    var merchantIdentifier: String?
+
+    @Option(help: "transactionAmount, as it is to stand in the JSON.")
+    var amount = "1099"
+
+    @Option(help: "currencyCode, three digits.")
+    var currency = "840"
+
+    @Flag(help: "An EMV payload instead of 3DSecure.")
+    var emv = false
+
+    @Option(help: ArgumentHelp("The payload's bytes, instead of one made up.", valueName: "FILE"))
+    var payload: String?
+
+    @Option(help: ArgumentHelp("The request's applicationData; the header carries its hash.", valueName: "TEXT"))
+    var applicationData: String?
+
+    @Option(help: ArgumentHelp("RFC 3339, such as 2026-01-31T12:00:00Z; default: now.", valueName: "TIME"))
+    var signingTime: String?
+
+    @Option(help: ArgumentHelp("64 hexadecimal digits; default: random.", valueName: "HEX"))
+    var transactionId: String?
+
+    @Option(help: "The wire form of these years (2014, 2019, 2023), or der.")
+    var wire: WireYears = .since2023
+
+    @Option(help: ArgumentHelp("The version to write, such as RSA_v2; default: the key's.", valueName: "VERSION"))
+    var version: String?
+
+    @Option(help: ArgumentHelp("One thing to be wrong; may be repeated.", valueName: "NAME"))
+    var deviation: [Deviation] = []
+
+    @Option(help: "What to print: token, payment-data, or a whole body for /v1/decrypt or /v1/verify.")
+    var body: MintedBody = .token
+
+    @Option(help: ArgumentHelp("With --body decrypt: the reference.", valueName: "TEXT"))
+    var reference: String?
+
+    @Option(help: ArgumentHelp("With --body decrypt: the expected member, JSON.", valueName: "JSON"))
+    var expected: String?
+
+    func run() throws {
+        guard let der = PEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
+        else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
+        let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
+        var recipe = TokenRecipe(
+            merchant: merchant, payload: try payloadBytes(),
+            applicationData: applicationData.map { Array($0.utf8) }, signingTime: try time(), wire: wire.form,
+            deviations: Set(deviation))
+        if let version { recipe.version = version }
+        if let transactionId { recipe.transactionIdentifier = try bytes(hex: transactionId) }
+        let token = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory))).mint(recipe)
+        let output =
+            switch body {
+            case .token: token.paymentToken
+            case .paymentData: token.paymentData
+            case .decrypt: token.decryptBody(expected: expected, reference: reference)
+            case .verify: token.verifyBody()
+            }
+        print(String(decoding: output, as: UTF8.self))
+    }
+
+    private func payloadBytes() throws -> [UInt8] {
+        if let payload { return Array(try Data(contentsOf: URL(filePath: payload))) }
+        var recipe = PayloadRecipe(emv ? .emv : .threeDSecure)
+        recipe.amount = amount
+        recipe.currencyCode = currency
+        return recipe.json
+    }
+
+    private func time() throws -> Date {
+        guard let signingTime else { return Date() }
+        guard let date = try? Date(signingTime, strategy: .iso8601) else {
+            throw ValidationError("--signing-time: \(signingTime) is not RFC 3339, such as 2026-01-31T12:00:00Z")
+        }
+        return date
+    }
+
+    private func bytes(hex: String) throws -> [UInt8] {
+        let digits = Array(hex)
+        let bytes = stride(from: 0, to: digits.count - 1, by: 2).compactMap {
+            UInt8(String(digits[$0...($0 + 1)]), radix: 16)
+        }
+        guard digits.count == 64, bytes.count == 32 else {
+            throw ValidationError("--transaction-id: 64 hexadecimal digits are needed")
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,47 @@
+public import Foundation
+
+/// A directory of a test's own with a short path (sockets' paths end at 107 bytes), removed with its content when
+/// the last reference goes.
+public final class FreshDirectory: Sendable {
+    public let url: URL
+
+    /// The path without a trailing slash.
+    public var path: String { url.path }
+
+    /// A new empty directory, mode 0700, under the system's temporary directory.
+    public init() throws {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz0123456789")
+        let name = String((0..<10).map { _ in letters.randomElement() ?? "x" })
+        url = FileManager.default.temporaryDirectory.appending(path: "ptk-\(name)", directoryHint: .notDirectory)
+        try FileManager.default.createDirectory(
+            at: url, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    /// The path of `name` inside.
+    public func path(_ name: String) -> String { url.appending(path: name, directoryHint: .notDirectory).path }
+
+    /// Writes a file inside and gives its path.
+    @discardableResult
+    public func write(_ bytes: [UInt8], to name: String, mode: Int = 0o600) throws -> String {
+        let path = path(name)
+        try Data(bytes).write(to: URL(filePath: path))
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+        return path
+    }
+
+    /// Writes a text file inside and gives its path.
+    @discardableResult
+    public func write(_ text: String, to name: String, mode: Int = 0o600) throws -> String {
+        try write(Array(text.utf8), to: name, mode: mode)
+    }
+
+    /// Makes a directory inside and gives its path.
+    @discardableResult
+    public func makeDirectory(_ name: String) throws -> String {
+        try FileManager.default.createDirectory(
+            atPath: path(name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        return path(name)
+    }
+}

@@ -1,0 +1,161 @@
+public import Foundation
+import Synchronization
+
+/// How a program ended and what it wrote.
+public struct ProgramResult: Sendable, CustomStringConvertible {
+    /// The exit status, or 128 plus the signal that ended it.
+    public let status: Int32
+    public let outputBytes: [UInt8]
+    public let errorBytes: [UInt8]
+
+    public var output: String { String(decoding: outputBytes, as: UTF8.self) }
+    public var error: String { String(decoding: errorBytes, as: UTF8.self) }
+    public var description: String { "exit \(status)\n\(output)\n\(error)" }
+}
+
+/// What goes wrong around a program, as opposed to in it.
+public enum ProgramFailure: Error, CustomStringConvertible {
+    case notFound(String)
+    case deadline(String, seconds: Double, output: String)
+
+    public var description: String {
+        switch self {
+        case .notFound(let path): "\(path) is not there; build it first"
+        case .deadline(let name, let seconds, let output): "\(name) did not end within \(seconds) s: \(output)"
+        }
+    }
+}
+
+/// A running program. Its output goes to files and not to pipes: nothing is lost when nobody reads, a descriptor that
+/// another child inherits keeps nobody waiting, and a test can search what was written so far.
+public final class RunningProgram: Sendable {
+    private let process: Process
+    private let directory: FreshDirectory
+    private let ended = Mutex<Ending>(.running([]))
+
+    private enum Ending {
+        case running([CheckedContinuation<Int32, Never>])
+        case ended(Int32)
+    }
+
+    public let name: String
+    public var processIdentifier: Int32 { process.processIdentifier }
+
+    /// Starts `path` with `arguments`.
+    ///
+    /// - Parameters:
+    ///   - environment: added to this process's own.
+    ///   - input: standard input; empty unless given.
+    public init(
+        _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
+        workingDirectory: String? = nil
+    ) throws {
+        guard FileManager.default.isExecutableFile(atPath: path) else { throw ProgramFailure.notFound(path) }
+        name = URL(filePath: path).lastPathComponent
+        directory = try FreshDirectory()
+        process = Process()
+        process.executableURL = URL(filePath: path)
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        if let workingDirectory { process.currentDirectoryURL = URL(filePath: workingDirectory) }
+        try directory.write(input, to: "in")
+        try directory.write([], to: "out")
+        try directory.write([], to: "err")
+        process.standardInput = try FileHandle(forReadingFrom: URL(filePath: directory.path("in")))
+        process.standardOutput = try FileHandle(forWritingTo: URL(filePath: directory.path("out")))
+        process.standardError = try FileHandle(forWritingTo: URL(filePath: directory.path("err")))
+        process.terminationHandler = { [weak self] process in
+            let status = process.terminationStatus
+            self?.finish(process.terminationReason == .uncaughtSignal ? 128 + status : status)
+        }
+        try process.run()
+    }
+
+    deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+
+    private func finish(_ status: Int32) {
+        let waiting = ended.withLock { ending -> [CheckedContinuation<Int32, Never>] in
+            guard case .running(let waiting) = ending else { return [] }
+            ending = .ended(status)
+            return waiting
+        }
+        for continuation in waiting { continuation.resume(returning: status) }
+    }
+
+    /// What it wrote to standard output so far.
+    public var outputBytes: [UInt8] { contents("out") }
+    /// What it wrote to standard error so far.
+    public var errorBytes: [UInt8] { contents("err") }
+    public var error: String { String(decoding: errorBytes, as: UTF8.self) }
+
+    public var isRunning: Bool {
+        ended.withLock { if case .running = $0 { true } else { false } }
+    }
+
+    private func contents(_ name: String) -> [UInt8] {
+        (try? Data(contentsOf: URL(filePath: directory.path(name)))).map(Array.init) ?? []
+    }
+
+    /// Sends a signal.
+    public func signal(_ number: Int32) { kill(process.processIdentifier, number) }
+
+    /// Waits for the end; past the deadline the program is killed and the failure thrown.
+    public func result(within seconds: Double = 60) async throws -> ProgramResult {
+        let expired = Mutex(false)
+        let alarm = Task { [weak self] in
+            try await Task.sleep(for: .seconds(seconds))
+            expired.withLock { $0 = true }
+            self?.signal(SIGKILL)
+        }
+        let status = await withCheckedContinuation { continuation in
+            let known = ended.withLock { ending -> Int32? in
+                switch ending {
+                case .ended(let status): return status
+                case .running(let waiting):
+                    ending = .running(waiting + [continuation])
+                    return nil
+                }
+            }
+            if let known { continuation.resume(returning: known) }
+        }
+        alarm.cancel()
+        if expired.withLock({ $0 }) {
+            throw ProgramFailure.deadline(name, seconds: seconds, output: String(error.suffix(2000)))
+        }
+        return ProgramResult(status: status, outputBytes: outputBytes, errorBytes: errorBytes)
+    }
+}
+
+/// Programs by name and by path.
+public enum Program {
+    /// Runs a program to its end.
+    public static func run(
+        _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
+        within seconds: Double = 60
+    ) async throws -> ProgramResult {
+        try await RunningProgram(path, arguments, environment: environment, input: input).result(within: seconds)
+    }
+
+    /// The path of a product of this package, which lies beside the running tests.
+    public static func built(_ name: String) throws -> String {
+        let own = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+        var candidates = [own, URL(filePath: CommandLine.arguments[0])].map {
+            $0.deletingLastPathComponent().appending(path: name).path
+        }
+        candidates.append(FileManager.default.currentDirectoryPath + "/.build/debug/\(name)")
+        guard let path = candidates.first(where: FileManager.default.isExecutableFile(atPath:)) else {
+            throw ProgramFailure.notFound(candidates[0])
+        }
+        return path
+    }
+
+    /// The path of an installed program, by PATH.
+    public static func installed(_ name: String) throws -> String {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin"
+        let candidates = path.split(separator: ":").map { "\($0)/\(name)" }
+        guard let found = candidates.first(where: FileManager.default.isExecutableFile(atPath:)) else {
+            throw ProgramFailure.notFound(name)
+        }
+        return found
+    }
+}
