@@ -147,7 +147,9 @@ let package = Package(
             dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],
             swiftSettings: house),
         .testTarget(name: "KeyFilesTests", dependencies: ["KeyFiles", "TestSupport"], swiftSettings: house),
-        .testTarget(name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport"], swiftSettings: house),
+        .testTarget(
+            name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras],
+            swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

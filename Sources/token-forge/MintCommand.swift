@@ -1,6 +1,6 @@
-import ArgumentParser
+public import ArgumentParser
 import Foundation
-import TokenForge
+public import TokenForge
 
 extension Deviation: ExpressibleByArgument {}
 

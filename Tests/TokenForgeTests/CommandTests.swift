@@ -1,0 +1,70 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// The token-forge program as a person uses it.
+@Suite struct CommandTests {
+    private func forge(_ arguments: String...) async throws -> ProgramResult {
+        try await Program.run(Program.built("token-forge"), arguments)
+    }
+
+    @Test("authority, merchant and mint make a token that openssl verifies under the root")
+    func wholeWay() async throws {
+        let files = try FreshDirectory()
+        let directory = files.path("forge")
+        #expect(try await forge("authority", directory).status == 0)
+        let root = try Data(contentsOf: URL(filePath: directory + "/root.pem"))
+        #expect(try await forge("authority", directory).output.hasPrefix("kept"))
+        #expect(try Data(contentsOf: URL(filePath: directory + "/root.pem")) == root)
+
+        let id = "merchant.com.example.cli"
+        #expect(try await forge("merchant", directory, "--merchant-identifier", id).status == 0)
+        for name in ["\(id).pem", "\(id).der", "\(id).key.pem", "\(id).key.der"] {
+            #expect(FileManager.default.fileExists(atPath: "\(directory)/\(name)"))
+        }
+        let minted = try await forge(
+            "mint", directory, "--certificate", "\(directory)/\(id).pem", "--amount", "12.50", "--signing-time",
+            "2026-01-31T12:00:00Z", "--transaction-id", String(repeating: "ab", count: 32))
+        #expect(minted.status == 0, "\(minted)")
+        let token = try #require(JSONSerialization.jsonObject(with: Data(minted.outputBytes)) as? [String: Any])
+        #expect(token["transactionIdentifier"] as? String == String(repeating: "ab", count: 32))
+        let paymentData = try #require(token["paymentData"] as? [String: Any])
+        let signature = try #require((paymentData["signature"] as? String).flatMap { Data(base64Encoded: $0) })
+        try files.write(Array(signature), to: "signature")
+        let shown = try await Program.run(
+            Program.installed("openssl"), ["asn1parse", "-inform", "DER", "-in", files.path("signature")])
+        #expect(shown.output.contains("260131120000Z"))
+    }
+
+    @Test("every deviation is listed, and can be minted for the versions that it applies to")
+    func deviations() async throws {
+        let listing = try await forge("deviations").output.split(separator: "\n")
+        #expect(listing.count == Deviation.allCases.count)
+        for version in ["EC_v1", "RSA_v1"] {
+            let merchant = try (version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant).merchant
+            let genuine = TokenRecipe(merchant: merchant, applicationData: [1])
+            for deviation in Deviation.allCases {
+                var recipe = genuine
+                recipe.deviations = [deviation]
+                if deviation.applies(to: version) {
+                    let token = try SharedForge.mint.mint(recipe)
+                    #expect(!token.paymentToken.isEmpty)
+                } else {
+                    #expect(throws: ForgeFailure.self) { try SharedForge.mint.mint(recipe) }
+                }
+            }
+        }
+    }
+
+    @Test("usage errors end with 64 and say what to do")
+    func usage() async throws {
+        let files = try FreshDirectory()
+        let missing = try await forge("mint", files.path)
+        #expect(missing.status == 64)
+        #expect(missing.error.contains("--certificate"))
+        let help = try await forge("--help")
+        #expect(help.status == 0)
+        #expect(help.output.contains("SUBCOMMANDS"))
+    }
+}

@@ -1,0 +1,110 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import TestSupport
+import Testing
+
+@testable import TokenForge
+
+/// What the Secure Element's side seals, opened again with the merchant's key by the openssl command and by
+/// swift-crypto, step by step as Apple's "Restoring the symmetric key" says.
+@Suite struct SealingTests {
+    /// The members of a token's JSON, decoded by Foundation.
+    private func parts(_ token: MintedToken) throws -> (header: [String: Any], data: Data) {
+        let object = try #require(JSONSerialization.jsonObject(with: Data(token.paymentData)) as? [String: Any])
+        let header = try #require(object["header"] as? [String: Any])
+        return (header, try #require((object["data"] as? String).flatMap { Data(base64Encoded: $0) }))
+    }
+
+    private func open(_ data: Data, key: SymmetricKey) throws -> [UInt8] {
+        let box = try AES.GCM.SealedBox(
+            nonce: AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)), ciphertext: data.dropLast(16),
+            tag: data.suffix(16))
+        return Array(try AES.GCM.open(box, using: key))
+    }
+
+    @Test("an EC_v1 token opens with the secret that openssl derives and the KDF of Apple's document")
+    func opensEC() async throws {
+        let merchant = try SharedForge.ecMerchant
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let (header, data) = try parts(token)
+        let ephemeral = try #require((header["ephemeralPublicKey"] as? String).flatMap { Data(base64Encoded: $0) })
+        let files = try FreshDirectory()
+        try files.write(merchant.key.pem, to: "key.pem")
+        try files.write(PEM.text(Array(ephemeral), label: "PUBLIC KEY"), to: "peer.pem")
+        let derived = try await Program.run(
+            Program.installed("openssl"),
+            ["pkeyutl", "-derive", "-inkey", files.path("key.pem"), "-peerkey", files.path("peer.pem")])
+        #expect(derived.outputBytes.count == 32)
+        let info = Array("\u{0d}id-aes256-GCMApple".utf8) + SHA256.hash(data: Array(merchant.merchant.identifier.utf8))
+        let key = SymmetricKey(data: SHA256.hash(data: [0, 0, 0, 1] + derived.outputBytes + info))
+        #expect(try open(data, key: key) == token.plaintext)
+    }
+
+    @Test("an RSA_v1 token opens with the key that openssl unwraps")
+    func opensRSA() async throws {
+        let merchant = try SharedForge.rsaMerchant
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let (header, data) = try parts(token)
+        let wrapped = try #require((header["wrappedKey"] as? String).flatMap { Data(base64Encoded: $0) })
+        let unwrapped = try await unwrap(Array(wrapped), merchant)
+        #expect(unwrapped.outputBytes.count == 16)
+        #expect(try open(data, key: SymmetricKey(data: unwrapped.outputBytes)) == token.plaintext)
+    }
+
+    private func unwrap(
+        _ wrapped: [UInt8], _ merchant: ForgedMerchant, digest: String = "sha256", mask: String = "sha256",
+        label: [UInt8] = []
+    ) async throws -> ProgramResult {
+        let files = try FreshDirectory()
+        try files.write(merchant.key.pem, to: "key.pem")
+        var options = ["rsa_padding_mode:oaep", "rsa_oaep_md:\(digest)", "rsa_mgf1_md:\(mask)"]
+        if !label.isEmpty { options.append("rsa_oaep_label:\(label.map(HexCase.lower).joined())") }
+        return try await Program.run(
+            Program.installed("openssl"),
+            ["pkeyutl", "-decrypt", "-inkey", files.path("key.pem")] + options.flatMap { ["-pkeyopt", $0] },
+            input: wrapped)
+    }
+
+    @Test("the OAEP written here opens in openssl with the same label and digests, and with no others")
+    func oaepParameters() async throws {
+        let merchant = try SharedForge.rsaMerchant
+        let message = Array("sixteen bytes ok".utf8)
+        let spki = merchant.key.subjectPublicKeyInfo
+        var oaep = RSAOAEP()
+        #expect(try await unwrap(oaep.encrypt(message, to: spki), merchant).outputBytes == message)
+        oaep.label = [1, 2, 3]
+        let labelled = try oaep.encrypt(message, to: spki)
+        #expect(try await unwrap(labelled, merchant, label: [1, 2, 3]).outputBytes == message)
+        #expect(try await unwrap(labelled, merchant).status != 0)
+        oaep = RSAOAEP(digest: .sha256, maskDigest: .sha1)
+        let mixed = try oaep.encrypt(message, to: spki)
+        #expect(try await unwrap(mixed, merchant, mask: "sha1").outputBytes == message)
+        #expect(try await unwrap(mixed, merchant).status != 0)
+        oaep = RSAOAEP(firstOctet: 1)
+        #expect(try await unwrap(oaep.encrypt(message, to: spki), merchant).status != 0)
+    }
+
+    @Test("the off-curve point is not on P-256 though its length and prefix are right")
+    func offCurve() throws {
+        let merchant = try SharedForge.ecMerchant.merchant
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant, deviations: [.pointOffCurve]))
+        let point = token.signedContent.prefix(91).suffix(65)
+        #expect(point.first == 0x04)
+        #expect(throws: (any Error).self) { try P256.KeyAgreement.PublicKey(x963Representation: point) }
+    }
+
+    @Test("a shared secret that begins with zero can be asked for")
+    func leadingZero() throws {
+        let merchant = try SharedForge.ecMerchant
+        var recipe = TokenRecipe(merchant: merchant.merchant)
+        recipe.leadingZeroSharedSecret = true
+        let token = try SharedForge.mint.mint(recipe)
+        let peer = try P256.KeyAgreement.PublicKey(x963Representation: token.signedContent.prefix(91).suffix(65))
+        guard case .p256(let key) = merchant.key else { throw ForgeFailure.key("not P-256") }
+        let secret = try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
+            .sharedSecretFromKeyAgreement(with: peer)
+        let first = unsafe secret.withUnsafeBytes { unsafe $0.first }
+        #expect(first == 0)
+    }
+}

@@ -1,0 +1,94 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// The structure of a minted CMS message, as `openssl asn1parse` lists it, beside that of real ones.
+@Suite struct WireShapeTests {
+    @Test("a minted message has indefinite lengths at five levels, and definite signerInfos")
+    func indefiniteLevels() async throws {
+        let lines = try await listing(of: mint("EC_v1").signature)
+        let indefinite = lines.filter { $0.contains("l=inf") }
+        // ContentInfo, its [0], SignedData, encapContentInfo, certificates.
+        #expect(indefinite.map(depth) == [0, 1, 2, 3, 3])
+        #expect(lines.filter { $0.contains(": EOC") || $0.contains("EOC") }.count == 5)
+        let signerInfos = try #require(lines.last { depth($0) == 3 && $0.contains("SET") })
+        #expect(!signerInfos.contains("l=inf"))
+    }
+
+    @Test("the distinguished form has no indefinite length")
+    func distinguishedForm() async throws {
+        let lines = try await listing(of: mint("EC_v1", wire: .distinguished).signature)
+        #expect(!lines.contains { $0.contains("l=inf") })
+    }
+
+    @Test("cmsAlgorithmProtection and SHA-256's NULL are there in the forms that had them, and only there")
+    func forms() async throws {
+        for (wire, protection, null) in [
+            (WireForm.since2014, false, true), (.since2019, true, true), (.since2023, true, false),
+        ] {
+            let lines = try await listing(of: mint("EC_v1", wire: wire).signature)
+            #expect(lines.contains { $0.contains("1.2.840.113549.1.9.52") } == protection)
+            let digest = try #require(lines.firstIndex { $0.contains(":sha256") })
+            #expect(lines[digest + 1].contains("NULL") == null)
+        }
+    }
+
+    @Test(
+        "a minted message has the structure of a real one of its year",
+        .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"),
+        arguments: ["EC_v1", "RSA_v1"])
+    func likeRealOnes(version: String) async throws {
+        for token in try Fixtures.tokens() where token.version == version && token.isJSON {
+            let real = try await skeleton(of: token.signature)
+            var matches = false
+            for wire in [WireForm.since2014, .since2019, .since2023] {
+                let minted = try await skeleton(of: mint(version, wire: wire).signature)
+                if minted == real { matches = true }
+            }
+            #expect(matches, "\(token.name): \(real.joined(separator: "\n"))")
+        }
+    }
+
+    private func mint(_ version: String, wire: WireForm = .since2023) throws -> MintedToken {
+        let merchant = try (version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant).merchant
+        return try SharedForge.mint.mint(TokenRecipe(merchant: merchant, wire: wire))
+    }
+
+    private func listing(of der: [UInt8]) async throws -> [String] {
+        let files = try FreshDirectory()
+        try files.write(der, to: "der")
+        let result = try await Program.run(
+            Program.installed("openssl"), ["asn1parse", "-inform", "DER", "-in", files.path("der")])
+        #expect(result.status == 0, "\(result)")
+        return result.output.split(separator: "\n").map(String.init)
+    }
+
+    /// Depth, form, tag and object identifiers, without lengths and values; extensions of certificates left out,
+    /// whose number and order differ between Apple's own certificates.
+    private func skeleton(of der: [UInt8]) async throws -> [String] {
+        var lines: [String] = []
+        var skipped: Int?
+        for line in try await listing(of: der) {
+            if let depth = skipped, self.depth(line) > depth { continue }
+            skipped = nil
+            let tag = line.split(separator: ":", maxSplits: 3).map(String.init)
+            let indefinite = line.contains("l=inf") ? "inf" : ""
+            let object = line.contains("OBJECT") ? (tag.last ?? "") : ""
+            let kind =
+                line.components(separatedBy: ": ").dropFirst().first?
+                .split(separator: ":").first.map { $0.trimmingCharacters(in: .whitespaces) } ?? ""
+            lines.append(
+                "\(self.depth(line)) \(kind.split(separator: " ").prefix(3).joined(separator: " ")) \(object)\(indefinite)"
+            )
+            if kind.hasPrefix("cont [ 3 ]") { skipped = self.depth(line) }
+        }
+        return lines
+    }
+
+    private func depth(_ line: String) -> Int {
+        guard let start = line.range(of: ":d="), let end = line.range(of: " ", range: start.upperBound..<line.endIndex)
+        else { return -1 }
+        return Int(line[start.upperBound..<end.lowerBound].trimmingCharacters(in: .whitespaces)) ?? -1
+    }
+}
