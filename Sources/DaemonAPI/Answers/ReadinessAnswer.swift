@@ -24,3 +24,10 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
         self.reasons = reasons
     }
 }
+
+/// The body of `GET /healthz`: answering at all is the answer.
+public struct HealthAnswer: Codable, Sendable, Equatable {
+    public var healthy = true
+
+    public init() {}
+}

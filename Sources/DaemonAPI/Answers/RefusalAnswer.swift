@@ -1,4 +1,5 @@
 public import Refusals
+import StrictJSON
 
 /// The body of every answer that says no: `{"code", "message", "details"?}`.
 ///
@@ -14,6 +15,22 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
         code = refusal.code.rawValue
         message = refusal.message
         details = refusal.details
+    }
+
+    /// The body's bytes.
+    public var json: [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        json.member("code")
+        json.string(code)
+        json.member("message")
+        json.string(message)
+        if let details {
+            json.member("details")
+            json.string(details)
+        }
+        json.endObject()
+        return json.bytes
     }
 
     public var refusalCode: RefusalCode? { RefusalCode(rawValue: code) }

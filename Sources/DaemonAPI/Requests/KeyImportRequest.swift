@@ -1,3 +1,5 @@
+public import Refusals
+
 /// The body of `POST /v1/keys/import`.
 ///
 /// Private keys cross the daemon sealed (HPKE, RFC 9180) to each token's worker, whose `importKey` the status names:
@@ -34,5 +36,32 @@ public struct KeyImportRequest: Codable, Sendable, Equatable {
         self.certificate = certificate
         self.sealedKeys = sealedKeys
         self.allowExpired = allowExpired
+    }
+
+    /// Reads the body strictly. Base64 is left to those who use the bytes.
+    ///
+    /// - Throws: `malformed_request`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let body = try RequestBody(
+            parsing: body, known: ["merchantIdentifier", "certificate", "sealedKeys", "allowExpired"])
+        merchantIdentifier = try body.string("merchantIdentifier")
+        certificate = try body.requiredString("certificate")
+        allowExpired = try body.bool("allowExpired") ?? false
+        guard let sealed = try body.required("sealedKeys").arrayValue, (1...16).contains(sealed.count) else {
+            throw RequestBody.wrongType("sealedKeys", "an array of 1 to 16 objects")
+        }
+        var sealedKeys: [SealedKey] = []
+        for value in sealed {
+            let key = try RequestBody(
+                value, named: "sealedKeys[]", known: ["token", "encapsulatedKey", "sealedPrivateKey"])
+            sealedKeys.append(
+                SealedKey(
+                    token: try key.requiredString("token"), encapsulatedKey: try key.requiredString("encapsulatedKey"),
+                    sealedPrivateKey: try key.requiredString("sealedPrivateKey")))
+        }
+        guard Set(sealedKeys.map(\.token)).count == sealedKeys.count else {
+            throw Refusal(.malformedRequest, "sealedKeys names a token twice.", details: "sealedKeys")
+        }
+        self.sealedKeys = sealedKeys
     }
 }

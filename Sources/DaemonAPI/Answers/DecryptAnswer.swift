@@ -1,0 +1,81 @@
+public import Foundation
+public import StrictJSON
+
+/// The 200 answer of `POST /v1/decrypt`.
+///
+/// `audit`, the release's record, joins these members when the ledger keeps records.
+public struct DecryptAnswer: Sendable {
+    /// 64 hex characters, lower case.
+    public var transactionId: String
+    public var merchantIdentifier: String
+    /// Base64 of 32 bytes.
+    public var publicKeyHash: String
+    /// `EC_v1` or `RSA_v1`.
+    public var version: String
+    public var signingTime: Date
+    /// The protection tier `A`, `B` or `C`.
+    public var protection: String
+    /// Which members of `expected` were compared, and agreed.
+    public var checked: [String]
+    public var repeated: Bool
+
+    public init(
+        transactionId: String, merchantIdentifier: String, publicKeyHash: String, version: String, signingTime: Date,
+        protection: String, checked: [String], repeated: Bool
+    ) {
+        self.transactionId = transactionId
+        self.merchantIdentifier = merchantIdentifier
+        self.publicKeyHash = publicKeyHash
+        self.version = version
+        self.signingTime = signingTime
+        self.protection = protection
+        self.checked = checked
+        self.repeated = repeated
+    }
+
+    /// The answer's bytes.
+    ///
+    /// - Parameter paymentData: the decrypted dictionary, which stands in the answer byte for byte as Apple wrote it.
+    public func json(paymentData: [UInt8]) -> [UInt8] {
+        var json = JSONWriter(capacity: paymentData.count + 512)
+        json.beginObject()
+        for (name, value) in [
+            ("transactionId", transactionId), ("merchantIdentifier", merchantIdentifier),
+            ("publicKeyHash", publicKeyHash), ("version", version), ("signingTime", RFC3339.string(signingTime)),
+            ("protection", protection),
+        ] {
+            json.member(name)
+            json.string(value)
+        }
+        json.member("checked")
+        json.beginArray()
+        for name in checked { json.string(name) }
+        json.endArray()
+        json.member("repeated")
+        json.bool(repeated)
+        json.member("paymentData")
+        json.rawValue(paymentData)
+        json.endObject()
+        return json.bytes
+    }
+
+    /// Reads an answer, and the decrypted dictionary in it, for a client; nil when it is none.
+    ///
+    /// Unknown members are ignored. The dictionary's own bytes are those of the body: whoever wants them verbatim
+    /// keeps the body.
+    public static func read(_ body: [UInt8]) -> (answer: DecryptAnswer, paymentData: JSONObject)? {
+        guard let object = (try? JSONValue(parsing: body, limits: JSONLimits(maximumDepth: 32)))?.objectValue,
+            let transactionId = object["transactionId"]?.stringValue,
+            let merchantIdentifier = object["merchantIdentifier"]?.stringValue,
+            let publicKeyHash = object["publicKeyHash"]?.stringValue, let version = object["version"]?.stringValue,
+            let signingTime = object["signingTime"]?.stringValue.flatMap(RFC3339.date),
+            let protection = object["protection"]?.stringValue, let checked = object["checked"]?.arrayValue,
+            let repeated = object["repeated"]?.boolValue, let paymentData = object["paymentData"]?.objectValue
+        else { return nil }
+        let answer = DecryptAnswer(
+            transactionId: transactionId, merchantIdentifier: merchantIdentifier, publicKeyHash: publicKeyHash,
+            version: version, signingTime: signingTime, protection: protection,
+            checked: checked.compactMap(\.stringValue), repeated: repeated)
+        return (answer, paymentData)
+    }
+}

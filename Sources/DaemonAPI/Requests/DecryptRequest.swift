@@ -1,0 +1,46 @@
+public import Refusals
+public import StrictJSON
+
+/// The envelope of `POST /v1/decrypt`. What is inside `token` and `expected` is read by those whose types they are.
+public struct DecryptRequest: Sendable {
+    public let token: JSONValue
+    public let expected: JSONObject?
+    /// 1 to 128 printable ASCII characters.
+    public let reference: String?
+
+    /// - Throws: `malformed_request`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let body = try RequestBody(parsing: body, known: ["token", "expected", "reference"])
+        token = try body.required("token")
+        expected = try body.object("expected")
+        reference = try body.string("reference")
+        if let reference, !Self.isReference(reference) {
+            throw Refusal(
+                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
+        }
+    }
+
+    public static func isReference(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+
+    /// The request's bytes, for a client. The token goes in as it came, so that nothing of it changes on the way.
+    ///
+    /// - Parameter token: one JSON value.
+    public static func body(token: [UInt8], expected: JSONObject?, reference: String?) -> [UInt8] {
+        var json = JSONWriter(capacity: token.count + 512)
+        json.beginObject()
+        json.member("token")
+        json.rawValue(token)
+        if let expected {
+            json.member("expected")
+            json.value(.object(expected))
+        }
+        if let reference {
+            json.member("reference")
+            json.string(reference)
+        }
+        json.endObject()
+        return json.bytes
+    }
+}
