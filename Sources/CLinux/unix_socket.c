@@ -2,6 +2,7 @@
 #include "unix_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +11,9 @@
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
 #endif
+
+const int paytokend_o_path = O_PATH;
+const int paytokend_at_empty_path = AT_EMPTY_PATH;
 
 int paytokend_peer_credentials(int fd, struct paytokend_peer *peer) {
     struct ucred credentials;

@@ -26,4 +26,8 @@ int paytokend_unix_connect(int fd, const char *path);
 /// Whether fd is a listening AF_UNIX stream socket: 1, 0, or a negative errno.
 int paytokend_is_listening_unix_stream(int fd);
 
+/// O_PATH and AT_EMPTY_PATH (open(2), fchownat(2)), which hide behind _GNU_SOURCE.
+extern const int paytokend_o_path;
+extern const int paytokend_at_empty_path;
+
 #endif

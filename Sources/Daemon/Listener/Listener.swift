@@ -1,34 +1,171 @@
+import Glibc
 import Logging
 import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Refusals
 
 /// The daemon's two listening sockets and the connections that came through them.
 final class Listener: Sendable {
-    /// Binds (or takes over inherited sockets), and serves until ``shutdown(grace:)``.
-    /// - Throws: ``ListenerError``; `.alreadyServed` when another daemon listens there, which ends with exit status 75.
+    /// One listening socket while it is open.
+    private struct Opening: Sendable {
+        let channel: any Channel
+        /// nil for an inherited socket: its file is its owner's.
+        let file: SocketFile?
+        let census: ConnectionCensus
+    }
+
+    private let openings: [Opening]
+    private let logger: Logger
+
+    private init(openings: [Opening], logger: Logger) {
+        self.openings = openings
+        self.logger = logger
+    }
+
+    /// Administration takes few connections, and must find room when the payments socket is flooded.
+    private static let adminConnections = 64
+
+    /// Binds the sockets that were not inherited, and serves until ``shutdown(grace:)``.
+    /// - Parameter connectionLimits: for tests that cannot wait.
+    /// - Throws: ``ListenerError``; on `.alreadyServed` the daemon exits with status 75.
     static func start(
-        settings: ListenerSettings, inherited: InheritedSockets, handler: any RequestHandler,
-        instruments: Instruments, group: any EventLoopGroup, logger: Logger
+        settings: ListenerSettings, inherited: InheritedSockets = .init(), handler: any RequestHandler,
+        instruments: Instruments, group: any EventLoopGroup, logger: Logger,
+        connectionLimits: ConnectionHandler.Limits? = nil
     ) async throws(ListenerError) -> Listener {
-        Listener()
+        let limit = DescriptorLimit.raise()
+        let connections = DescriptorLimit.connections(wanted: settings.maxConnections, limit: limit)
+        if connections < settings.maxConnections {
+            logger.warning(
+                "listener.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
+                metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
+        }
+        let limits = connectionLimits ?? .init(idle: TimeAmount(settings.idleTimeout))
+        var openings: [Opening] = []
+        do throws(ListenerError) {
+            for kind in SocketKind.allCases {
+                let (descriptor, file) = try descriptor(for: kind, settings: settings, inherited: inherited)
+                let census = ConnectionCensus(
+                    maximum: kind == .admin ? min(connections, adminConnections) : connections,
+                    maximumPerUID: settings.maxConnectionsPerUID)
+                let acceptor = ConnectionAcceptor(
+                    socket: kind, census: census, handler: handler, limits: limits, instruments: instruments,
+                    logger: logger)
+                do {
+                    let channel = try await acceptor.bootstrap(group: group).withBoundSocket(descriptor).get()
+                    openings.append(Opening(channel: channel, file: file, census: census))
+                } catch {
+                    file?.unlinkIfOurs()
+                    throw ListenerError.unusable("cannot accept connections on the \(kind.rawValue) socket: \(error)")
+                }
+            }
+        } catch {
+            for opening in openings {
+                opening.file?.unlinkIfOurs()
+                try? await opening.channel.close()
+            }
+            throw error
+        }
+        return Listener(openings: openings, logger: logger)
+    }
+
+    private static func descriptor(
+        for kind: SocketKind, settings: ListenerSettings, inherited: InheritedSockets
+    ) throws(ListenerError) -> (descriptor: CInt, file: SocketFile?) {
+        if let descriptor = inherited.descriptors[kind] { return (descriptor, nil) }
+        let (descriptor, file) =
+            switch kind {
+            case .payments:
+                try SocketFile.listen(path: settings.socket, mode: settings.mode, group: settings.group)
+            case .admin: try SocketFile.listen(path: settings.adminSocket, mode: settings.adminMode, group: nil)
+            }
+        return (descriptor, file)
     }
 
     /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, closes what
-    /// is left and unlinks the socket files that are still ours.
-    func shutdown(grace: Duration = .seconds(30)) async {}
+    /// is left, and unlinks the socket files that are still ours. Returns when nothing is open any more.
+    func shutdown(grace: Duration = .seconds(30)) async {
+        for opening in openings {
+            opening.file?.unlinkIfOurs()
+            try? await opening.channel.close()
+            for channel in opening.census.drain() {
+                channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
+            }
+        }
+        let end = ContinuousClock.now + grace
+        while openings.contains(where: { !$0.census.served.isEmpty }), ContinuousClock.now < end {
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        let left = openings.flatMap(\.census.served)
+        if !left.isEmpty {
+            logger.warning(
+                "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
+        }
+        for channel in left { try? await channel.close() }
+    }
 }
 
-/// Why the daemon cannot listen.
-enum ListenerError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// A daemon answers on this socket; nothing was unlinked. Exit status 75.
-    case alreadyServed(path: String)
-    /// Anything else: what failed, with what, and what to do.
-    case unusable(String)
+/// Sets up each accepted connection.
+struct ConnectionAcceptor: Sendable {
+    let socket: SocketKind
+    let census: ConnectionCensus
+    let handler: any RequestHandler
+    let limits: ConnectionHandler.Limits
+    let instruments: Instruments
+    let logger: Logger
 
-    var description: String {
-        switch self {
-        case .alreadyServed(let path):
-            "another daemon already serves \(path); stop it first, or configure another path"
-        case .unusable(let what): what
+    private static let readBytes = 16 * 1024
+
+    func bootstrap(group: any EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap(group: group)
+            .serverChannelOption(.maxMessagesPerRead, value: 16)
+            .childChannelOption(.autoRead, value: false)
+            .childChannelOption(.maxMessagesPerRead, value: 1)
+            .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
+            // A client may say that it has sent all, and still wait for the answer.
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
+            }
+    }
+
+    private func setUp(_ channel: any Channel) throws {
+        let pipeline = channel.pipeline.syncOperations
+        // The kernel fixed these at connect; they are asked for once.
+        guard
+            let peer = try pipeline.withUnsafeTransportIfAvailable(
+                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
+        else { throw ChannelError.operationUnsupported }
+        let verdict = census.arrive(channel, uid: peer.uid)
+        instruments.connections.add(1)
+        channel.closeFuture.whenComplete { _ in
+            census.depart(channel, uid: peer.uid, verdict: verdict)
+            instruments.connections.add(-1)
         }
+        switch verdict {
+        case .serve:
+            let gate = InputGate()
+            let decoder = ByteToMessageHandler(
+                HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
+            try pipeline.addHandlers([
+                gate, decoder,
+                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, gate: gate),
+            ])
+        case .sayOverloaded:
+            let refusal = Refusal(
+                .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
+            try pipeline.addHandler(OverloadedConnection(answer: handler.answer(for: refusal, socket: socket)))
+        case .close:
+            channel.close(promise: nil)
+        }
+    }
+
+    private static var headLimits: NIOHTTPDecoderLimitConfiguration {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 8 * 1024
+        limits.maxHeaderListSize = 16 * 1024
+        limits.maxHeaderFieldCount = 64
+        return limits
     }
 }

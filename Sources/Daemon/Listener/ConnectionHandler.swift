@@ -1,0 +1,350 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Refusals
+
+/// One connection: reads a request, has it answered, and only then reads the next.
+///
+/// Nothing is read while a request is being answered, so a connection holds at most one body, one answer and what one
+/// read brought. All methods run on the channel's event loop.
+final class ConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = ByteBuffer
+
+    /// Sent through the pipeline when the daemon stops.
+    struct Drain: Sendable {}
+
+    struct Limits: Sendable {
+        var idle: TimeAmount
+        /// For a request's head and body together, from its first byte.
+        var request: TimeAmount = .seconds(10)
+        /// Of a body that is thrown away after an early refusal, so that the connection can stay.
+        var discardedBody = 64 * 1024
+        /// What is read from a peer to which the last word was said, so that it can read it.
+        var lingerBytes = 1024 * 1024
+        var linger: TimeAmount = .seconds(2)
+    }
+
+    private typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
+
+    private enum State {
+        /// Between requests, or within a head.
+        case idle
+        case receiving(body: ByteBuffer?, limit: Int, respond: Responder)
+        /// Answered after the head; the small rest of the body is thrown away.
+        case discarding(left: Int)
+        case responding
+        case writing
+        /// The last word is said; the peer is given time to read it.
+        case lingering
+        case closed
+    }
+
+    private enum Incoming {
+        case part(HTTPServerRequestPart)
+        case headTooLarge
+        case notHTTP
+    }
+
+    private let peer: PeerCredentials
+    private let socket: SocketKind
+    private let handler: any RequestHandler
+    private let limits: Limits
+    private let gate: InputGate
+
+    private var state = State.idle
+    private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
+    private var framing = AnswerEncoder.Framing()
+    private var idleSince = NIODeadline.now()
+    private var requestDeadline: Scheduled<Void>?
+    private var idleTimer: Scheduled<Void>?
+    private var isReading = false
+    private var isAdvancing = false
+    private var isDraining = false
+    /// The peer has sent its last byte.
+    private var inputClosed = false
+    /// An early refusal is on its way; the connection waits for its write as well as for the rest of the body.
+    private var refusalInFlight = false
+
+    init(
+        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, gate: InputGate
+    ) {
+        self.peer = peer
+        self.socket = socket
+        self.handler = handler
+        self.limits = limits
+        self.gate = gate
+    }
+
+    // MARK: Events of the channel
+
+    func channelActive(context: ChannelHandlerContext) {
+        armIdleTimer(context, in: limits.idle)
+        read(context)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let part = unwrapInboundIn(data)
+        if case .body = part {} else { gate.boundaryReached() }
+        queue.append(.part(part))
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        isReading = false
+        advance(context)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? HTTPParserError else { return close(context) }
+        queue.append(error == .headerOverflow ? .headTooLarge : .notHTTP)
+        advance(context)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case is Drain:
+            isDraining = true
+            if case .idle = state, queue.isEmpty, gate.bytesSinceBoundary == 0 { close(context) }
+        case ChannelEvent.inputClosed:
+            inputClosed = true
+            if case .lingering = state { close(context) } else { advance(context) }
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        close(context)
+    }
+
+    // MARK: One request after the other
+
+    /// Takes what has come in as far as the state allows, then asks for more if more is wanted.
+    private func advance(_ context: ChannelHandlerContext) {
+        guard !isAdvancing else { return }
+        isAdvancing = true
+        defer { isAdvancing = false }
+        while let next = takeNext() {
+            switch next {
+            case .notHTTP: last(HTTPAnswer(status: 400), context)
+            case .headTooLarge:
+                refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
+            case .part(.head(let head)): begin(head, context)
+            case .part(.body(let part)): receive(part, context)
+            case .part(.end): end(context)
+            }
+        }
+        wantMore(context)
+    }
+
+    private func takeNext() -> Incoming? {
+        switch state {
+        case .idle, .receiving, .discarding: queue.popFirst()
+        case .responding, .writing, .lingering, .closed: nil
+        }
+    }
+
+    private func wantMore(_ context: ChannelHandlerContext) {
+        switch state {
+        case .idle where gate.bytesSinceBoundary == 0:
+            if inputClosed || (isDraining && !refusalInFlight) { close(context) } else { read(context) }
+        case .idle, .receiving, .discarding:
+            if case .receiving(_, let limit, _) = state, gate.bytesSinceBoundary > 8 * limit + 65_536 {
+                // Chunk headers and extensions can outweigh the body they frame.
+                return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
+            }
+            if inputClosed { return close(context) }
+            armRequestDeadline(context)
+            read(context)
+        case .lingering:
+            if gate.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
+        case .responding, .writing, .closed: break
+        }
+    }
+
+    private func begin(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        guard case .idle = state else { return }
+        let message: MessageFraming
+        do throws(MessageFraming.Flaw) {
+            message = try MessageFraming(head, receivedAt: Date())
+        } catch {
+            framing = .init(omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0, closes: true)
+            return switch error {
+            case .ambiguousLength: last(HTTPAnswer(status: 400), context)
+            case .target:
+                refuse(.malformedRequest, "The request's target is too long or not well encoded.", context)
+            }
+        }
+        framing = message.answer
+        let length = message.head.contentLength
+        switch handler.admit(message.head, peer: peer, socket: socket) {
+        case .refuse(let answer):
+            // The rest of a small body is read and thrown away, so that a pool of connections survives its 403s.
+            // Otherwise nothing more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
+            guard let length, length <= limits.discardedBody, !message.expectsContinue else {
+                return last(answer, context)
+            }
+            state = .discarding(left: length)
+            refusalInFlight = true
+            write(answer, context)
+        case .accept(let limit, let respond):
+            if let length, length > limit {
+                return refuse(
+                    .requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
+            }
+            state = .receiving(body: nil, limit: limit, respond: respond)
+            if message.expectsContinue, queue.isEmpty {
+                let interim = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
+                context.writeAndFlush(wrapOutboundOut(interim), promise: nil)
+            }
+        }
+    }
+
+    private func receive(_ part: ByteBuffer, _ context: ChannelHandlerContext) {
+        switch state {
+        case .receiving(var body, let limit, let respond):
+            guard (body?.readableBytes ?? 0) + part.readableBytes <= limit else {
+                return refuse(
+                    .requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
+            }
+            if body == nil { body = part } else { body?.writeImmutableBuffer(part) }
+            state = .receiving(body: body, limit: limit, respond: respond)
+        case .discarding(let left): state = .discarding(left: left - part.readableBytes)
+        default: break
+        }
+    }
+
+    private func end(_ context: ChannelHandlerContext) {
+        disarmRequestDeadline()
+        switch state {
+        case .receiving(let body, _, let respond):
+            state = .responding
+            let bytes = body.map { Array(buffer: $0) } ?? []
+            let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+            let eventLoop = context.eventLoop
+            Task {
+                let answer = await respond(bytes)
+                eventLoop.execute {
+                    let (handler, context) = connection.value
+                    guard case .responding = handler.state else { return }
+                    handler.state = .writing
+                    handler.write(answer, context)
+                }
+            }
+        case .discarding:
+            state = .writing
+            if !refusalInFlight { nextRequest(context) }
+        default: break
+        }
+    }
+
+    // MARK: Answers
+
+    private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
+        last(handler.answer(for: Refusal(code, message), socket: socket), context)
+    }
+
+    /// The last answer on this connection, while the peer may still be sending.
+    private func last(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
+        disarmRequestDeadline()
+        queue.removeAll()
+        framing.closes = true
+        state = .lingering
+        gate.discard(atMost: limits.lingerBytes)
+        let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
+        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        context.close(mode: .output, promise: nil)
+        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(in: limits.linger) {
+            let (handler, context) = connection.value
+            handler.close(context)
+        }
+        if inputClosed { close(context) }
+    }
+
+    private func write(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
+        framing.closes = framing.closes || answer.closes || isDraining || (inputClosed && queue.isEmpty)
+        idleSince = .now()
+        let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
+        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { result in
+            let (handler, context) = connection.value
+            switch result {
+            case .success: handler.written(context)
+            case .failure: handler.close(context)
+            }
+        }
+    }
+
+    private func written(_ context: ChannelHandlerContext) {
+        refusalInFlight = false
+        if case .writing = state { nextRequest(context) }
+    }
+
+    private func nextRequest(_ context: ChannelHandlerContext) {
+        if framing.closes { return close(context) }
+        state = .idle
+        framing = .init()
+        idleSince = .now()
+        advance(context)
+    }
+
+    private func read(_ context: ChannelHandlerContext) {
+        guard !isReading else { return }
+        isReading = true
+        context.read()
+    }
+
+    private func close(_ context: ChannelHandlerContext) {
+        if case .closed = state { return }
+        state = .closed
+        queue.removeAll()
+        disarmRequestDeadline()
+        idleTimer?.cancel()
+        context.close(promise: nil)
+    }
+
+    // MARK: Time
+
+    private func armRequestDeadline(_ context: ChannelHandlerContext) {
+        guard requestDeadline == nil else { return }
+        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        requestDeadline = context.eventLoop.scheduleTask(in: limits.request) {
+            let (handler, context) = connection.value
+            handler.requestDeadline = nil
+            switch handler.state {
+            case .idle, .receiving:
+                handler.refuse(
+                    .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
+                    context)
+            case .discarding: handler.close(context)
+            case .responding, .writing, .lingering, .closed: break
+            }
+        }
+    }
+
+    private func disarmRequestDeadline() {
+        requestDeadline?.cancel()
+        requestDeadline = nil
+    }
+
+    /// One timer that looks at the clock when it fires, rather than one more for each request.
+    private func armIdleTimer(_ context: ChannelHandlerContext, in delay: TimeAmount) {
+        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        idleTimer = context.eventLoop.scheduleTask(in: delay) {
+            let (handler, context) = connection.value
+            handler.idleTimerFired(context)
+        }
+    }
+
+    private func idleTimerFired(_ context: ChannelHandlerContext) {
+        let end = idleSince + limits.idle
+        let now = NIODeadline.now()
+        switch state {
+        case .closed: break
+        // An answer that the peer does not take counts as idleness too.
+        case .idle where requestDeadline == nil && end <= now, .writing where end <= now: close(context)
+        case .idle where requestDeadline == nil, .writing: armIdleTimer(context, in: end - now)
+        default: armIdleTimer(context, in: limits.idle)
+        }
+    }
+}
