@@ -39,14 +39,15 @@ import TokenForge
         .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"),
         arguments: ["EC_v1", "RSA_v1"])
     func likeRealOnes(version: String) async throws {
-        for token in try Fixtures.tokens() where token.version == version && token.isJSON {
+        var minted: [[String]] = []
+        for wire in [WireForm.since2014, .since2019, .since2023] {
+            minted.append(try await skeleton(of: mint(version, wire: wire).signature))
+        }
+        // The comparison tells the years apart.
+        #expect(Set(minted).count == 3)
+        for token in try Fixtures.tokens() where token.version == version {
             let real = try await skeleton(of: token.signature)
-            var matches = false
-            for wire in [WireForm.since2014, .since2019, .since2023] {
-                let minted = try await skeleton(of: mint(version, wire: wire).signature)
-                if minted == real { matches = true }
-            }
-            #expect(matches, "\(token.name): \(real.joined(separator: "\n"))")
+            #expect(minted.contains(real), "\(token.name): \(real.joined(separator: "\n"))")
         }
     }
 
