@@ -65,6 +65,9 @@ let package = Package(
         .target(name: "Refusals", swiftSettings: house),
         .target(name: "StrictJSON", swiftSettings: house),
 
+        // A private key on its way to the worker, sealed by the command line and opened by the worker.
+        .target(name: "KeySealing", dependencies: ["SecretMemory", crypto], swiftSettings: house),
+
         // The HSM's side: everything that paytokend-hsm links.
         .target(name: "PKCS11", dependencies: ["CPKCS11", "SecretMemory"], swiftSettings: house),
         .target(
@@ -73,8 +76,8 @@ let package = Package(
         .target(
             name: "HSMWorker",
             dependencies: [
-                "CLinux", "ProductVersion", "SecretMemory", "PKCS11", "KeyRestoration", "WorkerProtocol", crypto,
-                cryptoExtras, asn1,
+                "CLinux", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration", "WorkerProtocol",
+                crypto, cryptoExtras, asn1,
             ],
             swiftSettings: house),
 
@@ -113,7 +116,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "DaemonAPI", "KeyFiles", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", arguments, crypto,
+                "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON",
+                arguments,
             ],
             swiftSettings: house),
         .executableTarget(name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
@@ -123,6 +127,8 @@ let package = Package(
             name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", crypto], path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),
+        .testTarget(
+            name: "KeySealingTests", dependencies: ["KeySealing", "SecretMemory", crypto], swiftSettings: house),
         .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
         .testTarget(name: "PKCS11Tests", dependencies: ["PKCS11", "TestSupport", crypto], swiftSettings: house),
         .testTarget(
@@ -146,7 +152,14 @@ let package = Package(
             name: "DaemonTests",
             dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],
             swiftSettings: house),
-        .testTarget(name: "KeyFilesTests", dependencies: ["KeyFiles", "TestSupport"], swiftSettings: house),
+        .testTarget(
+            name: "KeyFilesTests", dependencies: ["KeyFiles", "SecretMemory", "TestSupport"], swiftSettings: house),
+        .testTarget(
+            name: "PaytokenctlTests",
+            dependencies: [
+                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1,
+            ],
+            swiftSettings: house),
         .testTarget(
             name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras],
             swiftSettings: house),

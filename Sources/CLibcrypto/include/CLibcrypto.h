@@ -4,6 +4,8 @@
 #ifndef CLIBCRYPTO_H
 #define CLIBCRYPTO_H
 
+#include "private_key.h"
+
 #include <stddef.h>
 
 /// EME-OAEP decoding (RFC 8017 §7.1.2 step 3) with SHA-256 as hash and in MGF1 and the empty label, in constant time.

@@ -1,0 +1,127 @@
+/// What a file holds, told from its own bytes and never from its name.
+enum FileContent: Sendable, Equatable {
+    case certificate
+    case certificateRequest
+    case revocationList
+    case privateKey(PrivateKeyForm)
+    case publicKey
+    /// PKCS#12 (RFC 7292): a private key with its certificate, under a password.
+    case pkcs12
+    /// PKCS#7 or CMS: certificates without a key.
+    case pkcs7
+    case opensshPrivateKey
+    case opensshPublicKey
+    /// `EC PARAMETERS` alone, `DH PARAMETERS`.
+    case parameters
+    case javaKeyStore
+    case json
+    case unknown
+
+    enum PrivateKeyForm: Sendable, Equatable {
+        /// PrivateKeyInfo, RFC 5958.
+        case pkcs8
+        /// EncryptedPrivateKeyInfo, RFC 5958 §3.
+        case encryptedPKCS8
+        /// ECPrivateKey, RFC 5915.
+        case sec1
+        /// RSAPrivateKey, RFC 8017 §A.1.2.
+        case pkcs1
+        /// A PEM block encrypted by RFC 1421's headers, OpenSSL's older habit.
+        case encryptedTraditional
+        /// DSA and others that no payment token uses.
+        case other(String)
+    }
+
+    /// With its article, to stand after "is".
+    var name: String {
+        switch self {
+        case .certificate: "a certificate"
+        case .certificateRequest: "a certificate signing request"
+        case .revocationList: "a certificate revocation list"
+        case .privateKey(.encryptedPKCS8), .privateKey(.encryptedTraditional): "an encrypted private key"
+        case .privateKey(.other(let label)): "a private key of another kind (\(label))"
+        case .privateKey: "a private key"
+        case .publicKey: "a public key"
+        case .pkcs12: "a PKCS#12 bundle"
+        case .pkcs7: "a PKCS#7 bundle of certificates"
+        case .opensshPrivateKey: "an OpenSSH private key"
+        case .opensshPublicKey: "an OpenSSH public key"
+        case .parameters: "key parameters without a key"
+        case .javaKeyStore: "a Java key store"
+        case .json: "a JSON document"
+        case .unknown: "neither PEM nor DER"
+        }
+    }
+
+    /// The refusal of a file in place of a private key.
+    func insteadOfPrivateKey(path: String, inPEM: Bool) -> KeyFileError {
+        let file = shellWord(path)
+        switch self {
+        case .pkcs12:
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is a PKCS#12 bundle, which is not yet supported. Take the private key out of it: "
+                    + "openssl pkcs12 -in \(file) -nocerts -nodes -out key.pem "
+                    + "(with -legacy if an old program made it).")
+        case .opensshPrivateKey:
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is an OpenSSH private key, which is not supported. Convert a copy of it: "
+                    + "ssh-keygen -p -m PKCS8 -f COPY.")
+        case .privateKey(.encryptedTraditional):
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is a private key encrypted in OpenSSL's older way, which is not supported. Encrypt it as PKCS#8: "
+                    + "openssl pkcs8 -topk8 -in \(file) -out key.pem.")
+        case .javaKeyStore:
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is a Java key store, which is not supported. Convert it: keytool -importkeystore -srckeystore "
+                    + "\(file) -destkeystore key.p12 -deststoretype PKCS12, then openssl pkcs12 -in key.p12 "
+                    + "-nocerts -nodes -out key.pem.")
+        case .certificate, .pkcs7, .certificateRequest:
+            return KeyFileError(
+                .unsuitable, path: path,
+                "is \(name), not a private key: give the file with the key that it was made for.")
+        case .publicKey, .opensshPublicKey:
+            return KeyFileError(
+                .unsuitable, path: path, "is \(name), not a private key: give the other half of the pair.")
+        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
+        default: return KeyFileError(.unsuitable, path: path, "is \(name), not a private key.")
+        }
+    }
+
+    /// The refusal of a file in place of a certificate.
+    func insteadOfCertificate(path: String, inPEM: Bool) -> KeyFileError {
+        let file = shellWord(path)
+        switch self {
+        case .pkcs12:
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is a PKCS#12 bundle, which is not yet supported. Take the certificate out of it: "
+                    + "openssl pkcs12 -in \(file) -clcerts -nokeys -out certificate.pem "
+                    + "(with -legacy if an old program made it).")
+        case .pkcs7:
+            return KeyFileError(
+                .notYetSupported, path: path,
+                "is a PKCS#7 bundle of certificates, which is not yet supported. Take the certificates out of it: "
+                    + "openssl pkcs7 -inform \(inPEM ? "PEM" : "DER") -in \(file) -print_certs -out certificate.pem, "
+                    + "and leave the merchant's only.")
+        case .certificateRequest:
+            return KeyFileError(
+                .unsuitable, path: path,
+                "is a certificate signing request, not a certificate. Give it to Apple's developer portal: what "
+                    + "comes back is the certificate.")
+        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
+        default: return KeyFileError(.unsuitable, path: path, "is \(name), not a certificate.")
+        }
+    }
+
+    private static func notRecognised(_ path: String, inPEM: Bool) -> KeyFileError {
+        inPEM
+            ? KeyFileError(.unsuitable, path: path, "is PEM, but its block holds nothing that is known here.")
+            : KeyFileError(
+                .unsuitable, path: path,
+                "is neither PEM nor DER. PEM begins with -----BEGIN …-----; DER is binary and begins with byte 30.")
+    }
+}

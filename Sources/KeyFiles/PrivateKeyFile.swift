@@ -1,0 +1,126 @@
+internal import CLibcrypto
+public import SecretMemory
+
+/// A merchant's private key from a file: P-256 or RSA-2048, in PEM or DER, as PKCS#8, SEC 1 or PKCS#1.
+///
+/// What the file holds is told from its bytes, not from its name. The bytes go from the file into locked, wiped
+/// memory; the key's decoding is libcrypto's, whose version 3.0 frees some buffers without wiping them. So the program
+/// that uses this ends soon and writes no core dump.
+public struct PrivateKeyFile: ~Copyable, Sendable {
+    public enum Algorithm: String, Sendable, Equatable {
+        /// On P-256.
+        case ec = "EC"
+        /// With 2048 bits.
+        case rsa = "RSA"
+    }
+
+    public let algorithm: Algorithm
+    /// PrivateKeyInfo in DER (RFC 5958), the same bytes for every form that the file may have; an EC key with its curve
+    /// by name and its public key.
+    public let pkcs8: SecretBytes
+
+    /// - Parameters:
+    ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
+    ///   - passwordFile: A file with the password of an encrypted PKCS#8 key, on one line.
+    public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
+        let file = try RecognisedFile(path: path, secret: true)
+        let found = try Self.privateKey(in: file)
+        let isEncrypted = found.form == .encryptedPKCS8
+        let der = try file.der(of: found.block)
+        let password = try Self.password(passwordFile, for: path, isEncrypted: isEncrypted)
+
+        var description = [CChar](repeating: 0, count: 80)
+        var result = CLIBCRYPTO_PRIVATE_KEY_FAILED
+        // PKCS#8 of a key can be longer than the form it came in, by an algorithm identifier and a public key.
+        let pkcs8 = unsafe SecretBytes(capacity: der.count + 512) { output in
+            var count = output.count
+            unsafe der.withUnsafeBytes { der in
+                unsafe password.withUnsafeBytes { password in
+                    result = unsafe clibcrypto_private_key_to_pkcs8(
+                        isEncrypted ? CLIBCRYPTO_PRIVATE_KEY_ENCRYPTED : CLIBCRYPTO_PRIVATE_KEY_PLAIN,
+                        der.bindMemory(to: UInt8.self).baseAddress, der.count,
+                        password.bindMemory(to: CChar.self).baseAddress, password.count,
+                        output.bindMemory(to: UInt8.self).baseAddress, &count, &description, description.count)
+                }
+            }
+            let isKey = result == CLIBCRYPTO_PRIVATE_KEY_EC_P256 || result == CLIBCRYPTO_PRIVATE_KEY_RSA_2048
+            return isKey ? count : 0
+        }
+        switch result {
+        case CLIBCRYPTO_PRIVATE_KEY_EC_P256: algorithm = .ec
+        case CLIBCRYPTO_PRIVATE_KEY_RSA_2048: algorithm = .rsa
+        default:
+            let kind = String(decoding: description.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            throw Self.refusal(result, path: path, kind: kind, passwordFile: passwordFile)
+        }
+        self.pkcs8 = pkcs8
+    }
+
+    /// The one private key of a file that may hold certificates and parameters beside it.
+    private static func privateKey(
+        in file: borrowing RecognisedFile
+    ) throws(KeyFileError) -> (form: FileContent.PrivateKeyForm, block: PEMBlock?) {
+        var found: [(form: FileContent.PrivateKeyForm, block: PEMBlock?)] = []
+        var instead: FileContent?
+        for (content, block) in file.contents {
+            switch content {
+            case .privateKey(.encryptedTraditional), .privateKey(.other): instead = instead ?? content
+            case .privateKey(let form): found.append((form, block))
+            // Parameters stand before the key that `openssl ecparam -genkey` writes: they are not what is wrong.
+            case .parameters: continue
+            default: instead = instead ?? content
+            }
+        }
+        guard found.count <= 1 else {
+            throw KeyFileError(
+                .unsuitable, path: file.path,
+                "holds \(found.count) private keys. Leave the one in it that belongs to the certificate.")
+        }
+        guard let key = found.first else {
+            throw (instead ?? .parameters).insteadOfPrivateKey(path: file.path, inPEM: file.isPEM)
+        }
+        return key
+    }
+
+    private static func password(
+        _ passwordFile: String?, for path: String, isEncrypted: Bool
+    ) throws(KeyFileError) -> SecretBytes {
+        guard isEncrypted else { return SecretBytes(count: 0) }
+        guard let passwordFile else {
+            throw KeyFileError(
+                .locked, path: path, "is an encrypted private key. Name a file with its password: --password-file F.")
+        }
+        do {
+            return try SecretBytes(contentsOfFile: passwordFile)
+        } catch {
+            throw KeyFileError(passwordFile: error)
+        }
+    }
+
+    private static func refusal(
+        _ result: clibcrypto_private_key_result, path: String, kind: String, passwordFile: String?
+    ) -> KeyFileError {
+        switch result {
+        case CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED:
+            KeyFileError(
+                .locked, path: path,
+                "does not open with the password in \(passwordFile ?? "the password file"). If the password is right, "
+                    + "an old cipher protects the key: encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc.")
+        case CLIBCRYPTO_PRIVATE_KEY_OTHER_KIND:
+            KeyFileError(
+                .unsuitable, path: path,
+                "is a private key of another kind (\(kind)). Apple Pay's payment processing keys are EC on P-256 "
+                    + "(prime256v1) or RSA with 2048 bits.")
+        case CLIBCRYPTO_PRIVATE_KEY_INCONSISTENT:
+            KeyFileError(
+                .unsuitable, path: path,
+                "is a damaged private key: its numbers do not belong together. Take it from the backup again.")
+        case CLIBCRYPTO_PRIVATE_KEY_FAILED:
+            KeyFileError(.unsuitable, path: path, "could not be converted by libcrypto.")
+        default:
+            KeyFileError(
+                .unsuitable, path: path,
+                "begins like a private key, but is not a whole and well-formed one. Copy the file again.")
+        }
+    }
+}

@@ -1,0 +1,78 @@
+internal import Crypto
+internal import Foundation
+public import SecretMemory
+
+/// The way of a merchant's private key from the command line to the worker.
+///
+/// The daemon lies between the two and must never hold a private key. So the command line seals the key to a public
+/// key that the worker made for this purpose at its start, and the daemon forwards what it cannot read.
+///
+/// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is
+/// ``KeySealing/info``; the certificate that the key belongs to, in DER, is the associated data, so a sealed key
+/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is judged by
+/// the daemon's access rules.
+public enum KeySealing {
+    /// `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.
+    public static let info: [UInt8] = Array("paytokend key import v1".utf8)
+
+    /// The length of a recipient's public key and of an encapsulated key: an uncompressed P-256 point
+    /// (SEC 1 §2.3.3), 65 bytes.
+    public static let pointByteCount = 65
+
+    /// What sealing adds to the private key's length: the GCM tag, 16 bytes.
+    public static let overheadByteCount = 16
+
+    /// The longest private key that is sealed or opened: 8 KiB, four times an RSA-4096 key in PKCS#8.
+    public static let maximumPrivateKeyByteCount = 8192
+
+    static let ciphersuite = HPKE.Ciphersuite.P256_SHA256_AES_GCM_256
+
+    /// Seals a private key to one worker.
+    ///
+    /// - Parameters:
+    ///   - privateKey: PKCS#8 PrivateKeyInfo in DER (RFC 5958).
+    ///   - certificate: The certificate that the key belongs to, DER.
+    ///   - importKey: The worker's public key as ``Recipient/publicKey`` gives it, 65 bytes.
+    public static func seal(
+        privateKey: borrowing SecretBytes, certificate: [UInt8], to importKey: [UInt8]
+    ) throws(KeySealingError) -> SealedPrivateKey {
+        guard privateKey.count > 0, privateKey.count <= maximumPrivateKeyByteCount else { throw .unsuitableLength }
+        guard let recipient = try? P256.KeyAgreement.PublicKey(x963Representation: importKey) else {
+            throw .unsuitableImportKey
+        }
+        do {
+            var sender = try HPKE.Sender(recipientKey: recipient, ciphersuite: ciphersuite, info: Data(info))
+            let sealed = try unsafe privateKey.withUnsafeBytes { bytes in
+                try unsafe sender.seal(bytes, authenticating: certificate)
+            }
+            return SealedPrivateKey(encapsulatedKey: Array(sender.encapsulatedKey), sealed: Array(sealed))
+        } catch {
+            throw .notSealed
+        }
+    }
+}
+
+/// A private key that only one worker can open.
+public struct SealedPrivateKey: Sendable, Equatable {
+    /// The sender's ephemeral public key, 65 bytes.
+    public var encapsulatedKey: [UInt8]
+    /// The private key's ciphertext with its 16-byte tag at the end.
+    public var sealed: [UInt8]
+
+    public init(encapsulatedKey: [UInt8], sealed: [UInt8]) {
+        self.encapsulatedKey = encapsulatedKey
+        self.sealed = sealed
+    }
+}
+
+public enum KeySealingError: Error, Sendable, Equatable {
+    /// The private key is empty or longer than ``KeySealing/maximumPrivateKeyByteCount``.
+    case unsuitableLength
+    /// The recipient's public key is not an uncompressed point of 65 bytes on P-256.
+    case unsuitableImportKey
+    /// The cryptographic library did not seal.
+    case notSealed
+    /// The sealed key does not open: it was sealed to another worker or to this one before it was started anew, for
+    /// another certificate, or was changed on the way. Which of these is not to be known.
+    case notOpened
+}

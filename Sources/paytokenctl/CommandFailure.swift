@@ -1,0 +1,32 @@
+import DaemonAPI
+import KeyFiles
+
+/// How a command ends when it does not succeed: what standard error gets, and the exit status.
+struct CommandFailure: Error, Equatable {
+    let status: ExitStatus
+    /// Nothing where the output has said it all.
+    let message: String?
+
+    init(_ status: ExitStatus, _ message: String?) {
+        self.status = status
+        self.message = message
+    }
+
+    /// `code: message (details)`, as the daemon gave them.
+    init(refusal: RefusalAnswer, httpStatus: Int) {
+        let details = refusal.details.map { " (\($0))" } ?? ""
+        self.init(refusal.exitStatus(httpStatus: httpStatus), "\(refusal.code): \(refusal.message)\(details)")
+    }
+
+    init(_ error: UnixSocketClientError) {
+        self.init(error.exitStatus, error.description)
+    }
+
+    init(_ error: KeyFileError) {
+        self.init(error.kind == .exposed ? .notPermitted : .unreadable, error.message)
+    }
+
+    func report() {
+        if let message { Console.error(message) }
+    }
+}

@@ -1,0 +1,44 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+import KeyFiles
+
+struct CertificateImport: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Stores Apple's certificate beside the key that it was made for, and activates the key.",
+        discussion: """
+            The key is found by the certificate's public key. The file is X.509 in PEM or DER, as Apple's developer \
+            portal gives it.
+
+              paytokenctl certificate import apple_pay.cer --dry-run
+              paytokenctl certificate import apple_pay.cer
+            """)
+
+    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"))
+    var file: String
+
+    @Flag(help: "Takes a certificate that has expired.")
+    var allowExpired = false
+
+    @Flag(help: "Checks everything and changes nothing.")
+    var dryRun = false
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let certificate: CertificateFile
+        do throws(KeyFileError) {
+            certificate = try CertificateFile(path: file)
+        } catch {
+            throw CommandFailure(error)
+        }
+        let request = CertificateImportRequest(
+            certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
+        let target = "/v1/certificates" + (dryRun ? "?dry_run=true" : "")
+        let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
+        KeyTable.show(summary, bytes, format.output)
+        if dryRun { Console.error("Dry run: the certificate can be imported. Nothing was changed.") }
+    }
+}

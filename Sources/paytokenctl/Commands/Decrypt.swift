@@ -1,0 +1,120 @@
+import ArgumentParser
+import CLinux
+import DaemonAPI
+import Foundation
+import StrictJSON
+
+struct Decrypt: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Verifies and decrypts a payment token.",
+        discussion: """
+            F is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the token: \
+            a second time it is refused as replayed, unless the same user repeats it with the same --reference.
+
+            The account number (but its last four digits) and the cryptogram are masked unless --reveal is given.
+
+              paytokenctl decrypt payment-token.json
+              paytokenctl decrypt payment-token.json --reference order-1234 \\
+                  --expect-currency 840 --expect-amount 1099 --expect-merchant merchant.com.example
+              curl -s https://shop.example/orders/1234/token | paytokenctl decrypt - --output json | jq .paymentData
+            """)
+
+    @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))
+    var file: String
+
+    @Option(help: ArgumentHelp("Your name for this payment, 1 to 128 printable characters.", valueName: "text"))
+    var reference: String?
+
+    @Option(help: ArgumentHelp("The ISO 4217 number that the token must have, as 840.", valueName: "code"))
+    var expectCurrency: String?
+
+    @Option(help: ArgumentHelp("The amount that the token must have, in its own unit, as 1099.", valueName: "number"))
+    var expectAmount: String?
+
+    @Option(help: ArgumentHelp("The merchant identifier that the token must be for.", valueName: "id"))
+    var expectMerchant: String?
+
+    @Option(help: ArgumentHelp("A file with the original application data.", valueName: "file"))
+    var expectApplicationData: String?
+
+    @Flag(help: "Shows account number and cryptogram in full.")
+    var reveal = false
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: PaymentsSocketOption
+
+    func validate() throws {
+        if let reference {
+            guard (1...128).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+            else { throw ValidationError("--reference has 1 to 128 printable ASCII characters.") }
+        }
+        if let expectAmount, JSONNumber(text: expectAmount) == nil {
+            throw ValidationError("--expect-amount is a number such as 1099, and not '\(expectAmount)'.")
+        }
+    }
+
+    func run() async throws {
+        // Account numbers will be in this process's memory.
+        _ = paytokend_forbid_dumps()
+        let token = try InputFile.readToken(file)
+        let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
+        let body = requestBody(token: token, applicationData: applicationData)
+        let answer = try await socket.connection.send(.post("/v1/decrypt", body: body))
+        guard let whole = try? JSONValue(parsing: answer.body), let object = whole.objectValue else {
+            throw CommandFailure(.unreachable, "The daemon's answer is not understood. Are both of the same version?")
+        }
+        let shown = reveal ? whole : .object(Self.masked(object))
+        switch format.output {
+        case .table: Console.output(Table(pairs: Flattening.pairs(shown)).text)
+        // Revealed, it is what the daemon wrote, to the byte.
+        case .json where reveal: Console.output(json: answer.body)
+        case .json:
+            var writer = JSONWriter()
+            writer.value(shown)
+            Console.output(json: writer.bytes)
+        }
+    }
+
+    /// The answer with its payment data masked; the other members never contain what must not be seen.
+    static func masked(_ answer: JSONObject) -> JSONObject {
+        let members = answer.members.map { member in
+            member.name == "paymentData"
+                ? (name: member.name, value: PaymentDataMask.masked(member.value)) : member
+        }
+        return JSONObject(members) ?? JSONObject()
+    }
+
+    func requestBody(token: [UInt8], applicationData: [UInt8]?) -> [UInt8] {
+        var writer = JSONWriter(capacity: token.count + 512)
+        writer.beginObject()
+        writer.member("token")
+        writer.rawValue(token)
+        if expectCurrency != nil || expectAmount != nil || expectMerchant != nil || applicationData != nil {
+            writer.member("expected")
+            writer.beginObject()
+            if let expectCurrency {
+                writer.member("currencyCode")
+                writer.string(expectCurrency)
+            }
+            if let number = expectAmount.flatMap(JSONNumber.init(text:)) {
+                writer.member("transactionAmount")
+                writer.number(number)
+            }
+            if let applicationData {
+                writer.member("applicationData")
+                writer.string(Data(applicationData).base64EncodedString())
+            }
+            if let expectMerchant {
+                writer.member("merchantIdentifier")
+                writer.string(expectMerchant)
+            }
+            writer.endObject()
+        }
+        if let reference {
+            writer.member("reference")
+            writer.string(reference)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import CLinux
+import DaemonAPI
+import Foundation
+import KeyFiles
+import KeySealing
+
+struct KeyImport: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Brings a merchant's existing key into the token, non-extractable from then on.",
+        usage: """
+            paytokenctl key import --private-key <file> --certificate <file> [--merchant-identifier <id>]
+                                   [--token <name>] [--password-file <file>] [--allow-expired] [--dry-run]
+            """,
+        discussion: """
+            The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
+            as X.509, both in PEM or DER. The key is sealed here to the process that holds the token: the daemon \
+            forwards what it cannot read. Which merchant it belongs to, the certificate says.
+
+              paytokenctl key import --private-key key.pem --certificate apple_pay.cer --dry-run
+              paytokenctl key import --private-key key.pem --certificate apple_pay.cer
+
+            Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
+            """)
+
+    @Option(help: ArgumentHelp("The merchant's private key; others may not read the file.", valueName: "file"))
+    var privateKey: String?
+
+    @Option(help: ArgumentHelp("Apple's Payment Processing certificate for it.", valueName: "file"))
+    var certificate: String?
+
+    @Option(help: ArgumentHelp("A file with the password of an encrypted PKCS#8 key.", valueName: "file"))
+    var passwordFile: String?
+
+    @Option(help: .hidden)
+    var pkcs12: String?
+
+    @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"))
+    var merchantIdentifier: String?
+
+    @Option(help: ArgumentHelp("The token by its name in the configuration; default the only one.", valueName: "name"))
+    var token: [String] = []
+
+    @Flag(help: "Takes a certificate that has expired.")
+    var allowExpired = false
+
+    @Flag(help: "Checks everything and changes nothing.")
+    var dryRun = false
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if let pkcs12 {
+            throw ValidationError(
+                "--pkcs12 is not yet supported. Take key and certificate out of the bundle: "
+                    + "openssl pkcs12 -in \(pkcs12) -nocerts -nodes -out key.pem; "
+                    + "openssl pkcs12 -in \(pkcs12) -clcerts -nokeys -out certificate.pem.")
+        }
+        guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
+        guard certificate != nil else { throw ValidationError("Missing expected argument '--certificate <file>'") }
+        guard token.count <= 1 else { throw ValidationError("More than one --token is not yet supported.") }
+    }
+
+    func run() async throws {
+        // A private key will be in this process's memory.
+        _ = paytokend_forbid_dumps()
+        // Both files first: nothing is asked of the daemon before they are what they should be.
+        let certificateFile = try readCertificate()
+        let key = try readPrivateKey()
+        let connection = socket.connection
+        let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
+        let (name, importKey) = try Self.recipient(in: status.tokens, named: token.first)
+        let sealed = try seal(key, certificateFile, to: importKey)
+
+        let request = KeyImportRequest(
+            merchantIdentifier: merchantIdentifier, certificate: base64(certificateFile.der),
+            sealedKeys: [
+                .init(
+                    token: name, encapsulatedKey: base64(sealed.encapsulatedKey),
+                    sealedPrivateKey: base64(sealed.sealed))
+            ], allowExpired: allowExpired)
+        let target = "/v1/keys/import" + (dryRun ? "?dry_run=true" : "")
+        let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
+        KeyTable.show(summary, bytes, format.output)
+        if dryRun { Console.error("Dry run: the key can be imported. Nothing was changed.") }
+    }
+
+    private func readCertificate() throws(CommandFailure) -> CertificateFile {
+        do {
+            return try CertificateFile(path: certificate ?? "")
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    private func readPrivateKey() throws(CommandFailure) -> PrivateKeyFile {
+        do {
+            return try PrivateKeyFile(path: privateKey ?? "", passwordFile: passwordFile)
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    private func seal(
+        _ key: borrowing PrivateKeyFile, _ certificate: CertificateFile, to importKey: [UInt8]
+    ) throws(CommandFailure) -> SealedPrivateKey {
+        do {
+            return try KeySealing.seal(privateKey: key.pkcs8, certificate: certificate.der, to: importKey)
+        } catch {
+            throw CommandFailure(.defect, "internal_error: the private key could not be sealed (\(error)).")
+        }
+    }
+
+    private func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
+
+    /// The token to import into, and its worker's public key.
+    static func recipient(
+        in tokens: [TokenStatus], named name: String?
+    ) throws(CommandFailure) -> (name: String, importKey: [UInt8]) {
+        let names = tokens.map(\.name).joined(separator: ", ")
+        guard let found = name == nil && tokens.count == 1 ? tokens.first : tokens.first(where: { $0.name == name })
+        else {
+            throw CommandFailure(
+                .usage,
+                name.map { "The daemon has no token \($0), but \(names.isEmpty ? "none" : names)." }
+                    ?? "The daemon has several tokens: \(names). Name one with --token.")
+        }
+        guard found.condition == "ready", let importKey = found.importKey.flatMap({ Data(base64Encoded: $0) }) else {
+            let reason = found.message.map { ": \($0)" } ?? "."
+            throw CommandFailure(
+                .tryAgainLater,
+                "hsm_unavailable: the token \(found.name) is \(found.condition == "ready" ? "not ready" : found.condition)\(reason)"
+            )
+        }
+        return (found.name, Array(importKey))
+    }
+}

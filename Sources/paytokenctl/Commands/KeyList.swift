@@ -1,0 +1,81 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+import StrictJSON
+
+struct KeyList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Lists the merchants' keys with state, expiry, tier and use.",
+        discussion: """
+            With --expiring, only the keys whose certificate ends within that time or has ended; exit status 1 when \
+            there is one, 0 when there is none, for a monitoring job:
+
+              paytokenctl key list
+              paytokenctl key list --output json | jq -r '.[] | select(.state == "active") | .merchantIdentifier'
+              paytokenctl key list --expiring 60d || mail -s "Apple Pay certificates are expiring" ops
+            """)
+
+    @Option(help: ArgumentHelp("Only certificates that end within this time: 60d, 12h.", valueName: "duration"))
+    var expiring: ShortDuration?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        var (keys, items) = try await allKeys()
+        if let expiring {
+            let end = Date(timeIntervalSinceNow: expiring.seconds)
+            let chosen = keys.indices.filter { Self.isExpiring(keys[$0], before: end) }
+            (keys, items) = (chosen.map { keys[$0] }, chosen.map { items[$0] })
+        }
+        switch format.output {
+        case .json:
+            var writer = JSONWriter()
+            writer.value(.array(items))
+            Console.output(json: writer.bytes)
+        case .table:
+            if keys.isEmpty {
+                Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
+            } else {
+                Console.output(KeyTable.several(keys).text)
+            }
+        }
+        if expiring != nil, !keys.isEmpty { throw CommandFailure(.no, nil) }
+    }
+
+    static func isExpiring(_ key: KeySummary, before end: Date) -> Bool {
+        guard let notAfter = key.notAfter, key.state != "destroyed" else { return false }
+        return notAfter <= end
+    }
+
+    /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
+    private func allKeys() async throws(CommandFailure) -> (keys: [KeySummary], items: [JSONValue]) {
+        let connection = socket.connection
+        var keys: [KeySummary] = []
+        var items: [JSONValue] = []
+        var next: String?
+        // As many pages as any real list has; a daemon that never ends one is broken.
+        for _ in 0..<1000 {
+            let query = next.map { "?after=" + QueryText.encoded($0) } ?? ""
+            let (page, bytes) = try await connection.send(.get("/v1/keys" + query), for: ListAnswer<KeySummary>.self)
+            keys += page.items
+            items += (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue ?? []
+            next = page.next
+            if next == nil { break }
+        }
+        guard next == nil, items.count == keys.count else {
+            throw CommandFailure(.defect, "internal_error: the daemon's list of keys does not end.")
+        }
+        return (keys, items)
+    }
+}
+
+enum QueryText {
+    /// Percent-encoded but for RFC 3986's unreserved characters.
+    static func encoded(_ text: String) -> String {
+        let unreserved = CharacterSet(
+            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+        return text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? ""
+    }
+}

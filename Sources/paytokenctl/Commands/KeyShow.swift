@@ -1,0 +1,26 @@
+import ArgumentParser
+import DaemonAPI
+
+struct KeyShow: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Shows one merchant key.",
+        discussion: """
+            KEY is the publicKeyHash: in base64 as it stands in a token's header (44 characters), in hex, or the \
+            beginning of the hex, at least 8 characters that only one key has.
+
+              paytokenctl key show 1f8b3c90
+              paytokenctl key show "$(jq -r .paymentData.header.publicKeyHash payment-token.json)" --output json
+            """)
+
+    @Argument(help: ArgumentHelp("The publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))
+    var key: KeyReference
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let (summary, bytes) = try await socket.connection.send(.get("/v1/keys/\(key.hex)"), for: KeySummary.self)
+        KeyTable.show(summary, bytes, format.output)
+    }
+}

@@ -1,0 +1,69 @@
+import ArgumentParser
+import DaemonAPI
+
+struct Status: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Shows tokens, tiers, sessions, ledger, trust and versions.",
+        discussion: """
+            Exit status 0 only when the daemon is ready to decrypt.
+
+              paytokenctl status
+              until paytokenctl status > /dev/null; do sleep 1; done
+            """)
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let (status, bytes) = try await socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
+        switch format.output {
+        case .json: Console.output(json: bytes)
+        case .table: Console.output(Self.text(status))
+        }
+        for warning in status.warnings where format.output == .table { Console.error("warning: \(warning)") }
+        if !status.ready { throw CommandFailure(.no, status.reasons.map(Self.line).joined(separator: "\n")) }
+    }
+
+    private static func line(_ reason: ReadinessAnswer.Reason) -> String {
+        "\(reason.code): \(reason.component): \(reason.message)"
+    }
+
+    static func text(_ status: StatusAnswer) -> String {
+        let ledger = [status.ledger.engine, status.ledger.condition, status.ledger.message].compactMap { $0 }
+        let roots = status.trust.roots.map(\.subject).joined(separator: "; ")
+        let daemon = Table(pairs: [
+            ("Ready", status.ready ? "yes" : "no"),
+            ("Version", status.version),
+            ("Node", status.node),
+            ("Started", RFC3339.string(status.startedAt)),
+            ("Ledger", ledger.joined(separator: ", ")),
+            ("Roots", roots.isEmpty ? "-" : roots),
+            ("Distrusted", String(status.trust.distrusted)),
+            ("Window", status.trust.signingTimeWindow),
+        ])
+        var tokens = Table(columns: [
+            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "KEYS",
+        ])
+        for token in status.tokens {
+            tokens.add([
+                token.name, token.condition, token.label ?? "-", token.serialNumber ?? "-", token.model ?? "-",
+                token.sessions.map(String.init) ?? "-", token.tierECv1 ?? "-", token.tierRSAv1 ?? "-",
+                token.keys.map(String.init) ?? "-",
+            ])
+        }
+        var text = daemon.text
+        if !tokens.isEmpty { text += "\n" + tokens.text }
+        let remarks = status.tokens.flatMap { token in
+            ([token.message].compactMap { $0 } + token.shortcomings).map { "\(token.name): \($0)\n" }
+        }
+        if !remarks.isEmpty { text += "\n" + remarks.map(Printable.line).joined() }
+        return text
+    }
+}
+
+extension Printable {
+    /// One line with its newline, the rest made safe.
+    fileprivate static func line(_ text: String) -> String {
+        Self.text(String(text.dropLast())) + "\n"
+    }
+}

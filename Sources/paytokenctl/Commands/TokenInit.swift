@@ -1,0 +1,88 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+import SecretMemory
+import StrictJSON
+
+struct TokenInit: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract: "Initialises a PKCS#11 token. Everything on a token that was in use is lost.",
+        discussion: """
+            Runs paytokend-hsm, which loads the library; the daemon is not needed. PINs are read from files that \
+            others may not read, one PIN on one line.
+
+            A SoftHSM token for trying out:
+
+              mkdir tokens && echo "directories.tokendir = $PWD/tokens" > softhsm2.conf
+              (umask 077; echo 12345678 > so-pin; echo 87654321 > pin)
+              SOFTHSM2_CONF=$PWD/softhsm2.conf paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
+                  --label paytokend --so-pin-file so-pin --pin-file pin
+            """)
+
+    @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"))
+    var module: String
+
+    @Option(help: ArgumentHelp("The new token's label, at most 32 bytes.", valueName: "text"))
+    var label: String
+
+    @Option(help: ArgumentHelp("A file with the security officer's PIN.", valueName: "file"))
+    var soPinFile: String
+
+    @Option(help: ArgumentHelp("A file with the user PIN, which the daemon will log in with.", valueName: "file"))
+    var pinFile: String
+
+    @Option(help: ArgumentHelp("The library's own initialisation string (NSS).", valueName: "text"))
+    var initArgs: String?
+
+    @Flag(help: "Checks the files and the label, and changes nothing.")
+    var dryRun = false
+
+    @OptionGroup var format: OutputOptions
+
+    func validate() throws {
+        // CK_TOKEN_INFO.label, PKCS#11 v3.0 §3.2.
+        guard (1...32).contains(label.utf8.count) else {
+            throw ValidationError("A token's label has 1 to 32 bytes, and this one \(label.utf8.count).")
+        }
+    }
+
+    func run() async throws {
+        let worker = try WorkerProgram.locate()
+        if dryRun {
+            try checkFiles()
+            Console.error("Dry run: \(worker) would initialise a token with the label \(label). Nothing was changed.")
+            return
+        }
+        var arguments = [
+            "token-init", "--module", module, "--label", label, "--so-pin-file", soPinFile, "--pin-file", pinFile,
+        ]
+        if let initArgs { arguments += ["--init-args", initArgs] }
+        let output = try WorkerProgram.run(worker, arguments)
+        switch format.output {
+        case .json: Console.output(json: output)
+        case .table:
+            guard let answer = try? JSONValue(parsing: output) else {
+                throw CommandFailure(
+                    .defect, "internal_error: \(worker) initialised the token, but said nothing of it.")
+            }
+            Console.output(Table(pairs: Flattening.pairs(answer)).text)
+        }
+    }
+
+    private func checkFiles() throws(CommandFailure) {
+        guard FileManager.default.isReadableFile(atPath: module) else {
+            throw CommandFailure(.unreadable, "\(module) does not exist or may not be read.")
+        }
+        for file in [soPinFile, pinFile] {
+            do {
+                _ = try SecretBytes(contentsOfFile: file)
+            } catch {
+                if case .accessibleToOthers = error.reason {
+                    throw CommandFailure(.notPermitted, error.description)
+                }
+                throw CommandFailure(.unreadable, error.description)
+            }
+        }
+    }
+}

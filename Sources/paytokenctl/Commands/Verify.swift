@@ -1,0 +1,69 @@
+import ArgumentParser
+import DaemonAPI
+import StrictJSON
+
+struct Verify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Verifies a payment token's signature. No key is used, and nothing is released.",
+        discussion: """
+            Apple's signature, its chain, and whether the signing time is within the daemon's window. An old token \
+            is judged as of its own time with --at.
+
+              paytokenctl verify payment-token.json
+              paytokenctl verify payment-token.json --at 2026-01-31T12:00:00Z
+            """)
+
+    @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))
+    var file: String
+
+    @Option(help: ArgumentHelp("The time to judge by, in RFC 3339; default now.", valueName: "time"))
+    var at: String?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: PaymentsSocketOption
+
+    func validate() throws {
+        if let at, RFC3339.date(at) == nil {
+            throw ValidationError("--at is a time of RFC 3339 such as 2026-01-31T12:00:00Z, and not '\(at)'.")
+        }
+    }
+
+    func run() async throws {
+        let token = try InputFile.readToken(file)
+        let (answer, bytes) = try await socket.connection.send(
+            .post("/v1/verify", body: requestBody(token: token)), for: VerifyAnswer.self)
+        switch format.output {
+        case .json: Console.output(json: bytes)
+        case .table: Console.output(Self.text(answer))
+        }
+    }
+
+    func requestBody(token: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter(capacity: token.count + 64)
+        writer.beginObject()
+        writer.member("token")
+        writer.rawValue(token)
+        if let at {
+            writer.member("at")
+            writer.string(at)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    static func text(_ answer: VerifyAnswer) -> String {
+        let pairs = [
+            ("Version", answer.version), ("transactionId", answer.transactionId),
+            ("publicKeyHash", answer.publicKeyHash), ("Signing time", RFC3339.string(answer.signingTime)),
+        ]
+        var chain = Table(columns: ["CERTIFICATE", "SUBJECT", "NOT BEFORE", "NOT AFTER", "SHA-256"])
+        let roles = ["leaf", "intermediate", "root"]
+        for (index, certificate) in answer.chain.enumerated() {
+            chain.add([
+                index < roles.count ? roles[index] : "-", certificate.subject,
+                RFC3339.string(certificate.notBefore), RFC3339.string(certificate.notAfter), certificate.sha256,
+            ])
+        }
+        return Table(pairs: pairs).text + "\n" + chain.text
+    }
+}

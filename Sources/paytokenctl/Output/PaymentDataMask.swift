@@ -1,0 +1,102 @@
+import StrictJSON
+
+/// Hides in a decrypted payment dictionary what pays: the account number but its last four digits, the cryptogram, and
+/// whatever looks like an account number where none is expected.
+///
+/// It works on typed JSON, so that no spelling of a name or a string slips through it.
+enum PaymentDataMask {
+    /// Stands for what is hidden altogether; it does not tell the length.
+    static let hidden = "********"
+    /// A run of this many digits can be an account number (ISO/IEC 7812-1: up to 19; none in use is shorter).
+    static let accountNumberDigits = 12
+
+    /// - Parameter paymentData: the whole decrypted dictionary.
+    static func masked(_ paymentData: JSONValue) -> JSONValue {
+        switch paymentData {
+        case .object(let object): .object(masked(object, rule: masked(member:_:)))
+        case .array(let elements): .array(elements.map(masked))
+        case .string(let text): .string(withoutAccountNumbers(text))
+        case .number(let number) where withoutAccountNumbers(number.text) != number.text: .string(hidden)
+        default: paymentData
+        }
+    }
+
+    private static func masked(member name: String, _ value: JSONValue) -> JSONValue {
+        switch name {
+        case "applicationPrimaryAccountNumber": return lastFour(value)
+        case "onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData": return concealed(value)
+        // Twelve digits of its own: an identifier of the device's maker.
+        case "deviceManufacturerIdentifier":
+            if case .string(let text) = value, text.utf8.count <= accountNumberDigits { return value }
+            return masked(value)
+        default: return masked(value)
+        }
+    }
+
+    /// The last four digits of an account number; nothing of what is too short to be one or is no text.
+    private static func lastFour(_ value: JSONValue) -> JSONValue {
+        let text: String
+        switch value {
+        case .string(let string): text = string
+        case .number(let number): text = number.text
+        case .null: return .null
+        default: return .string(hidden)
+        }
+        guard text.utf8.count >= accountNumberDigits else { return .string(hidden) }
+        return .string(String(repeating: "*", count: text.count - 4) + text.suffix(4))
+    }
+
+    /// Keeps the structure, so that it shows which members came, and the ECI, which a person needs and which pays
+    /// nothing.
+    private static func concealed(_ value: JSONValue) -> JSONValue {
+        switch value {
+        case .null: .null
+        case .object(let object):
+            .object(masked(object) { name, value in name == "eciIndicator" ? masked(value) : concealed(value) })
+        case .array(let elements): .array(elements.map(concealed))
+        default: .string(hidden)
+        }
+    }
+
+    private static func masked(_ object: JSONObject, rule: (String, JSONValue) -> JSONValue) -> JSONObject {
+        let members = object.members.map { (name: withoutAccountNumbers($0.name), value: rule($0.name, $0.value)) }
+        // Two names that differ only in what is hidden: the values go too.
+        return JSONObject(members) ?? JSONObject()
+    }
+
+    /// The text with every run of twelve or more digits masked but its last four. Single blanks and hyphens between
+    /// digits do not end a run: people write account numbers in groups.
+    static func withoutAccountNumbers(_ text: String) -> String {
+        var scalars = Array(text.unicodeScalars)
+        var run: [Int] = []
+        var changed = false
+        func conceal() {
+            guard run.count >= accountNumberDigits else { return }
+            for index in run.dropLast(4) { scalars[index] = "*" }
+            changed = true
+        }
+        var separators = 0
+        for index in scalars.indices {
+            switch scalars[index] {
+            case let scalar where scalar.properties.numericType == .decimal:
+                run.append(index)
+                separators = 0
+            case " ", "-":
+                separators += 1
+                if separators > 1 {
+                    conceal()
+                    run = []
+                }
+            default:
+                conceal()
+                run = []
+                separators = 0
+            }
+        }
+        conceal()
+        guard changed else { return text }
+        var result = String.UnicodeScalarView()
+        result.append(contentsOf: scalars)
+        return String(result)
+    }
+}

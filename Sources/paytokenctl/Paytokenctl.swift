@@ -1,0 +1,75 @@
+import ArgumentParser
+import DaemonAPI
+import ProductVersion
+
+@main
+struct Paytokenctl: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "paytokenctl",
+        abstract: "Administers paytokend, and asks it to verify and decrypt Apple Pay payment tokens.",
+        discussion: """
+            Set up a token and bring a merchant's key in:
+
+              paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so --label paytokend \\
+                  --so-pin-file so-pin --pin-file pin
+              paytokenctl status
+              paytokenctl key import --private-key key.pem --certificate apple_pay.cer
+              paytokenctl key list
+
+            Decrypt a token that an iPhone or a browser sent:
+
+              paytokenctl decrypt payment-token.json --expect-amount 1099 --expect-currency 840
+
+            Which socket: --socket PATH; else PAYTOKEND_SOCKET (decrypt, verify) or PAYTOKEND_ADMIN_SOCKET (all \
+            others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
+
+            Exit status: 0 done; 1 refused, with the daemon's code on standard error; 64 wrong usage; 66 a file \
+            cannot be used; 69 daemon not reachable; 70 defect; 75 try again later; 77 not permitted. Results go to \
+            standard output, all else to standard error.
+
+            Completions: paytokenctl --generate-completion-script bash > /etc/bash_completion.d/paytokenctl
+            """,
+        version: "paytokenctl \(ProductVersion.current)",
+        subcommands: [
+            TokenCommand.self, KeyCommand.self, CertificateCommand.self, Decrypt.self, Verify.self, Status.self,
+        ])
+
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch let failure as CommandFailure {
+            failure.report()
+            exit(withError: ExitCode(failure.status.rawValue))
+        } catch let code as ExitCode {
+            exit(withError: code)
+        } catch {
+            // What is left is ArgumentParser's: help, version, wrong usage; anything else is a defect.
+            guard exitCode(for: error) == .failure else { exit(withError: error) }
+            Console.error("internal_error: \(type(of: error)). This is a defect of paytokenctl; please report it.")
+            exit(withError: ExitCode(ExitStatus.defect.rawValue))
+        }
+    }
+}
+
+struct TokenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token", abstract: "The PKCS#11 token that holds the merchants' keys.",
+        subcommands: [TokenInit.self])
+}
+
+struct KeyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "key", abstract: "The merchants' private keys.",
+        subcommands: [KeyImport.self, KeyList.self, KeyShow.self])
+}
+
+struct CertificateCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "certificate", abstract: "The merchants' payment processing certificates.",
+        subcommands: [CertificateImport.self])
+}

@@ -1,0 +1,127 @@
+import Crypto
+import Foundation
+import SecretMemory
+import Testing
+
+@testable import KeySealing
+
+@Suite("Key sealing")
+struct KeySealingTests {
+    private let certificate: [UInt8] = Array("a certificate's DER".utf8)
+
+    private func secret(_ bytes: [UInt8]) -> SecretBytes { SecretBytes(copying: bytes) }
+
+    private func contents(_ secret: borrowing SecretBytes) -> [UInt8] {
+        unsafe secret.withUnsafeBytes { unsafe Array($0) }
+    }
+
+    @Test("what is sealed to a recipient opens there, byte for byte")
+    func opens() throws {
+        let recipient = KeySealing.Recipient()
+        for length in [1, 138, 1218, KeySealing.maximumPrivateKeyByteCount] {
+            let key = (0..<length).map { UInt8(truncatingIfNeeded: $0) }
+            let sealed = try KeySealing.seal(
+                privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
+            #expect(sealed.encapsulatedKey.count == KeySealing.pointByteCount)
+            #expect(sealed.sealed.count == length + KeySealing.overheadByteCount)
+            let opened = try recipient.open(
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate)
+            #expect(contents(opened) == key)
+        }
+    }
+
+    @Test("two sealings of one key have nothing in common")
+    func fresh() throws {
+        let recipient = KeySealing.Recipient()
+        let key = [UInt8](repeating: 7, count: 64)
+        let first = try KeySealing.seal(privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
+        let second = try KeySealing.seal(privateKey: secret(key), certificate: certificate, to: recipient.publicKey)
+        #expect(first.encapsulatedKey != second.encapsulatedKey)
+        #expect(first.sealed != second.sealed)
+    }
+
+    @Test("another recipient, as the same worker after its restart, cannot open")
+    func otherRecipient() throws {
+        let sealed = try KeySealing.seal(
+            privateKey: secret([1, 2, 3]), certificate: certificate, to: KeySealing.Recipient().publicKey)
+        #expect(throws: KeySealingError.notOpened) {
+            _ = try KeySealing.Recipient().open(
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate)
+        }
+    }
+
+    @Test("a sealed key does not open for another certificate")
+    func otherCertificate() throws {
+        let recipient = KeySealing.Recipient()
+        let sealed = try KeySealing.seal(
+            privateKey: secret([1, 2, 3]), certificate: certificate, to: recipient.publicKey)
+        #expect(throws: KeySealingError.notOpened) {
+            _ = try recipient.open(
+                encapsulatedKey: sealed.encapsulatedKey, sealed: sealed.sealed, certificate: certificate + [0])
+        }
+    }
+
+    @Test("a change of any one byte is noticed")
+    func changed() throws {
+        let recipient = KeySealing.Recipient()
+        let sealed = try KeySealing.seal(
+            privateKey: secret([1, 2, 3]), certificate: certificate, to: recipient.publicKey)
+        for index in sealed.sealed.indices {
+            var changed = sealed.sealed
+            changed[index] ^= 1
+            #expect(throws: KeySealingError.notOpened) {
+                _ = try recipient.open(
+                    encapsulatedKey: sealed.encapsulatedKey, sealed: changed, certificate: certificate)
+            }
+        }
+        for index in sealed.encapsulatedKey.indices {
+            var changed = sealed.encapsulatedKey
+            changed[index] ^= 1
+            #expect(throws: KeySealingError.notOpened) {
+                _ = try recipient.open(encapsulatedKey: changed, sealed: sealed.sealed, certificate: certificate)
+            }
+        }
+    }
+
+    @Test("lengths outside the bounds are refused before any cryptography")
+    func lengths() throws {
+        let recipient = KeySealing.Recipient()
+        let point = recipient.publicKey
+        #expect(throws: KeySealingError.unsuitableLength) {
+            _ = try KeySealing.seal(
+                privateKey: secret([UInt8](repeating: 1, count: KeySealing.maximumPrivateKeyByteCount + 1)),
+                certificate: certificate, to: point)
+        }
+        for count in [0, 16, KeySealing.maximumPrivateKeyByteCount + 17] {
+            #expect(throws: KeySealingError.unsuitableLength) {
+                _ = try recipient.open(
+                    encapsulatedKey: point, sealed: [UInt8](repeating: 0, count: count), certificate: certificate)
+            }
+        }
+    }
+
+    @Test("an import key that is no point on the curve is refused")
+    func offCurve() throws {
+        var point = KeySealing.Recipient().publicKey
+        point[64] ^= 1
+        for key in [point, [], [0], [UInt8](repeating: 4, count: 65)] {
+            #expect(throws: KeySealingError.unsuitableImportKey) {
+                _ = try KeySealing.seal(privateKey: secret([1]), certificate: certificate, to: key)
+            }
+        }
+    }
+
+    @Test("this is RFC 9180's base mode: swift-crypto's own HPKE opens with the published parameters")
+    func published() throws {
+        let scalar = P256.KeyAgreement.PrivateKey()
+        let recipient = try KeySealing.Recipient(scalar: Array(scalar.rawRepresentation))
+        #expect(recipient.publicKey == Array(scalar.publicKey.x963Representation))
+        let sealed = try KeySealing.seal(
+            privateKey: secret([9, 8, 7]), certificate: certificate, to: recipient.publicKey)
+        var hpke = try HPKE.Recipient(
+            privateKey: scalar,
+            ciphersuite: HPKE.Ciphersuite(kem: .P256_HKDF_SHA256, kdf: .HKDF_SHA256, aead: .AES_GCM_256),
+            info: Data("paytokend key import v1".utf8), encapsulatedKey: Data(sealed.encapsulatedKey))
+        #expect(try Array(hpke.open(sealed.sealed, authenticating: certificate)) == [9, 8, 7])
+    }
+}
