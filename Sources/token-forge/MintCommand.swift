@@ -82,25 +82,41 @@ struct MintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("With --body decrypt: the expected member, JSON.", valueName: "JSON"))
     var expected: String?
 
+    @Option(help: ArgumentHelp("How many tokens, each on a line of its own.", valueName: "N"))
+    var count = 1
+
+    func validate() throws {
+        if count < 1 { throw ValidationError("--count: at least 1") }
+        if count > 1, transactionId != nil { throw ValidationError("--transaction-id: not with --count") }
+    }
+
     func run() throws {
         guard let der = PEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
         else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
         let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
+        let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))
+        for _ in 0..<count {
+            print(String(decoding: text(of: try mint.mint(try recipe(for: merchant))), as: UTF8.self))
+        }
+    }
+
+    private func recipe(for merchant: Merchant) throws -> TokenRecipe {
         var recipe = TokenRecipe(
             merchant: merchant, payload: try payloadBytes(),
             applicationData: applicationData.map { Array($0.utf8) }, signingTime: try time(), wire: wire.form,
             deviations: Set(deviation))
         if let version { recipe.version = version }
         if let transactionId { recipe.transactionIdentifier = try bytes(hex: transactionId) }
-        let token = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory))).mint(recipe)
-        let output =
-            switch body {
-            case .token: token.paymentToken
-            case .paymentData: token.paymentData
-            case .decrypt: token.decryptBody(expected: expected, reference: reference)
-            case .verify: token.verifyBody()
-            }
-        print(String(decoding: output, as: UTF8.self))
+        return recipe
+    }
+
+    private func text(of token: MintedToken) -> [UInt8] {
+        switch body {
+        case .token: token.paymentToken
+        case .paymentData: token.paymentData
+        case .decrypt: token.decryptBody(expected: expected, reference: reference)
+        case .verify: token.verifyBody()
+        }
     }
 
     private func payloadBytes() throws -> [UInt8] {

@@ -1,0 +1,141 @@
+# A paytokend of one's own in a fresh directory, with a SoftHSM token and a root made for the run. Sourced by
+# scripts/demo, scripts/test-readme and scripts/soak; nothing outside the directory is touched.
+#
+#   sandbox_open            makes the directory, goes into it and takes care that it and the daemon end with the script
+#   sandbox_token           a SoftHSM token, initialised
+#   sandbox_daemon          authority, configuration, the daemon, waits until it is ready for imports
+#   sandbox_merchant N T ID authority/N.key.pem and N.pem: a merchant of type T (ec or rsa), identifier ID, imported
+#
+# `run` shows a command as a reader could type it, when sandbox_narrates is set, and runs it.
+
+sandbox_narrates=${sandbox_narrates:-}
+sandbox_directory=
+sandbox_daemon_process=
+
+say() {
+    [ -z "$sandbox_narrates" ] || printf '\n\033[1m%s\033[0m\n' "$*"
+}
+
+run() {
+    if [ -n "$sandbox_narrates" ]; then
+        local shown='' word
+        for word in "$@"; do
+            # Quotes only where a shell needs them.
+            if [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]]; then shown+=" $word"; else shown+=" '${word//\'/\'\\\'\'}'"; fi
+        done
+        printf '$%s\n' "$shown"
+        "$@"
+    else
+        local output status=0
+        output=$("$@" 2>&1) || status=$?
+        [ $status = 0 ] || printf 'failed with %s: %s\n%s\n' "$status" "$*" "$output" >&2
+        return $status
+    fi
+}
+
+sandbox_close() {
+    local status=$?
+    trap - EXIT INT TERM
+    if [ -n "$sandbox_daemon_process" ] && kill -0 "$sandbox_daemon_process" 2>/dev/null; then
+        kill -TERM "$sandbox_daemon_process"
+        wait "$sandbox_daemon_process" 2>/dev/null || true
+    fi
+    if [ -n "$sandbox_directory" ]; then
+        if [ $status != 0 ] && [ -s "$sandbox_directory/paytokend.log" ]; then
+            echo "--- the daemon's last lines:" >&2
+            tail -n 20 "$sandbox_directory/paytokend.log" >&2
+        fi
+        cd /
+        rm -rf "$sandbox_directory"
+    fi
+    exit $status
+}
+
+# sandbox_open PROGRAMS: the directory with the built programs.
+sandbox_open() {
+    local programs template
+    programs=$(cd "$1" && pwd)
+    template=$(cd "$(dirname "${BASH_SOURCE[0]}")/../hsm-config" && pwd)/softhsm2.conf
+    trap sandbox_close EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    # Short: a Unix socket's path has at most 107 bytes.
+    sandbox_directory=$(mktemp -d /tmp/paytokend.XXXXXX)
+    export PATH="$programs:$PATH"
+    cd "$sandbox_directory"
+    mkdir -m 0700 tokens
+    sed "s|^directories.tokendir = .*|directories.tokendir = $sandbox_directory/tokens|" "$template" >softhsm2.conf
+    export SOFTHSM2_CONF="$sandbox_directory/softhsm2.conf"
+    export PAYTOKEND_SOCKET="$sandbox_directory/paytokend.sock"
+    export PAYTOKEND_ADMIN_SOCKET="$sandbox_directory/admin.sock"
+    (
+        umask 077
+        od -An -N4 -tu4 /dev/urandom | tr -d ' \n' >pin
+        od -An -N4 -tu4 /dev/urandom | tr -d ' \n' >so-pin
+        # SoftHSM wants four digits at least.
+        echo 0000 >>pin
+        echo 0000 >>so-pin
+    )
+}
+
+sandbox_module() {
+    local module
+    for module in /usr/lib/softhsm/libsofthsm2.so /usr/lib/*/softhsm/libsofthsm2.so /usr/lib64/pkcs11/libsofthsm2.so; do
+        [ ! -e "$module" ] || { echo "$module"; return; }
+    done
+    echo "libsofthsm2.so is not there; scripts/install-packages installs it" >&2
+    return 1
+}
+
+sandbox_token() {
+    sandbox_softhsm=$(sandbox_module)
+    run paytokenctl token init --module "$sandbox_softhsm" --label sandbox --so-pin-file so-pin --pin-file pin
+}
+
+sandbox_configuration() {
+    cat >paytokend.yaml <<YAML
+listener:
+  socket: paytokend.sock
+  admin_socket: admin.sock
+tokens:
+  - name: primary
+    module: $sandbox_softhsm
+    uri: "pkcs11:token=sandbox"
+    pin_file: pin
+    allow_extractable_secret: true
+    environment: { SOFTHSM2_CONF: $sandbox_directory/softhsm2.conf }
+trust:
+  roots: [authority/root.pem]
+ledger:
+  url: sqlite:ledger.sqlite
+log: { format: text }
+YAML
+}
+
+sandbox_daemon() {
+    run token-forge authority authority
+    sandbox_configuration
+    [ -z "$sandbox_narrates" ] || sed 's/^/    /' paytokend.yaml
+    run paytokend --config paytokend.yaml --check
+    [ -z "$sandbox_narrates" ] || echo '$ paytokend --config paytokend.yaml 2>paytokend.log &'
+    paytokend --config paytokend.yaml 2>paytokend.log &
+    sandbox_daemon_process=$!
+    local tries
+    for tries in $(seq 300); do
+        if ! kill -0 "$sandbox_daemon_process" 2>/dev/null; then
+            echo "the daemon ended while it started" >&2
+            return 1
+        fi
+        if paytokenctl status --output json 2>/dev/null | grep -q '"condition" *: *"ready"'; then
+            return 0
+        fi
+        sleep 0.1
+    done
+    echo "the token was not ready within 30 s ($tries tries)" >&2
+    return 1
+}
+
+sandbox_merchant() {
+    run token-forge merchant authority --merchant-identifier "$3" --type "$2" --name "$1"
+    run paytokenctl key import --private-key "authority/$1.key.pem" --certificate "authority/$1.pem"
+}
