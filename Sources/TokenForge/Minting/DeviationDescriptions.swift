@@ -73,7 +73,7 @@ extension Deviation {
         case .plaintextArray: "the decrypted JSON is an array"
         case .plaintextDuplicateMember: "the decrypted JSON has transactionAmount twice"
         case .plaintextTwoValues: "a second JSON value follows the first"
-        case .plaintextEmpty: "nothing was encrypted"
+        case .plaintextEmpty: "nothing was encrypted: data is the tag alone"
         case .unsupportedVersion: "version EC_v2"
         case .outerTransactionIdentifierDiffers: "transactionIdentifier outside differs from transactionId inside"
         case .bothKeyMaterials: "the header has ephemeralPublicKey and wrappedKey"
@@ -110,12 +110,13 @@ extension Deviation {
         case .unknownPublicKeyHash: "unknown_public_key_hash"
         case .pointOffCurve, .otherMerchantIdentifier, .badTag, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
             .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
-            .wrappedKeyOf32Bytes, .wrappedKeyTruncated, .plaintextNotJSON, .plaintextNotUTF8, .plaintextArray,
-            .plaintextDuplicateMember, .plaintextTwoValues, .plaintextEmpty:
+            .wrappedKeyOf32Bytes, .plaintextNotJSON, .plaintextNotUTF8, .plaintextArray,
+            .plaintextDuplicateMember, .plaintextTwoValues:
             "decryption_failed"
         case .unsupportedVersion: "unsupported_version"
         case .pointCompressed, .pointAtInfinity, .dataShorterThanTag, .outerTransactionIdentifierDiffers,
-            .bothKeyMaterials, .noKeyMaterial, .signatureNotBase64, .publicKeyHashTooShort,
+            .wrappedKeyTruncated, .plaintextEmpty, .bothKeyMaterials, .noKeyMaterial, .signatureNotBase64,
+            .publicKeyHashTooShort,
             .transactionIdentifierNotHex, .applicationDataBase64, .headerMissing, .duplicateHeaderMember:
             "malformed_token"
         }
