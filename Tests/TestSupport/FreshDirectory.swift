@@ -15,9 +15,13 @@ public final class FreshDirectory: Sendable {
         url = FileManager.default.temporaryDirectory.appending(path: "ptk-\(name)", directoryHint: .notDirectory)
         try FileManager.default.createDirectory(
             at: url, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+        ExitCleanup.add(directory: url.path)
     }
 
-    deinit { try? FileManager.default.removeItem(at: url) }
+    deinit {
+        ExitCleanup.remove(directory: url.path)
+        try? FileManager.default.removeItem(at: url)
+    }
 
     /// The path of `name` inside.
     public func path(_ name: String) -> String { url.appending(path: name, directoryHint: .notDirectory).path }

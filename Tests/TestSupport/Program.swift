@@ -69,11 +69,13 @@ public final class RunningProgram: Sendable {
             self?.finish(process.terminationReason == .uncaughtSignal ? 128 + status : status)
         }
         try process.run()
+        ExitCleanup.add(program: process.processIdentifier)
     }
 
     deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
 
     private func finish(_ status: Int32) {
+        ExitCleanup.remove(program: process.processIdentifier)
         let waiting = ended.withLock { ending -> [CheckedContinuation<Int32, Never>] in
             guard case .running(let waiting) = ending else { return [] }
             ending = .ended(status)
@@ -133,7 +135,9 @@ public enum Program {
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         within seconds: Double = 60
     ) async throws -> ProgramResult {
-        try await RunningProgram(path, arguments, environment: environment, input: input).result(within: seconds)
+        try await ProgramLimit.shared.run {
+            try await RunningProgram(path, arguments, environment: environment, input: input).result(within: seconds)
+        }
     }
 
     /// The path of a product of this package, which lies beside the running tests.

@@ -1,0 +1,44 @@
+import Foundation
+
+/// What a test's daemon is configured with; the rest are the defaults.
+public struct DaemonConfiguration: Sendable {
+    /// Lines under `listener:`, each `name: value`.
+    public var listener: [String] = []
+    /// Lines under the one token.
+    public var token: [String] = []
+    /// `verification.signing_time_window`.
+    public var signingTimeWindow = "5m"
+    /// PEM files under `trust.roots`; nil names the shared authority's root, empty leaves Apple's in place.
+    public var roots: [String]?
+    /// SHA-256 fingerprints under `trust.distrusted`, hexadecimal.
+    public var distrusted: [String] = []
+    /// Lines under `ledger:` beside the URL.
+    public var ledger: [String] = []
+    /// The whole `access:` list, each rule one YAML flow mapping; empty leaves it out.
+    public var access: [String] = []
+    /// `log.level`.
+    public var logLevel = "debug"
+
+    public init() {}
+
+    /// The YAML. Paths are relative to the file's directory.
+    func yaml(module: String, softHSMConfiguration: String, root: String) -> String {
+        var lines = ["listener:", "  socket: p.sock", "  admin_socket: a.sock"]
+        lines += listener.map { "  \($0)" }
+        lines += [
+            "tokens:", "  - name: primary", "    module: \(module)", "    uri: \"pkcs11:token=paytokend\"",
+            "    pin_file: pin", "    allow_extractable_secret: true",
+            "    environment: { SOFTHSM2_CONF: \(softHSMConfiguration) }",
+        ]
+        lines += token.map { "    \($0)" }
+        let rootList = (roots ?? [root]).joined(separator: ", ")
+        let distrustedList = distrusted.map { "\"\($0)\"" }.joined(separator: ", ")
+        lines += ["trust:", "  roots: [\(rootList)]", "  distrusted: [\(distrustedList)]"]
+        lines += ["verification:", "  signing_time_window: \(signingTimeWindow)"]
+        lines += ["ledger:", "  url: sqlite:ledger.sqlite"] + ledger.map { "  \($0)" }
+        lines += ["approvals:", "  people: 1"]
+        if !access.isEmpty { lines += ["access:"] + access.map { "  - \($0)" } }
+        lines += ["log: { level: \(logLevel), format: json }"]
+        return lines.joined(separator: "\n") + "\n"
+    }
+}

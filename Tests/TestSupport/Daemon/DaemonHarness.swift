@@ -1,0 +1,158 @@
+import Foundation
+import Synchronization
+public import TokenForge
+
+/// paytokend with its worker, a fresh SoftHSM token and a ledger, all in a directory of its own; the real programs,
+/// over their real sockets.
+public final class DaemonHarness: Sendable {
+    public let directory: FreshDirectory
+    public let socket: String
+    public let adminSocket: String
+    /// The configuration file.
+    public let configurationFile: String
+    private let running: Mutex<RunningProgram?> = Mutex(nil)
+
+    public static let pin = "48151623421"
+    public static let securityOfficerPIN = "31415926535"
+
+    public static let softHSMModule: String =
+        ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
+            "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
+            "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so",
+        ].first(where: FileManager.default.fileExists(atPath:)) ?? "/usr/lib/softhsm/libsofthsm2.so"
+
+    /// Writes the configuration and initialises the token; nothing runs yet.
+    public init(prepared configuration: DaemonConfiguration = DaemonConfiguration()) async throws {
+        directory = try FreshDirectory()
+        socket = directory.path("p.sock")
+        adminSocket = directory.path("a.sock")
+        configurationFile = directory.path("paytokend.yaml")
+        try directory.makeDirectory("tokens")
+        try directory.write(
+            "directories.tokendir = \(directory.path("tokens"))\nobjectstore.backend = file\nlog.level = ERROR\n",
+            to: "softhsm2.conf")
+        try directory.write(Self.pin + "\n", to: "pin")
+        try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
+        try directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem", mode: 0o644)
+        try configure(configuration)
+        let made = try await Program.run(
+            Program.built("paytokenctl"),
+            [
+                "token", "init", "--module", Self.softHSMModule, "--label", "paytokend", "--so-pin-file",
+                directory.path("so-pin"), "--pin-file", directory.path("pin"),
+            ], environment: ["SOFTHSM2_CONF": directory.path("softhsm2.conf")])
+        guard made.status == 0 else { throw HarnessFailure(description: "token init: \(made)") }
+    }
+
+    /// A daemon that is ready, with `merchants` imported.
+    public convenience init(
+        _ configuration: DaemonConfiguration = DaemonConfiguration(), merchants: [ForgedMerchant] = []
+    ) async throws {
+        try await self.init(prepared: configuration)
+        try await start()
+        for merchant in merchants {
+            let result = try await importMerchant(merchant)
+            guard result.status == 0 else { throw HarnessFailure(description: "key import: \(result)") }
+        }
+    }
+
+    /// Writes another configuration, for the next start or SIGHUP.
+    public func configure(_ configuration: DaemonConfiguration) throws {
+        try directory.write(
+            configuration.yaml(
+                module: Self.softHSMModule, softHSMConfiguration: directory.path("softhsm2.conf"), root: "root.pem"),
+            to: "paytokend.yaml")
+    }
+
+    /// The daemon's process.
+    public var daemon: RunningProgram {
+        get throws {
+            guard let program = running.withLock({ $0 }) else {
+                throw HarnessFailure(description: "the daemon was not started")
+            }
+            return program
+        }
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    public func start(environment: [String: String] = [:]) async throws {
+        let program = try RunningProgram(
+            Program.built("paytokend"), ["--config", configurationFile], environment: environment)
+        running.withLock { $0 = program }
+        try await waitUntilReady()
+    }
+
+    /// Waits for 200 from /readyz; fails at once when the daemon ends.
+    public func waitUntilReady(within seconds: Double = 60) async throws {
+        let program = try daemon
+        try await wait(for: "the daemon to be ready", within: seconds) {
+            guard program.isRunning else {
+                throw HarnessFailure(description: "the daemon ended at start: \(program.error)")
+            }
+            guard FileManager.default.fileExists(atPath: socket) else { return false }
+            return (try? await Curl.request("/readyz", socket: socket))?.status == 200
+        }
+    }
+
+    /// SIGTERM, and how it ended.
+    public func stop(within seconds: Double = 40) async throws -> ProgramResult {
+        let program = try daemon
+        program.signal(SIGTERM)
+        return try await program.result(within: seconds)
+    }
+
+    // MARK: Requests
+
+    public func decrypt(_ body: [UInt8]) async throws -> CurlAnswer {
+        try await Curl.request("/v1/decrypt", socket: socket, body: body)
+    }
+
+    public func decrypt(
+        _ token: MintedToken, expected: String? = nil, reference: String? = nil
+    ) async throws -> CurlAnswer {
+        try await decrypt(token.decryptBody(expected: expected, reference: reference))
+    }
+
+    public func verify(_ token: MintedToken, at time: String? = nil) async throws -> CurlAnswer {
+        try await Curl.request("/v1/verify", socket: socket, body: token.verifyBody(at: time))
+    }
+
+    public func admin(_ path: String, body: [UInt8]? = nil) async throws -> CurlAnswer {
+        try await Curl.request(path, socket: adminSocket, body: body)
+    }
+
+    /// `paytokenctl` against this daemon.
+    public func paytokenctl(_ arguments: [String], input: [UInt8] = []) async throws -> ProgramResult {
+        try await Program.run(
+            Program.built("paytokenctl"), arguments,
+            environment: ["PAYTOKEND_SOCKET": socket, "PAYTOKEND_ADMIN_SOCKET": adminSocket], input: input)
+    }
+
+    /// `paytokenctl key import` of a merchant's key and certificate.
+    public func importMerchant(_ merchant: ForgedMerchant, _ arguments: [String] = []) async throws -> ProgramResult {
+        let files = try FreshDirectory()
+        try merchant.write(to: files.url, prefix: "m")
+        return try await paytokenctl(
+            ["key", "import", "--private-key", files.path("m.key.pem"), "--certificate", files.path("m.pem")]
+                + arguments)
+    }
+
+    /// The bytes of every regular file in the directory, by path: ledger, log, token store.
+    public func files() throws -> [(path: String, bytes: [UInt8])] {
+        guard
+            let walk = FileManager.default.enumerator(
+                at: directory.url, includingPropertiesForKeys: [.isRegularFileKey])
+        else { return [] }
+        return walk.compactMap { $0 as? URL }.compactMap { url in
+            guard (try? url.resourceValues(forKeys: [.isRegularFileKey]))?.isRegularFile == true,
+                let bytes = try? Data(contentsOf: url)
+            else { return nil }
+            return (url.path, Array(bytes))
+        }
+    }
+}
+
+/// The harness could not do what a test needs.
+public struct HarnessFailure: Error, CustomStringConvertible {
+    public let description: String
+}
