@@ -2,7 +2,7 @@
 public struct ReadinessAnswer: Codable, Sendable, Equatable {
     /// One thing that keeps the daemon from serving.
     public struct Reason: Codable, Sendable, Equatable {
-        /// `token`, `ledger`, `keys`, `trust` …, with its configured name where there are several: `token/primary`.
+        /// `ledger`, or `token` and its configured name: `token primary`.
         public var component: String
         /// The refusal that a decryption would meet: `hsm_unavailable`, `ledger_unavailable` …
         public var code: String

@@ -80,7 +80,7 @@ public struct TokenStatus: Codable, Sendable, Equatable {
 public struct LedgerStatus: Codable, Sendable, Equatable {
     /// `sqlite`.
     public var engine: String
-    /// `writable` or `unavailable`.
+    /// `ready` or `unavailable`.
     public var condition: String
     /// Why it cannot be written.
     public var message: String?
