@@ -1,0 +1,99 @@
+import Foundation
+import KeyFiles
+import TestSupport
+import Testing
+
+@Suite("Private keys of every form become the same PKCS#8")
+struct PrivateKeyFormsTests {
+    @Test("EC on P-256")
+    func ec() async throws {
+        let files = try await OpenSSLFiles.ec()
+        let expected = try files.bytes("ec.p8")
+        try await files.openssl("ec -in ec.pem -out sec1.pem")
+        try await files.openssl("ec -in ec.pem -outform DER -out sec1.der")
+        try await files.openssl("ec -in ec.pem -conv_form compressed -out compressed.pem")
+        try await files.openssl("ec -in ec.pem -no_public -out without-public.pem")
+        try await files.openssl("ec -in ec.pem -param_enc explicit -out explicit.pem")
+        for name in ["ec.pem", "ec.p8", "sec1.pem", "sec1.der", "compressed.pem", "without-public.pem", "explicit.pem"]
+        {
+            let key = try PrivateKeyFile(path: files.path(name))
+            #expect(key.algorithm == .ec, "\(name)")
+            #expect(key.contents() == expected, "\(name)")
+        }
+    }
+
+    @Test("RSA with 2048 bits")
+    func rsa() async throws {
+        let files = try await OpenSSLFiles.rsa()
+        let expected = try files.bytes("rsa.p8")
+        try await files.openssl("rsa -in rsa.pem -traditional -out pkcs1.pem")
+        try await files.openssl("rsa -in rsa.pem -traditional -outform DER -out pkcs1.der")
+        for name in ["rsa.pem", "rsa.p8", "pkcs1.pem", "pkcs1.der"] {
+            let key = try PrivateKeyFile(path: files.path(name))
+            #expect(key.algorithm == .rsa, "\(name)")
+            #expect(key.contents() == expected, "\(name)")
+        }
+    }
+
+    @Test("whatever stands around the key in its PEM file")
+    func surroundings() async throws {
+        let files = try await OpenSSLFiles.everything()
+        let expected = try files.bytes("ec.p8")
+        let pem = try files.text("ec.pem")
+        let certificate = try files.text("certificate.pem")
+        let parameters = try files.text("parameters.pem")
+        let variants = [
+            "Windows line ends": pem.replacing("\n", with: "\r\n"),
+            "a byte order mark": "\u{FEFF}" + pem,
+            "text before": "Bag Attributes\n    friendlyName: merchant\nKey Attributes: <No Attributes>\n" + pem,
+            "its certificate after": pem + certificate,
+            "its certificate before": certificate + pem,
+            "EC PARAMETERS before": parameters + pem,
+            "no newline at the end": String(pem.dropLast()),
+        ]
+        for (name, text) in variants {
+            let key = try PrivateKeyFile(path: files.directory.write(text, to: "variant"))
+            #expect(key.contents() == expected, "\(name)")
+        }
+    }
+
+    @Test("encrypted PKCS#8 opens with its password file, with and without a newline")
+    func encrypted() async throws {
+        let files = try await OpenSSLFiles.ec()
+        let expected = try files.bytes("ec.p8")
+        try await files.openssl("pkcs8 -topk8 -in ec.pem -v2 aes-256-cbc -passout pass:s3cret -out encrypted.pem")
+        try await files.openssl("pkcs8 -topk8 -in ec.pem -passout pass:s3cret -outform DER -out encrypted.der")
+        for password in ["s3cret", "s3cret\n"] {
+            let file = try files.directory.write(password, to: "password")
+            for name in ["encrypted.pem", "encrypted.der"] {
+                let key = try PrivateKeyFile(path: files.path(name), passwordFile: file)
+                #expect(key.contents() == expected, "\(name)")
+            }
+        }
+    }
+
+    @Test("an encrypted key without a password, or with another, says so")
+    func locked() async throws {
+        let files = try await OpenSSLFiles.ec()
+        try await files.openssl("pkcs8 -topk8 -in ec.pem -passout pass:s3cret -out encrypted.pem")
+        let without = try #require(files.privateKeyError("encrypted.pem"))
+        #expect(without.kind == .locked)
+        #expect(without.message.contains("--password-file"))
+        let file = try files.directory.write("another", to: "password")
+        let wrong = try #require(files.privateKeyError("encrypted.pem", passwordFile: file))
+        #expect(wrong.kind == .locked)
+        #expect(wrong.message.contains("does not open with the password"))
+        #expect(!wrong.message.contains("another\n"))
+        let open = try files.directory.write("s3cret", to: "open", mode: 0o604)
+        #expect(files.privateKeyError("encrypted.pem", passwordFile: open)?.kind == .exposed)
+    }
+
+    @Test("a key in OpenSSL's older encryption is refused with the command that converts it")
+    func traditional() async throws {
+        let files = try await OpenSSLFiles.ec()
+        try await files.openssl("ec -in ec.pem -aes128 -passout pass:s3cret -out old.pem")
+        let error = try #require(files.privateKeyError("old.pem"))
+        #expect(error.kind == .notYetSupported)
+        #expect(error.message.contains("openssl pkcs8 -topk8 -in \(files.path("old.pem"))"))
+    }
+}
