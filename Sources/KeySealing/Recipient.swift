@@ -15,7 +15,7 @@ extension KeySealing {
             privateKey = P256.KeyAgreement.PrivateKey()
         }
 
-        /// A given scalar, 32 bytes: for RFC 9180's test vectors.
+        /// A given scalar, 32 bytes: for tests that need both halves.
         init(scalar: [UInt8]) throws {
             privateKey = try P256.KeyAgreement.PrivateKey(rawRepresentation: scalar)
         }
