@@ -124,13 +124,17 @@ let package = Package(
 
         // Tests. TestSupport starts real components in fresh directories.
         .target(
-            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", crypto], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto],
+            path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),
         .testTarget(
             name: "KeySealingTests", dependencies: ["KeySealing", "SecretMemory", crypto], swiftSettings: house),
         .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
-        .testTarget(name: "PKCS11Tests", dependencies: ["PKCS11", "TestSupport", crypto], swiftSettings: house),
+        .testTarget(
+            name: "PKCS11Tests",
+            dependencies: ["PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto, asn1],
+            swiftSettings: house),
         .testTarget(
             name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],
             swiftSettings: house),

@@ -1,0 +1,87 @@
+import Crypto
+import Foundation
+import KeyRestoration
+import SecretMemory
+import TestSupport
+import Testing
+
+@Suite("AES-GCM")
+struct GCMTests {
+    private struct File: Decodable {
+        struct Group: Decodable {
+            let ivSize: Int
+            let keySize: Int
+            let tests: [Case]
+        }
+        struct Case: Decodable {
+            let tcId: Int
+            let key, iv, aad, msg, ct, tag, result: String
+        }
+        let testGroups: [Group]
+    }
+
+    private func open(_ data: [UInt8], _ key: [UInt8], _ vector: [UInt8]) -> [UInt8]? {
+        try? GCM.open(data, key: SecretBytes(copying: key), initializationVector: vector)
+    }
+
+    @Test("Wycheproof: what is valid opens to exactly the message, and a changed tag opens nothing")
+    func wycheproof() throws {
+        let file = try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof("aes_gcm_test.json"))
+        var opened = 0
+        var refused = 0
+        for group in file.testGroups {
+            // There is no associated data in a payment token.
+            for test in group.tests where test.aad.isEmpty {
+                let key = try #require([UInt8](hexadecimal: test.key))
+                let vector = try #require([UInt8](hexadecimal: test.iv))
+                let data = try #require([UInt8](hexadecimal: test.ct + test.tag))
+                let expected = [UInt8](hexadecimal: test.msg)
+                let taken = group.keySize != 192 && (8...128).contains(group.ivSize) && test.result == "valid"
+                #expect(open(data, key, vector) == (taken ? expected : nil), "case \(test.tcId)")
+                taken ? (opened += 1) : (refused += 1)
+            }
+        }
+        #expect(opened == 107)
+        #expect(refused == 155)
+    }
+
+    @Test("What another implementation sealed under Apple's zero vector opens", arguments: [16, 32])
+    func zeroVector(keyCount: Int) throws {
+        let key = (0..<keyCount).map { UInt8($0) }
+        let message = Array("{\"applicationPrimaryAccountNumber\":\"…\"}".utf8)
+        let sealed = try AES.GCM.seal(
+            message, using: SymmetricKey(data: key), nonce: AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)))
+        let data = Array(sealed.ciphertext) + Array(sealed.tag)
+        let opened = try GCM.open(data, key: SecretBytes(copying: key))
+        #expect(opened == message)
+    }
+
+    @Test("One changed bit anywhere opens nothing")
+    func changedBits() throws {
+        let key = [UInt8](repeating: 3, count: 32)
+        let vector = [UInt8](repeating: 0, count: 16)
+        let sealed = try AES.GCM.seal(
+            Array("0123456789".utf8), using: SymmetricKey(data: key), nonce: AES.GCM.Nonce(data: vector))
+        let data = Array(sealed.ciphertext) + Array(sealed.tag)
+        #expect(open(data, key, vector) == Array("0123456789".utf8))
+        for index in data.indices {
+            for bit in 0..<8 {
+                var changed = data
+                changed[index] ^= 1 << bit
+                #expect(open(changed, key, vector) == nil)
+            }
+        }
+    }
+
+    @Test("A ciphertext shorter than a tag opens nothing", arguments: [0, 1, 15])
+    func tooShort(count: Int) {
+        #expect(
+            open([UInt8](repeating: 0, count: count), [UInt8](repeating: 0, count: 16), GCM.paymentTokenVector) == nil)
+    }
+
+    @Test("A key that is neither 16 nor 32 bytes opens nothing", arguments: [0, 15, 17, 24, 31, 33])
+    func keySize(count: Int) throws {
+        #expect(
+            open([UInt8](repeating: 0, count: 32), [UInt8](repeating: 0, count: count), GCM.paymentTokenVector) == nil)
+    }
+}

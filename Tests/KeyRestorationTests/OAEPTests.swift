@@ -1,0 +1,83 @@
+import Crypto
+import KeyRestoration
+import SecretMemory
+import Testing
+
+/// The decoding alone, on blocks that the test encodes by RFC 8017 §7.1.1; whole decryptions are in PKCS11Tests.
+@Suite("The OAEP check")
+struct OAEPTests {
+    private let message = Array(0..<16) as [UInt8]
+    private let seed = (0..<32).map { UInt8($0 &* 7 &+ 1) }
+
+    /// MGF1 with SHA-256 (RFC 8017 appendix B.2.1).
+    private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
+        (0..<UInt8((count + 31) / 32)).flatMap { Array(SHA256.hash(data: seed + [0, 0, 0, $0])) }.prefix(count).map(
+            \.self)
+    }
+
+    private func encode(
+        _ size: Int = 256, first: UInt8 = 0, label: [UInt8] = [], separator: UInt8 = 1, padding: UInt8 = 0,
+        message: [UInt8]
+    ) -> [UInt8] {
+        let dataCount = size - 33
+        let hash = Array(SHA256.hash(data: label))
+        let paddingCount = dataCount - 32 - 1 - message.count
+        let data = hash + [UInt8](repeating: padding, count: paddingCount) + [separator] + message
+        let maskedData = zip(data, mask(seed, dataCount)).map { $0 ^ $1 }
+        let maskedSeed = zip(seed, mask(maskedData, 32)).map { $0 ^ $1 }
+        return [first] + maskedSeed + maskedData
+    }
+
+    private func decode(_ block: [UInt8], modulusByteCount: Int = 256) -> [UInt8]? {
+        guard
+            let message = try? OAEP.decodeSHA256(
+                block: SecretBytes(copying: block), modulusByteCount: modulusByteCount)
+        else { return nil }
+        return unsafe message.withUnsafeBytes { unsafe Array($0) }
+    }
+
+    @Test("A message of any length that fits comes out", arguments: [0, 1, 16, 32, 189, 190])
+    func lengths(count: Int) {
+        let message = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
+        #expect(decode(encode(message: message)) == message)
+    }
+
+    @Test("A first byte that is not zero is refused")
+    func firstByte() {
+        for first: UInt8 in [1, 0x80, 0xFF] { #expect(decode(encode(first: first, message: message)) == nil) }
+    }
+
+    @Test("Another label is refused")
+    func label() {
+        #expect(decode(encode(label: [0], message: message)) == nil)
+    }
+
+    @Test("Padding that is not zeros and one 01 is refused")
+    func padding() {
+        #expect(decode(encode(separator: 0, message: [UInt8](repeating: 0, count: 16))) == nil)
+        #expect(decode(encode(separator: 2, message: message)) == nil)
+        #expect(decode(encode(padding: 0xFF, message: message)) == nil)
+    }
+
+    @Test("One changed bit in any byte is refused or changes nothing but the message's own bytes")
+    func changedBytes() {
+        let block = encode(message: message)
+        for index in 0..<33 {
+            // The first byte and the masked seed: a change spreads over everything.
+            var changed = block
+            changed[index] ^= 0x10
+            #expect(decode(changed) == nil, "byte \(index)")
+        }
+    }
+
+    @Test("A block of another size than the modulus is refused")
+    func size() {
+        let block = encode(message: message)
+        #expect(decode(Array(block.dropFirst())) == nil, "without its leading zero")
+        #expect(decode([0] + block) == nil)
+        #expect(decode([]) == nil)
+        #expect(decode([], modulusByteCount: 0) == nil)
+        #expect(decode([UInt8](repeating: 0, count: 65), modulusByteCount: 65) == nil, "no room for an encoding")
+        #expect(decode(encode(384, message: message), modulusByteCount: 384) == message)
+    }
+}

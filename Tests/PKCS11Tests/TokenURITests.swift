@@ -1,0 +1,152 @@
+import PKCS11
+import TestSupport
+import Testing
+
+@Suite("A token's URI")
+struct TokenURITests {
+    private func failure(_ text: String) -> TokenURIError? {
+        do {
+            _ = try TokenURI(text)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("Label, serial number, manufacturer and model are read and percent-decoded")
+    func attributes() throws {
+        // RFC 7512 §3's fourth example without its object, plus a serial number.
+        let uri = try TokenURI(
+            "pkcs11:token=The%20Software%20PKCS%2311%20Softtoken;manufacturer=Snake%20Oil,%20Inc.;model=1.0;"
+                + "serial=4a7f?pin-source=file:/etc/token_pin")
+        #expect(uri.label == "The Software PKCS#11 Softtoken")
+        #expect(uri.manufacturer == "Snake Oil, Inc.")
+        #expect(uri.model == "1.0")
+        #expect(uri.serialNumber == "4a7f")
+        #expect(uri.pinFile == "/etc/token_pin")
+    }
+
+    @Test(
+        "RFC 7512's texts with percent signs, semicolons and letters beyond ASCII are decoded",
+        arguments: [
+            ("pkcs11:token=My%20token%25%20created%20by%20Joe", "My token% created by Joe"),
+            ("pkcs11:token=A%20substring%20%25%3B", "A substring %;"),
+            ("pkcs11:token=A%20with%20acute:%20%C3%A1", "A with acute: \u{E1}"),
+            ("PKCS11:token=a-b._~:[]@!$'()*+,=&c", "a-b._~:[]@!$'()*+,=&c"),
+        ])
+    func decoding(text: String, label: String) throws {
+        #expect(try TokenURI(text).label == label)
+    }
+
+    @Test(
+        "A PIN's file is an absolute path, with or without file:",
+        arguments: [
+            "/etc/pin", "file:/etc/pin", "file:///etc/pin",
+        ])
+    func pinSource(source: String) throws {
+        #expect(try TokenURI("pkcs11:token=a?pin-source=\(source)").pinFile == "/etc/pin")
+    }
+
+    @Test(
+        "A command, a relative path and another host are no PIN file",
+        arguments: [
+            "|/usr/bin/getpin", "pin", "file:pin", "file://host/etc/pin", "//host/pin", "https://host/pin",
+        ])
+    func badPINSource(source: String) {
+        #expect(failure("pkcs11:token=a?pin-source=\(source)") == .pinSourceNotAFile)
+    }
+
+    @Test("A PIN in the URI is refused, and not repeated in the error")
+    func pinValue() {
+        let error = failure("pkcs11:token=a?pin-value=the-pin")
+        #expect(error == .pinValue)
+        #expect(error.map { !"\($0)".contains("the-pin") } == true)
+    }
+
+    @Test(
+        "Slots are refused, with the reason",
+        arguments: ["slot-id=0", "slot-description=Sun%20Metaslot", "slot-manufacturer=x"])
+    func slots(attribute: String) {
+        let name = String(attribute.prefix { $0 != "=" })
+        #expect(failure("pkcs11:\(attribute)") == .slot(name))
+        #expect(failure("pkcs11:token=a;\(attribute)") == .slot(name))
+    }
+
+    @Test(
+        "What names an object, a library or a module is refused",
+        arguments: [
+            "pkcs11:object=my-pubkey;type=public", "pkcs11:token=a;type=private", "pkcs11:token=a;id=%01",
+            "pkcs11:library-manufacturer=Snake%20Oil", "pkcs11:token=a?module-path=/lib/x.so",
+            "pkcs11:token=a?module-name=x",
+        ])
+    func objects(text: String) {
+        guard case .notAToken = failure(text) else {
+            Issue.record("taken: \(text)")
+            return
+        }
+    }
+
+    @Test(
+        "Unknown and vendors' attributes are refused by name",
+        arguments: [
+            ("pkcs11:token=a;vend-aaa=b", "vend-aaa"), ("pkcs11:token=a?vend-bbb=b", "vend-bbb"),
+            ("pkcs11:Token=a", "Token"), ("pkcs11:token=a;pin-source=/etc/pin", "pin-source"),
+        ])
+    func unknown(text: String, name: String) {
+        #expect(failure(text) == .unknown(name))
+    }
+
+    @Test(
+        "An attribute given twice is refused",
+        arguments: [
+            ("pkcs11:token=a;token=a", "token"), ("pkcs11:serial=1;token=a;serial=1", "serial"),
+            ("pkcs11:token=a?pin-source=/a&pin-source=/a", "pin-source"),
+        ])
+    func duplicates(text: String, name: String) {
+        #expect(failure(text) == .duplicate(name))
+    }
+
+    @Test(
+        "A URI that names no token is refused",
+        arguments: ["pkcs11:", "pkcs11:manufacturer=a", "pkcs11:?pin-source=/etc/pin"])
+    func noToken(text: String) {
+        #expect(failure(text) == .namesNoToken)
+    }
+
+    @Test(
+        "Another scheme, or none, is refused",
+        arguments: ["", "token=a", "pkcs12:token=a", "https://a", " pkcs11:token=a"])
+    func scheme(text: String) {
+        #expect(failure(text) == .notPKCS11)
+    }
+
+    @Test(
+        "Pieces that are not name=value are refused",
+        arguments: [
+            "pkcs11:token", "pkcs11:token=a;", "pkcs11:;token=a", "pkcs11:=a", "pkcs11:to ken=a",
+            "pkcs11:token=a?pin-source",
+        ])
+    func malformed(text: String) {
+        #expect(failure(text) == .malformed)
+    }
+
+    @Test("Broken percent-encoding and characters that need it are refused")
+    func encoding() {
+        for text in ["%", "%4", "%4x", "a%", "%%41"] {
+            #expect(failure("pkcs11:token=\(text)") == .percentEncoding("token"))
+        }
+        for text in ["my token", "a#b", "a\u{E1}", "a\"b", "a/b"] {
+            #expect(failure("pkcs11:token=\(text)") == .mustBeEncoded("token"))
+        }
+        for text in ["%FF", "%C3", "a%00"] { #expect(failure("pkcs11:token=\(text)") == .notText("token")) }
+    }
+
+    @Test("Values of a length that no token can have are refused")
+    func lengths() throws {
+        #expect(failure("pkcs11:token=") == .wrongLength("token", longest: 32))
+        #expect(failure("pkcs11:token=\(String(repeating: "a", count: 33))") == .wrongLength("token", longest: 32))
+        #expect(failure("pkcs11:serial=\(String(repeating: "a", count: 17))") == .wrongLength("serial", longest: 16))
+        #expect(failure("pkcs11:token=\(String(repeating: "a", count: 2000))") == .tooLong)
+        #expect(try TokenURI("pkcs11:token=\(String(repeating: "a", count: 32))").label?.count == 32)
+    }
+}

@@ -1,0 +1,114 @@
+import Foundation
+import KeyRestoration
+import PKCS11
+import PaymentToken
+import SecretMemory
+import TestSupport
+import Testing
+
+/// Wycheproof's ECDH cases for P-256 through the token: the point is checked as a payment token's is, the private key
+/// is imported, and the token multiplies.
+@Suite("ECDH vectors through the token")
+struct ECDHVectorTests {
+    private struct File: Decodable {
+        struct Group: Decodable { let tests: [Case] }
+        struct Case: Decodable {
+            let tcId: Int
+            let `public`, `private`, shared, result: String
+            let flags: [String]
+        }
+        let testGroups: [Group]
+    }
+
+    private func cases(_ name: String) throws -> [File.Case] {
+        try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof(name)).testGroups.flatMap(\.tests)
+    }
+
+    private func importKey(_ session: inout Session, _ hexadecimal: String) throws -> ObjectHandle {
+        let value = try #require([UInt8](hexadecimal: hexadecimal))
+        // As 32 bytes: the vectors write the number as DER would.
+        let scalar = [UInt8](repeating: 0, count: max(0, 32 - value.count)) + value.suffix(32)
+        var secrets = SecretAttributes(capacity: 32)
+        secrets.append(.value, SecretBytes(copying: scalar))
+        return try session.createObject(
+            [
+                .objectClass(.privateKey), .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters), .token(false),
+                .private(true), .sensitive(true), .extractable(false), .derive(true),
+            ], secrets: secrets)
+    }
+
+    /// Z, or nil when the point was refused, before the token or in it.
+    private func sharedSecret(_ session: inout Session, _ point: [UInt8], _ privateKey: String) throws -> [UInt8]? {
+        guard let point = try? P256Point(uncompressed: point) else { return nil }
+        let key = try importKey(&session, privateKey)
+        let secret = try session.deriveSecret(
+            .ecdh1Derive(.null, publicPoint: point.bytes), from: key, .extractableSecret(32), count: 32)
+        try session.destroyObject(key)
+        return unsafe secret.withUnsafeBytes { unsafe Array($0) }
+    }
+
+    @Test("Bare points: every valid one gives exactly the expected 32 bytes, every other is refused")
+    func points() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        var agreed = 0
+        var refused = 0
+        var leadingZeros = 0
+        for test in try cases("ecdh_secp256r1_ecpoint_test.json") {
+            let point = try #require([UInt8](hexadecimal: test.public))
+            let secret = try sharedSecret(&session, point, test.private)
+            // The one "acceptable" point is compressed: Apple's are not.
+            if test.result == "valid" {
+                #expect(secret == [UInt8](hexadecimal: test.shared), "case \(test.tcId)")
+                agreed += 1
+                if test.shared.hasPrefix("00") { leadingZeros += 1 }
+            } else {
+                #expect(secret == nil, "case \(test.tcId): \(test.flags)")
+                refused += 1
+            }
+        }
+        #expect(agreed == 330)
+        #expect(refused == 25)
+        #expect(leadingZeros == 22)
+    }
+
+    @Test("Encoded keys: a named curve in DER gives exactly the expected 32 bytes, every other encoding is refused")
+    func encodedKeys() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        var agreed = 0
+        var refused = 0
+        for test in try cases("ecdh_secp256r1_test.json") {
+            let encoded = try #require([UInt8](hexadecimal: test.public))
+            // "Acceptable" are curves spelled out, BER and a compressed point: a token has none of them.
+            let key = EphemeralPublicKey(subjectPublicKeyInfo: encoded)
+            let secret = try key.flatMap { try sharedSecret(&session, $0.point, test.private) }
+            if test.result == "valid" {
+                #expect(secret == [UInt8](hexadecimal: test.shared), "case \(test.tcId)")
+                agreed += 1
+            } else {
+                #expect(secret == nil, "case \(test.tcId): \(test.flags)")
+                refused += 1
+            }
+        }
+        #expect(agreed == 330)
+        #expect(refused == 282)
+    }
+
+    @Test("The token refuses points off the curve by itself too, and goes on serving")
+    func offTheCurve() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let tests = try cases("ecdh_secp256r1_ecpoint_test.json").filter { $0.flags == ["InvalidCurveAttack"] }
+        #expect(tests.count == 16)
+        for test in tests {
+            let key = try importKey(&session, test.private)
+            let point = try #require([UInt8](hexadecimal: test.public))
+            #expect(throws: CallError.self, "case \(test.tcId)") {
+                _ = try session.deriveSecret(
+                    .ecdh1Derive(.null, publicPoint: point), from: key, .extractableSecret(32), count: 32)
+            }
+            try session.destroyObject(key)
+        }
+        let canary = try cases("ecdh_secp256r1_ecpoint_test.json")[0]
+        let secret = try sharedSecret(&session, #require([UInt8](hexadecimal: canary.public)), canary.private)
+        #expect(secret == [UInt8](hexadecimal: canary.shared))
+    }
+}
