@@ -161,7 +161,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1,
+                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport", nioCore, nioPosix,
+                nioHTTP1, arguments,
             ],
             swiftSettings: house),
         .testTarget(

@@ -1,0 +1,177 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("Transcripts: keys and status")
+struct AdministrationTranscripts {
+    @Test("key list lines up, over all pages")
+    func list() async throws {
+        let short = Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "pre-activation")
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys": .ok(#"{"items":[\#(Sample.key)],"next":"a/b"}"#),
+            "GET /v1/keys?after=a%2Fb": .ok(#"{"items":[\#(short)]}"#),
+        ])
+        let result = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
+        #expect(result.status == 0)
+        let hash = Sample.hash
+        #expect(
+            result.output == """
+                MERCHANT              PUBLICKEYHASH                                 TYPE  STATE           EXPIRES     DAYS   TIER  LAST USE  USES
+                merchant.com.example  \(hash)  EC    active          2100-01-01  26000  C     -         7
+                m                     \(hash)  EC    pre-activation  -           -      C     -         7
+
+                """)
+        let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
+        #expect(json.output == "[\(Sample.key),\(short)]\n")
+    }
+
+    @Test("key list --expiring ends with 1 when something expires and with 0 when nothing does")
+    func expiring() async throws {
+        let soon = Sample.key(merchant: "soon", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000)
+        let daemon = try await FakeDaemon(["GET /v1/keys": .ok(#"{"items":[\#(Sample.key),\#(soon)]}"#)])
+        let some = try await Command.paytokenctl(
+            ["key", "list", "--expiring", "60d", "--output", "json"], socket: daemon.path)
+        #expect(some.status == 1)
+        #expect(some.output == "[\(soon)]\n")
+        let quiet = try await FakeDaemon(["GET /v1/keys": .ok(#"{"items":[\#(Sample.key)]}"#)])
+        let none = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: quiet.path)
+        #expect(none.status == 0)
+        #expect(none.output == "")
+        #expect(none.error == "No certificate ends within that time.\n")
+    }
+
+    @Test("key show takes the hash in base64 and passes the beginning of its hex on")
+    func show() async throws {
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys/\(Sample.hex)": .ok(Sample.key), "GET /v1/keys/00010203": .ok(Sample.key),
+        ])
+        let result = try await Command.paytokenctl(["key", "show", Sample.hash], socket: daemon.path)
+        #expect(
+            result.output == """
+                Merchant       merchant.com.example
+                publicKeyHash  \(Sample.hash)
+                  in hex       \(Sample.hex)
+                Algorithm      EC
+                State          active
+                Expires        2100-01-01T00:00:00Z
+                Days left      26000
+                Tier           C
+                Last use       -
+                Uses           7
+                Tokens         primary
+
+                """)
+        let json = try await Command.paytokenctl(
+            ["key", "show", "00010203", "--output", "json"], socket: daemon.path)
+        #expect(json.output == Sample.key + "\n")
+    }
+
+    @Test("a key that is not there is the daemon's refusal")
+    func absent() async throws {
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys/ffffffff": .refusal(422, "key_not_found", "No key here begins so.")
+        ])
+        let result = try await Command.paytokenctl(["key", "show", "FFFFFFFF"], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(result.error == "key_not_found: No key here begins so.\n")
+    }
+
+    @Test("status ends with 0 when ready, and warnings go to standard error")
+    func ready() async throws {
+        let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
+        let result = try await Command.paytokenctl(["status"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                Ready       yes
+                Version     0.1.0
+                Node        backend-1
+                Started     2026-01-31T12:00:00Z
+                Ledger      sqlite, writable
+                Roots       -
+                Distrusted  0
+                Window      5m
+
+                TOKEN    CONDITION  LABEL      SERIAL  MODEL       SESSIONS  EC_v1  RSA_v1  KEYS
+                primary  ready      paytokend  1a2b    SoftHSM v2  2         C      C       2
+
+                """)
+        #expect(result.error == "warning: One person approves alone.\n")
+    }
+
+    @Test("status ends with 1 and says why when not ready")
+    func notReady() async throws {
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(
+                Sample.status(ready: false, condition: "unavailable", message: "The token is absent."))
+        ])
+        let result = try await Command.paytokenctl(["status", "--output", "json"], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(result.error == "hsm_unavailable: token/primary: The token is absent.\n")
+        #expect(try JSONValue(parsing: result.output).objectValue?["ready"] == .bool(false))
+    }
+
+    @Test("the environment names the socket, each its own")
+    func environment() async throws {
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status()), "POST /v1/verify": .ok(Sample.verified),
+        ])
+        let admin = try await Command.paytokenctl(
+            ["status"], environment: ["PAYTOKEND_ADMIN_SOCKET": daemon.path, "PAYTOKEND_SOCKET": "/nowhere"])
+        #expect(admin.status == 0)
+        let payments = try await Command.paytokenctl(
+            ["verify", "-"], environment: ["PAYTOKEND_ADMIN_SOCKET": "/nowhere", "PAYTOKEND_SOCKET": daemon.path],
+            input: "{}")
+        #expect(payments.status == 0)
+    }
+
+    @Test("a daemon that cannot be reached ends in 69 and says what to do")
+    func unreachable() async throws {
+        let directory = try FreshDirectory()
+        let absent = try await Command.paytokenctl(["status"], socket: directory.path("none"))
+        #expect(absent.status == 69)
+        #expect(absent.error.contains("There is no socket at \(directory.path("none")). Is paytokend running"))
+        let file = try await Command.paytokenctl(["status"], socket: directory.write("", to: "file"))
+        #expect(file.status == 69)
+        let other = try await FakeDaemon(["GET /v1/status": .ok("<html>")])
+        let foreign = try await Command.paytokenctl(["status"], socket: other.path)
+        #expect(foreign.status == 69)
+        #expect(foreign.error.contains("is not paytokend as this program knows it (HTTP 200)"))
+    }
+
+    @Test(
+        "a socket that the user may not open ends in 77",
+        .enabled(if: getuid() == 0, "root is needed to become somebody else"))
+    func notPermitted() async throws {
+        let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
+        // The directory is 0700 and root's; the program is run as nobody.
+        let program = try Program.built("paytokenctl")
+        let result = try await Program.run(
+            Program.installed("setpriv"),
+            ["--reuid=65534", "--regid=65534", "--clear-groups", program, "status", "--socket", daemon.path])
+        // A build directory that nobody may enter hides the program itself.
+        try #require(!result.error.contains("failed to execute"), "\(result)")
+        #expect(result.status == 77)
+        #expect(result.error.contains("No permission to connect to \(daemon.path)"))
+    }
+
+    @Test("wrong usage ends in 64, help and version in 0")
+    func usage() async throws {
+        for arguments in [["unknown"], ["key", "show"], ["key", "show", "x"], ["status", "--colour"]] {
+            let result = try await Command.paytokenctl(arguments)
+            #expect(result.status == 64, "\(arguments)")
+            #expect(result.output == "")
+            #expect(result.error.contains("Usage:") || result.error.contains("See"), "\(result.error)")
+        }
+        let version = try await Command.paytokenctl(["--version"])
+        #expect(version.status == 0)
+        #expect(version.output.hasPrefix("paytokenctl "))
+        let help = try await Command.paytokenctl(["help", "key", "import"])
+        #expect(help.status == 0)
+        #expect(help.output.contains("paytokenctl key import --private-key key.pem"))
+        let completion = try await Command.paytokenctl(["--generate-completion-script", "bash"])
+        #expect(completion.status == 0)
+        #expect(completion.output.contains("certificate"))
+    }
+}

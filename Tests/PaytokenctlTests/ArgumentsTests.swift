@@ -1,0 +1,124 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+import StrictJSON
+import Testing
+
+@testable import paytokenctl
+
+@Suite("The command line's words")
+struct ArgumentsTests {
+    @Test("the socket: option, then variable, then default")
+    func sockets() {
+        let environment = ["PAYTOKEND_SOCKET": "/p", "PAYTOKEND_ADMIN_SOCKET": "/a"]
+        #expect(DaemonSocket.payments.path(option: "/o", environment: environment) == "/o")
+        #expect(DaemonSocket.payments.path(option: nil, environment: environment) == "/p")
+        #expect(DaemonSocket.admin.path(option: nil, environment: environment) == "/a")
+        #expect(DaemonSocket.payments.path(option: nil, environment: [:]) == "/run/paytokend/paytokend.sock")
+        #expect(DaemonSocket.admin.path(option: nil, environment: [:]) == "/run/paytokend/admin.sock")
+        #expect(
+            DaemonSocket.admin.path(option: nil, environment: ["PAYTOKEND_ADMIN_SOCKET": ""])
+                == "/run/paytokend/admin.sock")
+    }
+
+    @Test("a key in base64, in hex of either case, or its beginning")
+    func keys() {
+        #expect(KeyReference(argument: Sample.hash)?.hex == Sample.hex)
+        #expect(KeyReference(argument: Sample.hex.uppercased())?.hex == Sample.hex)
+        #expect(KeyReference(argument: "00010203")?.hex == "00010203")
+    }
+
+    @Test(
+        "what is no key",
+        arguments: [
+            "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
+            // 44 characters are base64, even when they could be hex: this is 33 bytes.
+            String(repeating: "0", count: 44),
+        ])
+    func noKeys(text: String) {
+        #expect(KeyReference(argument: text) == nil)
+    }
+
+    @Test("durations as the configuration has them")
+    func durations() {
+        let expected = ["60d": 5_184_000, "12h": 43_200, "5m": 300, "30s": 30, "0d": 0, "500ms": 0.5]
+        for (text, seconds) in expected { #expect(ShortDuration(argument: text)?.seconds == seconds) }
+        for text in ["", "60", "d", "-1d", "1.5d", "60 d", "60D", "60w", "99999999999d", "9999999999999d"] {
+            #expect(ShortDuration(argument: text) == nil, "\(text)")
+        }
+    }
+
+    @Test("the token to import into is the named one, or the only one")
+    func recipients() throws {
+        let key = Data([1, 2, 3]).base64EncodedString()
+        let first = TokenStatus(name: "first", condition: "ready", importKey: key)
+        let second = TokenStatus(name: "second", condition: "ready", importKey: key)
+        let absent = TokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
+        #expect(try KeyImport.recipient(in: [first], named: nil).name == "first")
+        #expect(try KeyImport.recipient(in: [first, second], named: "second").name == "second")
+        #expect(try KeyImport.recipient(in: [first], named: nil).importKey == [1, 2, 3])
+        let refusals: [(tokens: [TokenStatus], name: String?, status: DaemonAPI.ExitStatus, part: String)] = [
+            ([first, second], nil, .usage, "several tokens: first, second"),
+            ([first], "other", .usage, "no token other"),
+            ([], "other", .usage, "but none"), ([absent], nil, .tryAgainLater, "absent is unavailable: No such token."),
+        ]
+        for refusal in refusals {
+            let failure = try #require(throws: CommandFailure.self) {
+                _ = try KeyImport.recipient(in: refusal.tokens, named: refusal.name)
+            }
+            #expect(failure.status == refusal.status)
+            #expect(failure.message?.contains(refusal.part) == true, "\(failure.message ?? "")")
+        }
+    }
+
+    @Test("decrypt's request holds the token's bytes as they came, and only what was asked")
+    func requests() throws {
+        let token = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
+        let plain = try Decrypt.parse(["f"])
+        #expect(
+            String(decoding: plain.requestBody(token: token, applicationData: nil), as: UTF8.self)
+                == #"{"token":{ "data" : "x", "n": 1.0 }}"#)
+        let full = try Decrypt.parse([
+            "f", "--reference", #"o"1"#, "--expect-currency", "840", "--expect-amount", "10.990", "--expect-merchant",
+            "m",
+        ])
+        #expect(
+            String(decoding: full.requestBody(token: Array("{}".utf8), applicationData: [0, 255]), as: UTF8.self)
+                == #"{"token":{},"expected":{"currencyCode":"840","transactionAmount":10.990,"applicationData":"AP8=","merchantIdentifier":"m"},"reference":"o\"1"}"#
+        )
+    }
+
+    @Test(
+        "values that cannot be meant",
+        arguments: [
+            ["decrypt", "f", "--expect-amount", "10,99"], ["decrypt", "f", "--expect-amount", "1e"],
+            ["decrypt", "f", "--reference", ""], ["decrypt", "f", "--reference", String(repeating: "r", count: 129)],
+            ["decrypt", "f", "--reference", "ordér"], ["verify", "f", "--at", "yesterday"],
+            ["key", "list", "--expiring", "soon"], ["key", "show", "abc"], ["key", "list", "--output", "yaml"],
+            ["key", "import", "--private-key", "k"], ["key", "import", "--certificate", "c"],
+            ["key", "import", "--private-key", "k", "--certificate", "c", "--token", "a", "--token", "b"],
+            ["key", "import", "--pkcs12", "f"], ["key", "generate"], ["unknown"],
+            ["token", "init", "--module", "m", "--label", "", "--so-pin-file", "f", "--pin-file", "f"],
+            [
+                "token", "init", "--module", "m", "--label", String(repeating: "l", count: 33), "--so-pin-file", "f",
+                "--pin-file", "f",
+            ],
+        ])
+    func usage(arguments: [String]) throws {
+        let error = try #require(throws: (any Error).self) { _ = try Paytokenctl.parseAsRoot(arguments) }
+        #expect(Paytokenctl.exitCode(for: error).rawValue == DaemonAPI.ExitStatus.usage.rawValue)
+    }
+
+    @Test("every command's help shows how it is called")
+    func help() {
+        for command in [
+            TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
+            Verify.self, Status.self,
+        ] as [any ParsableCommand.Type] {
+            let text = Paytokenctl.helpMessage(for: command, columns: 200)
+            #expect(text.contains("  paytokenctl "), "\(command)")
+        }
+        #expect(Paytokenctl.helpMessage().contains("--generate-completion-script"))
+        #expect(Paytokenctl.helpMessage().contains("PAYTOKEND_ADMIN_SOCKET"))
+    }
+}

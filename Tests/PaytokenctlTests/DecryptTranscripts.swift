@@ -1,0 +1,155 @@
+import DaemonAPI
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("Transcripts: decrypt and verify")
+struct DecryptTranscripts {
+    private let token = #"{"paymentData":{"data":"x"}}"#
+
+    @Test("decrypt shows a table without account number and cryptogram")
+    func table() async throws {
+        let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
+        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: token)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                transactionId                                    \(Sample.transaction)
+                merchantIdentifier                               merchant.com.example
+                publicKeyHash                                    \(Sample.hash)
+                version                                          EC_v1
+                signingTime                                      2026-01-31T12:00:00Z
+                protection                                       C
+                checked                                          currencyCode
+                repeated                                         no
+                paymentData.applicationPrimaryAccountNumber      ************1111
+                paymentData.applicationExpirationDate            300131
+                paymentData.currencyCode                         840
+                paymentData.transactionAmount                    1099.0
+                paymentData.deviceManufacturerIdentifier         040010030273
+                paymentData.paymentDataType                      3DSecure
+                paymentData.paymentData.onlinePaymentCryptogram  ********
+                paymentData.paymentData.eciIndicator             7
+                audit.node                                       backend-1
+                audit.sequence                                   42
+
+                """)
+        #expect(result.error == "")
+        #expect(!result.output.contains(Sample.accountNumber))
+        #expect(!result.output.contains(Sample.cryptogram))
+        #expect(
+            daemon.asked == [
+                .init(
+                    method: "POST", target: "/v1/decrypt", contentType: "application/json",
+                    body: Array(#"{"token":\#(token)}"#.utf8))
+            ])
+    }
+
+    @Test("decrypt --output json masks, and --reveal gives the daemon's bytes")
+    func json() async throws {
+        let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
+        let masked = try await Command.paytokenctl(
+            ["decrypt", "-", "--output", "json"], socket: daemon.path, input: token)
+        let expected = Sample.decrypted.replacing(Sample.accountNumber, with: "************1111")
+            .replacing(Sample.cryptogram, with: "********")
+        #expect(masked.output == expected + "\n")
+        let revealed = try await Command.paytokenctl(
+            ["decrypt", "-", "--output", "json", "--reveal"], socket: daemon.path, input: token)
+        #expect(revealed.output == Sample.decrypted + "\n")
+        let shown = try await Command.paytokenctl(["decrypt", "-", "--reveal"], socket: daemon.path, input: token)
+        #expect(shown.output.contains(Sample.accountNumber) && shown.output.contains(Sample.cryptogram))
+    }
+
+    @Test("expectations and reference go into the request")
+    func expectations() async throws {
+        let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
+        let file = try daemon.directory.write(token, to: "token.json")
+        let data = try daemon.directory.write([1, 2, 3], to: "application-data")
+        let result = try await Command.paytokenctl(
+            [
+                "decrypt", file, "--reference", "order-1234", "--expect-currency", "840", "--expect-amount", "1099",
+                "--expect-merchant", "merchant.com.example", "--expect-application-data", data,
+            ], socket: daemon.path)
+        #expect(result.status == 0)
+        let body = try JSONValue(parsing: #require(daemon.asked.first).body)
+        let expected = """
+            {"token":\(token),"expected":{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQID",\
+            "merchantIdentifier":"merchant.com.example"},"reference":"order-1234"}
+            """
+        #expect(try body == JSONValue(parsing: expected))
+    }
+
+    @Test(
+        "a refusal gives its code on standard error, nothing on standard output, and its exit status",
+        arguments: [
+            (422, "amount_mismatch", Int32(1)), (409, "transaction_replayed", 1), (403, "forbidden", 77),
+            (503, "hsm_unavailable", 75), (503, "overloaded", 75), (500, "internal_error", 70),
+            (422, "a_code_of_tomorrow", 1),
+        ])
+    func refusals(http: Int, code: String, status: Int32) async throws {
+        let daemon = try await FakeDaemon([
+            "POST /v1/decrypt": .refusal(http, code, "A sentence.", details: "more")
+        ])
+        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: token)
+        #expect(result.status == status)
+        #expect(result.output == "")
+        #expect(result.error == "\(code): A sentence. (more)\n")
+    }
+
+    @Test("what is not one JSON document is not sent")
+    func notJSON() async throws {
+        let daemon = try await FakeDaemon([:])
+        for input in [#"{"a":1},"expected":{}"#, #"{"a":1,"a":2}"#, "no", String(repeating: "[", count: 30000)] {
+            let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: input)
+            #expect(result.status == 1)
+            #expect(result.error.hasPrefix("malformed_request: Standard input is not one JSON document: "))
+        }
+        #expect(daemon.asked == [])
+    }
+
+    @Test("files that cannot be read end in 66")
+    func files() async throws {
+        let directory = try FreshDirectory()
+        let empty = try directory.write([], to: "empty")
+        let large = try directory.write([UInt8](repeating: 0x20, count: 1 << 20 + 1), to: "large")
+        let expected = [
+            directory.path("absent"): "does not exist.", directory.path: "is a directory, not a file.",
+            empty: "is empty.", large: "is larger than 1048576 bytes.",
+        ]
+        for (path, sentence) in expected {
+            for command in ["decrypt", "verify"] {
+                let result = try await Command.paytokenctl([command, path], socket: "/nowhere")
+                #expect(result.status == 66)
+                #expect(result.error == "\(path) \(sentence)\n")
+            }
+        }
+    }
+
+    @Test("verify shows the chain, and sends the time to judge by")
+    func verify() async throws {
+        let daemon = try await FakeDaemon(["POST /v1/verify": .ok(Sample.verified)])
+        let result = try await Command.paytokenctl(
+            ["verify", "-", "--at", "2026-01-31T12:00:00Z"], socket: daemon.path, input: token)
+        #expect(result.status == 0)
+        let sha256 = String(repeating: "0f", count: 32)
+        #expect(
+            result.output == """
+                Version        EC_v1
+                transactionId  \(Sample.transaction)
+                publicKeyHash  \(Sample.hash)
+                Signing time   2026-01-31T12:00:00Z
+
+                CERTIFICATE   SUBJECT  NOT BEFORE            NOT AFTER             SHA-256
+                leaf          CN=leaf  2020-01-01T00:00:00Z  2040-01-01T00:00:00Z  \(sha256)
+                intermediate  CN=CA    2020-01-01T00:00:00Z  2040-01-01T00:00:00Z  \(sha256)
+                root          CN=root  2020-01-01T00:00:00Z  2040-01-01T00:00:00Z  \(sha256)
+
+                """)
+        let body = String(decoding: try #require(daemon.asked.first).body, as: UTF8.self)
+        #expect(body == #"{"token":\#(token),"at":"2026-01-31T12:00:00Z"}"#)
+        let json = try await Command.paytokenctl(
+            ["verify", "-", "--output", "json"], socket: daemon.path, input: token)
+        #expect(json.output == Sample.verified + "\n")
+    }
+}

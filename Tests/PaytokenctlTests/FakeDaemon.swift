@@ -1,0 +1,93 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+import TestSupport
+
+/// A daemon that says what it is told to, over a Unix socket in a fresh directory, and remembers what it was asked.
+final class FakeDaemon: Sendable {
+    struct Asked: Sendable, Equatable {
+        var method: String
+        var target: String
+        var contentType: String?
+        var body: [UInt8]
+    }
+
+    struct Answer: Sendable {
+        var status: Int
+        var body: String
+
+        static func ok(_ body: String) -> Self { Self(status: 200, body: body) }
+        static func refusal(_ status: Int, _ code: String, _ message: String, details: String? = nil) -> Self {
+            let details = details.map { #","details":"\#($0)""# } ?? ""
+            return Self(status: status, body: #"{"code":"\#(code)","message":"\#(message)"\#(details)}"#)
+        }
+    }
+
+    let directory: FreshDirectory
+    var path: String { directory.path("s") }
+    private let channel: any Channel
+    private let log: Log
+
+    /// - Parameter answers: by method and target, as `GET /v1/status`.
+    init(_ answers: [String: Answer]) async throws {
+        let directory = try FreshDirectory()
+        let log = Log()
+        self.directory = directory
+        self.log = log
+        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    try channel.pipeline.syncOperations.addHandler(Handler(answers: answers, log: log))
+                }
+            }
+            .bind(unixDomainSocketPath: directory.path("s")).get()
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    var asked: [Asked] { log.asked.withLock { $0 } }
+
+    private final class Log: Sendable {
+        let asked = Mutex<[Asked]>([])
+    }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = HTTPServerRequestPart
+        typealias OutboundOut = HTTPServerResponsePart
+
+        private let answers: [String: Answer]
+        private let log: Log
+        private var current = Asked(method: "", target: "", contentType: nil, body: [])
+
+        init(answers: [String: Answer], log: Log) {
+            self.answers = answers
+            self.log = log
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            switch unwrapInboundIn(data) {
+            case .head(let head):
+                current = Asked(
+                    method: head.method.rawValue, target: head.uri,
+                    contentType: head.headers.first(name: "Content-Type"), body: [])
+            case .body(let part): current.body += part.readableBytesView
+            case .end:
+                let asked = current
+                log.asked.withLock { $0.append(asked) }
+                let answer =
+                    answers["\(asked.method) \(asked.target)"] ?? .refusal(404, "not_found", "There is no such thing.")
+                let headers: HTTPHeaders = [
+                    "Content-Type": "application/json", "Content-Length": String(answer.body.utf8.count),
+                ]
+                let head = HTTPResponseHead(
+                    version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
+                context.write(wrapOutboundOut(.head(head)), promise: nil)
+                context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body)))), promise: nil)
+                context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+import DaemonAPI
+import Foundation
+import KeySealing
+import SecretMemory
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("Transcripts: imports and token init")
+struct ImportTranscripts {
+    /// `key.pem`, `key.p8`, `certificate.pem`, `certificate.der`, `request.pem` by openssl.
+    private func files() async throws -> FreshDirectory {
+        let directory = try FreshDirectory()
+        for command in [
+            "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key.pem",
+            "pkcs8 -topk8 -nocrypt -in key.pem -outform DER -out key.p8",
+            "req -x509 -new -key key.pem -subj /UID=merchant.com.example -days 30 -out certificate.pem",
+            "x509 -in certificate.pem -outform DER -out certificate.der",
+            "req -new -key key.pem -subj /CN=merchant -out request.pem",
+        ] {
+            let result = try await RunningProgram(
+                Program.installed("openssl"), command.split(separator: " ").map(String.init),
+                workingDirectory: directory.path
+            ).result()
+            try #require(result.status == 0, "\(result)")
+        }
+        return directory
+    }
+
+    private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
+
+    @Test("key import seals the key to the worker: the daemon gets nothing that it can read")
+    func keyImport() async throws {
+        let files = try await files()
+        let recipient = KeySealing.Recipient()
+        let importKey = Data(recipient.publicKey).base64EncodedString()
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(importKey: importKey)), "POST /v1/keys/import": .ok(Sample.key),
+        ])
+        let result = try await Command.paytokenctl(
+            [
+                "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.pem"),
+                "--merchant-identifier", "merchant.com.example", "--token", "primary", "--output", "json",
+            ], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == Sample.key + "\n")
+        #expect(result.error == "")
+
+        let request = try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body)
+        #expect(request.merchantIdentifier == "merchant.com.example")
+        #expect(request.allowExpired == false)
+        let certificate = try bytes(files.path("certificate.der"))
+        #expect(Data(base64Encoded: request.certificate).map(Array.init) == certificate)
+        let sealed = try #require(request.sealedKeys.first)
+        #expect(request.sealedKeys.count == 1)
+        #expect(sealed.token == "primary")
+        let opened = try recipient.open(
+            encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
+            sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
+        let pkcs8 = try bytes(files.path("key.p8"))
+        #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
+    }
+
+    @Test("--dry-run and --allow-expired reach the daemon")
+    func options() async throws {
+        let files = try await files()
+        let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(importKey: importKey)),
+            "POST /v1/keys/import?dry_run=true": .ok(Sample.key),
+            "POST /v1/certificates?dry_run=true": .ok(Sample.key),
+        ])
+        let key = try await Command.paytokenctl(
+            [
+                "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.der"),
+                "--allow-expired", "--dry-run",
+            ], socket: daemon.path)
+        #expect(key.status == 0)
+        #expect(key.error == "Dry run: the key can be imported. Nothing was changed.\n")
+        #expect(try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body).allowExpired)
+        let certificate = try await Command.paytokenctl(
+            ["certificate", "import", files.path("certificate.pem"), "--allow-expired", "--dry-run"],
+            socket: daemon.path)
+        #expect(certificate.status == 0)
+        let request = try JSONCoding.decode(CertificateImportRequest.self, from: #require(daemon.asked.last).body)
+        #expect(request.allowExpired)
+        #expect(try Data(base64Encoded: request.certificate).map(Array.init) == bytes(files.path("certificate.der")))
+    }
+
+    @Test("the daemon's judgement of a certificate is passed on")
+    func unsuitable() async throws {
+        let files = try await files()
+        let daemon = try await FakeDaemon([
+            "POST /v1/certificates": .refusal(
+                422, "certificate_unsuitable", "This is a Merchant Identity certificate.")
+        ])
+        let result = try await Command.paytokenctl(
+            ["certificate", "import", files.path("certificate.pem")], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(result.error == "certificate_unsuitable: This is a Merchant Identity certificate.\n")
+    }
+
+    @Test("wrong files are found before the daemon is asked")
+    func wrongFiles() async throws {
+        let files = try await files()
+        let (key, certificate, request) = (
+            files.path("key.pem"), files.path("certificate.pem"), files.path("request.pem")
+        )
+        let readable = try files.write(bytes(key), to: "readable.pem", mode: 0o644)
+        let cases: [(key: String, certificate: String, status: Int32, message: String)] = [
+            (key, request, 66, "\(request) is a certificate signing request, not a certificate"),
+            (key, key, 66, "\(key) is a private key, not a certificate"),
+            (readable, certificate, 77, "\(readable) holds a secret, but others may read or change it (mode 0644)"),
+            (files.path("absent"), certificate, 66, "\(files.path("absent")) does not exist."),
+        ]
+        for wrong in cases {
+            let result = try await Command.paytokenctl(
+                ["key", "import", "--private-key", wrong.key, "--certificate", wrong.certificate], socket: "/nowhere")
+            #expect(result.status == wrong.status, "\(wrong.message)")
+            #expect(result.error.hasPrefix(wrong.message), "\(result.error)")
+        }
+    }
+
+    @Test("a token that is not ready cannot be imported into now")
+    func notReady() async throws {
+        let files = try await files()
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(condition: "unavailable", message: "No such token."))
+        ])
+        let result = try await Command.paytokenctl(
+            [
+                "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.pem"),
+            ], socket: daemon.path)
+        #expect(result.status == 75)
+        #expect(result.error == "hsm_unavailable: the token primary is unavailable: No such token.\n")
+    }
+
+    /// paytokenctl with a worker beside it that is a shell script.
+    private func installation(worker: String, at place: String) throws -> (FreshDirectory, String) {
+        let directory = try FreshDirectory()
+        try directory.makeDirectory("bin")
+        try directory.makeDirectory("libexec/paytokend")
+        let program = directory.path("bin/paytokenctl")
+        try FileManager.default.copyItem(atPath: Program.built("paytokenctl"), toPath: program)
+        try directory.write("#!/bin/sh\n\(worker)\n", to: place, mode: 0o755)
+        return (directory, program)
+    }
+
+    private let initialisation = [
+        "token", "init", "--module", "/lib/module.so", "--label", "a label", "--so-pin-file", "so", "--pin-file", "pin",
+    ]
+
+    @Test(
+        "token init hands everything to the worker and shows what it made",
+        arguments: [
+            "bin/paytokend-hsm", "libexec/paytokend/paytokend-hsm",
+        ])
+    func tokenInit(place: String) async throws {
+        let (directory, program) = try installation(
+            worker:
+                #"printf '%s\n' "$@" "$SOFTHSM2_CONF" >&2; echo '{"label":"a label","serialNumber":"1a2b","slot":7}'"#,
+            at: place)
+        let result = try await Program.run(
+            program, initialisation + ["--init-args", "x=y"], environment: ["SOFTHSM2_CONF": "/conf"])
+        #expect(result.status == 0, "\(directory.path)")
+        #expect(result.output == "label         a label\nserialNumber  1a2b\nslot          7\n")
+        let passed = [
+            "token-init", "--module", "/lib/module.so", "--label", "a label", "--so-pin-file", "so", "--pin-file",
+            "pin",
+            "--init-args", "x=y", "/conf",
+        ]
+        #expect(result.error == passed.joined(separator: "\n") + "\n")
+        let json = try await Program.run(program, initialisation + ["--output", "json"])
+        #expect(json.output == #"{"label":"a label","serialNumber":"1a2b","slot":7}"# + "\n")
+    }
+
+    @Test("token init ends as the worker ends")
+    func workerFailure() async throws {
+        let (directory, program) = try installation(
+            worker: "echo No slot is free. >&2; exit 69", at: "bin/paytokend-hsm")
+        let failed = try await Program.run(program, initialisation)
+        #expect(failed.status == 69, "\(directory.path)")
+        #expect(failed.error == "No slot is free.\n")
+        let (other, crashing) = try installation(worker: "kill -SEGV $$", at: "bin/paytokend-hsm")
+        let crashed = try await Program.run(crashing, initialisation)
+        #expect(crashed.status == 70, "\(other.path)")
+        #expect(crashed.error.contains("was ended by signal 11"))
+    }
+
+    @Test("token init without its worker says where it looked")
+    func noWorker() async throws {
+        let (directory, program) = try installation(worker: "exit 0", at: "bin/something-else")
+        let result = try await Program.run(program, initialisation)
+        #expect(result.status == 66)
+        #expect(result.error.contains("neither \(directory.path("bin/paytokend-hsm"))"))
+    }
+
+    @Test("token init --dry-run checks the files and starts nothing")
+    func dryRun() async throws {
+        let (directory, program) = try installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
+        let module = try directory.write("", to: "module.so")
+        let pin = try directory.write("12345678\n", to: "pin")
+        func arguments(pin: String) -> [String] {
+            ["token", "init", "--module", module, "--label", "l", "--so-pin-file", pin, "--pin-file", pin, "--dry-run"]
+        }
+        let fine = try await Program.run(program, arguments(pin: pin))
+        #expect(fine.status == 0)
+        #expect(fine.error.contains("Nothing was changed."))
+        let open = try await Program.run(program, arguments(pin: directory.write("1", to: "open", mode: 0o644)))
+        #expect(open.status == 77)
+        let absent = try await Program.run(program, arguments(pin: directory.path("absent")))
+        #expect(absent.status == 66)
+        #expect(!FileManager.default.fileExists(atPath: directory.path("bin/paytokend-hsm.started")))
+    }
+}

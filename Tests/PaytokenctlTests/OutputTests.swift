@@ -1,0 +1,64 @@
+import DaemonAPI
+import Foundation
+import StrictJSON
+import Testing
+
+@testable import paytokenctl
+
+@Suite("What is shown")
+struct OutputTests {
+    @Test("columns line up, with no blanks at the ends of lines")
+    func table() {
+        var table = Table(columns: ["A", "LONGER", "C"])
+        table.add(["value", "b", ""])
+        table.add(["é", "", "c"])
+        table.add([])
+        #expect(
+            table.text == """
+                A      LONGER  C
+                value  b
+                é              c
+
+
+                """)
+    }
+
+    @Test("what would move a terminal's cursor, colour or reorder text is shown as its code point")
+    func printable() {
+        #expect(Printable.text("plain äöü 漢") == "plain äöü 漢")
+        #expect(
+            Printable.text("a\u{1B}[31mb\r\nc\u{202E}d\u{7F}\u{9B}")
+                == "a\\u{1b}[31mb\\u{d}\\u{a}c\\u{202e}d\\u{7f}\\u{9b}")
+        #expect(Table(pairs: [("name", "two\nlines")]).text == "name  two\\u{a}lines\n")
+    }
+
+    @Test("a document becomes names and values")
+    func flattening() throws {
+        let json = #"{"a":1.50,"b":{"c":true,"d":null},"e":["x","y"],"f":[{"g":"h"},{"g":"i"}],"j":[],"k":{}}"#
+        let pairs = Flattening.pairs(try JSONValue(parsing: json)).map { "\($0.0)=\($0.1)" }
+        #expect(pairs == ["a=1.50", "b.c=yes", "b.d=-", "e=x, y", "f[0].g=h", "f[1].g=i", "j=-", "k=-"])
+    }
+
+    @Test("expiring: the certificate's end lies before the limit or in the past; destroyed keys do not matter")
+    func expiring() throws {
+        let end = try #require(RFC3339.date("2026-03-01T00:00:00Z"))
+        func key(_ notAfter: String?, _ state: String = "active") throws -> KeySummary {
+            let json = Sample.key(merchant: "m", notAfter: notAfter, daysLeft: nil, state: state)
+            return try JSONCoding.decode(KeySummary.self, from: Array(json.utf8))
+        }
+        #expect(try KeyList.isExpiring(key("2026-02-28T23:59:59Z"), before: end))
+        #expect(try KeyList.isExpiring(key("2020-01-01T00:00:00Z"), before: end))
+        #expect(try KeyList.isExpiring(key("2026-03-01T00:00:00Z"), before: end))
+        #expect(try !KeyList.isExpiring(key("2026-03-01T00:00:01Z"), before: end))
+        #expect(try !KeyList.isExpiring(key(nil), before: end))
+        #expect(try !KeyList.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
+    }
+
+    @Test("the worker is looked for beside the program, then in libexec")
+    func worker() {
+        #expect(
+            WorkerProgram.candidates(besides: "/usr/bin/paytokenctl") == [
+                "/usr/bin/paytokend-hsm", "/usr/libexec/paytokend/paytokend-hsm",
+            ])
+    }
+}

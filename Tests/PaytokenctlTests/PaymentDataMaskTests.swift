@@ -1,0 +1,89 @@
+import StrictJSON
+import Testing
+
+@testable import paytokenctl
+
+@Suite("What decrypt hides")
+struct PaymentDataMaskTests {
+    private func masked(_ json: String) throws -> JSONValue { PaymentDataMask.masked(try JSONValue(parsing: json)) }
+
+    @Test("the account number but its last four digits")
+    func accountNumber() throws {
+        #expect(
+            try masked(#"{"applicationPrimaryAccountNumber":"4111111111111234"}"#)
+                == JSONValue(parsing: #"{"applicationPrimaryAccountNumber":"************1234"}"#))
+    }
+
+    @Test("an account number that is a number, of another shape, or too short to show four digits of")
+    func oddAccountNumbers() throws {
+        let cases = [
+            #"{"applicationPrimaryAccountNumber":4111111111111234}"#: "************1234",
+            #"{"applicationPrimaryAccountNumber":"41111111111"}"#: "********",
+            #"{"applicationPrimaryAccountNumber":["4111111111111234"]}"#: "********",
+            #"{"applicationPrimaryAccountNumber":{"a":"4111"}}"#: "********",
+            #"{"application\u0050rimaryAccountNumber":"4111111111111234"}"#: "************1234",
+        ]
+        for (json, expected) in cases {
+            let value = try masked(json).objectValue?["applicationPrimaryAccountNumber"]
+            #expect(value?.stringValue == expected, "\(json)")
+        }
+    }
+
+    @Test(
+        "cryptogram, EMV data and PIN at any depth",
+        arguments: ["onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData"])
+    func cryptograms(name: String) throws {
+        let json = #"{"paymentData":{"\#(name)":"AgAAAA=="},"authenticationResponses":[{"x":{"\#(name)":"AgAAAA=="}}]}"#
+        let expected =
+            #"{"paymentData":{"\#(name)":"********"},"authenticationResponses":[{"x":{"\#(name)":"********"}}]}"#
+        #expect(try masked(json) == JSONValue(parsing: expected))
+    }
+
+    @Test("everything within authentication data but the ECI")
+    func authenticationData() throws {
+        let json = #"{"authenticationData":{"eciIndicator":"7","other":12,"deep":[{"more":"text"}],"none":null}}"#
+        let expected =
+            #"{"authenticationData":{"eciIndicator":"7","other":"********","deep":[{"more":"********"}],"none":null}}"#
+        #expect(try masked(json) == JSONValue(parsing: expected))
+    }
+
+    @Test("runs of twelve or more digits wherever they stand")
+    func digits() throws {
+        let json = """
+            {"unknown":"card 4111111111111234.","grouped":"4111 1111 1111 1234","hyphens":"4111-1111-1111-1234",\
+            "number":411111111111,"list":["4111111111111234"],"4111111111111234":"name"}
+            """
+        let expected = """
+            {"unknown":"card ************1234.","grouped":"**** **** **** 1234","hyphens":"****-****-****-1234",\
+            "number":"********","list":["************1234"],"************1234":"name"}
+            """
+        #expect(try masked(json) == JSONValue(parsing: expected))
+    }
+
+    @Test("digits of other scripts are digits")
+    func otherDigits() {
+        #expect(PaymentDataMask.withoutAccountNumbers("٤١١١١١١١١١١١١٢٣٤") == "************١٢٣٤")
+    }
+
+    @Test("nothing else: expiry, currency, amount, type, maker and names stay")
+    func others() throws {
+        let json = """
+            {"applicationExpirationDate":"300131","currencyCode":"840","transactionAmount":1099.0,\
+            "deviceManufacturerIdentifier":"040010030273","paymentDataType":"3DSecure","cardholderName":"A. B.",\
+            "eleven":"41111111111","apart":"411111  111111"}
+            """
+        #expect(try masked(json) == JSONValue(parsing: json))
+    }
+
+    @Test("a maker's identifier that could be an account number is none")
+    func longIdentifier() throws {
+        #expect(
+            try masked(#"{"deviceManufacturerIdentifier":"4111111111111234"}"#)
+                == JSONValue(parsing: #"{"deviceManufacturerIdentifier":"************1234"}"#))
+    }
+
+    @Test("members whose names become one by masking are left out together")
+    func collidingNames() throws {
+        #expect(try masked(#"{"4111111111111234":"a","4111111111121234":"b"}"#) == JSONValue(parsing: "{}"))
+    }
+}
