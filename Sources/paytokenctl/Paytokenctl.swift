@@ -10,15 +10,15 @@ struct Paytokenctl: AsyncParsableCommand {
         discussion: """
             Set up a token and bring a merchant's key in:
 
-              paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so --label paytokend \\
-                  --so-pin-file so-pin --pin-file pin
+              paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
+                  --label paytokend --so-pin-file so-pin --pin-file pin
               paytokenctl status
-              paytokenctl key import --private-key key.pem --certificate apple_pay.cer
+              paytokenctl key import --private-key key.pem --certificate merchant.cer
               paytokenctl key list
 
             Decrypt a token that an iPhone or a browser sent:
 
-              paytokenctl decrypt payment-token.json --expect-amount 1099 --expect-currency 840
+              paytokenctl decrypt token.json --expect-currency 840 --expect-amount 1099
 
             Which socket: --socket PATH; else PAYTOKEND_SOCKET (decrypt, verify) or PAYTOKEND_ADMIN_SOCKET (all \
             others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
@@ -27,7 +27,8 @@ struct Paytokenctl: AsyncParsableCommand {
             cannot be used; 69 daemon not reachable; 70 defect; 75 try again later; 77 not permitted. Results go to \
             standard output, all else to standard error.
 
-            Completions: paytokenctl --generate-completion-script bash > /etc/bash_completion.d/paytokenctl
+            Completions for bash, zsh or fish: \
+            source <(paytokenctl --generate-completion-script bash)
             """,
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [

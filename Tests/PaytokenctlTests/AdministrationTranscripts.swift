@@ -1,7 +1,10 @@
+import DaemonAPI
 import Foundation
 import StrictJSON
 import TestSupport
 import Testing
+
+@testable import paytokenctl
 
 @Suite("Transcripts: keys and status")
 struct AdministrationTranscripts {
@@ -140,20 +143,31 @@ struct AdministrationTranscripts {
         #expect(foreign.error.contains("is not paytokend as this program knows it (HTTP 200)"))
     }
 
+    /// Runs the built program as nobody; it may be hidden from nobody by the directories above it.
+    private static func asNobody(_ arguments: [String]) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("setpriv"),
+            ["--reuid=65534", "--regid=65534", "--clear-groups", Program.built("paytokenctl")] + arguments)
+    }
+
     @Test(
         "a socket that the user may not open ends in 77",
-        .enabled(if: getuid() == 0, "root is needed to become somebody else"))
+        .enabled("root is needed to become nobody, who must reach the program") {
+            guard getuid() == 0 else { return false }
+            return try await asNobody(["--version"]).status == 0
+        })
     func notPermitted() async throws {
         let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
-        // The directory is 0700 and root's; the program is run as nobody.
-        let program = try Program.built("paytokenctl")
-        let result = try await Program.run(
-            Program.installed("setpriv"),
-            ["--reuid=65534", "--regid=65534", "--clear-groups", program, "status", "--socket", daemon.path])
-        // A build directory that nobody may enter hides the program itself.
-        try #require(!result.error.contains("failed to execute"), "\(result)")
+        let result = try await Self.asNobody(["status", "--socket", daemon.path])
         #expect(result.status == 77)
         #expect(result.error.contains("No permission to connect to \(daemon.path)"))
+    }
+
+    @Test("every way of not reaching the daemon has its exit status")
+    func connectionFailures() {
+        #expect(CommandFailure(UnixSocketClientError.notPermitted(path: "p")).status == .notPermitted)
+        #expect(CommandFailure(UnixSocketClientError.notThere(path: "p")).status == .unreachable)
+        #expect(CommandFailure(UnixSocketClientError.cutShort(path: "p")).status == .unreachable)
     }
 
     @Test("wrong usage ends in 64, help and version in 0")

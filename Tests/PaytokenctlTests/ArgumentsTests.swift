@@ -117,6 +117,11 @@ struct ArgumentsTests {
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")
+            // ArgumentParser breaks lines at 80 columns, which no command to be copied survives.
+            let examples = text.split(separator: "\n").filter {
+                $0.hasPrefix("  paytokenctl") || $0.hasPrefix("      --")
+            }
+            #expect(examples.allSatisfy { $0.count <= 80 }, "\(command)")
         }
         #expect(Paytokenctl.helpMessage().contains("--generate-completion-script"))
         #expect(Paytokenctl.helpMessage().contains("PAYTOKEND_ADMIN_SOCKET"))

@@ -11,8 +11,8 @@ struct CertificateImport: AsyncParsableCommand {
             The key is found by the certificate's public key. The file is X.509 in PEM or DER, as Apple's developer \
             portal gives it.
 
-              paytokenctl certificate import apple_pay.cer --dry-run
-              paytokenctl certificate import apple_pay.cer
+              paytokenctl certificate import merchant.cer --dry-run
+              paytokenctl certificate import merchant.cer
             """)
 
     @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"))

@@ -13,10 +13,10 @@ struct Decrypt: AsyncParsableCommand {
 
             The account number (but its last four digits) and the cryptogram are masked unless --reveal is given.
 
-              paytokenctl decrypt payment-token.json
-              paytokenctl decrypt payment-token.json --reference order-1234 \\
-                  --expect-currency 840 --expect-amount 1099 --expect-merchant merchant.com.example
-              curl -s https://shop.example/orders/1234/token | paytokenctl decrypt - --output json | jq .paymentData
+              paytokenctl decrypt token.json
+              paytokenctl decrypt token.json --reference order-1234 \\
+                  --expect-currency 840 --expect-amount 1099
+              paytokenctl decrypt - --output json < token.json | jq .paymentData
             """)
 
     @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))

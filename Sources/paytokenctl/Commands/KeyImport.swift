@@ -12,14 +12,16 @@ struct KeyImport: AsyncParsableCommand {
         usage: """
             paytokenctl key import --private-key <file> --certificate <file> [--merchant-identifier <id>]
                                    [--token <name>] [--password-file <file>] [--allow-expired] [--dry-run]
+                                   [--output <table|json>] [--socket <path>]
             """,
         discussion: """
             The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
             as X.509, both in PEM or DER. The key is sealed here to the process that holds the token: the daemon \
             forwards what it cannot read. Which merchant it belongs to, the certificate says.
 
-              paytokenctl key import --private-key key.pem --certificate apple_pay.cer --dry-run
-              paytokenctl key import --private-key key.pem --certificate apple_pay.cer
+              paytokenctl key import --private-key key.pem --certificate merchant.cer
+              paytokenctl key import --private-key key.pem --certificate merchant.cer \\
+                  --merchant-identifier merchant.com.example --dry-run
 
             Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
             """)

@@ -10,7 +10,7 @@ struct KeyShow: AsyncParsableCommand {
             beginning of the hex, at least 8 characters that only one key has.
 
               paytokenctl key show 1f8b3c90
-              paytokenctl key show "$(jq -r .paymentData.header.publicKeyHash payment-token.json)" --output json
+              paytokenctl key show AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
             """)
 
     @Argument(help: ArgumentHelp("The publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))

@@ -14,9 +14,11 @@ struct TokenInit: AsyncParsableCommand {
 
             A SoftHSM token for trying out:
 
-              mkdir tokens && echo "directories.tokendir = $PWD/tokens" > softhsm2.conf
+              mkdir tokens
+              echo "directories.tokendir = $PWD/tokens" > softhsm2.conf
+              export SOFTHSM2_CONF=$PWD/softhsm2.conf
               (umask 077; echo 12345678 > so-pin; echo 87654321 > pin)
-              SOFTHSM2_CONF=$PWD/softhsm2.conf paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
+              paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
                   --label paytokend --so-pin-file so-pin --pin-file pin
             """)
 

@@ -9,8 +9,8 @@ struct Verify: AsyncParsableCommand {
             Apple's signature, its chain, and whether the signing time is within the daemon's window. An old token \
             is judged as of its own time with --at.
 
-              paytokenctl verify payment-token.json
-              paytokenctl verify payment-token.json --at 2026-01-31T12:00:00Z
+              paytokenctl verify token.json
+              paytokenctl verify token.json --at 2026-01-31T12:00:00Z
             """)
 
     @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))
