@@ -1,4 +1,4 @@
-import Logging
+import Foundation
 import PaymentToken
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
@@ -34,58 +34,69 @@ struct ConfigurationWarning: Sendable, Equatable {
     let message: String
 }
 
-/// `listener`: the two sockets and their limits.
-struct ListenerSettings: Sendable, Equatable {
-    /// Absolute paths.
-    var socket: String
-    var adminSocket: String
-    /// Permission bits of the socket files.
-    var mode: UInt32
-    var adminMode: UInt32
-    /// The payments socket's group; nil leaves the daemon's own.
-    var group: AccessRule.Account?
-    var maxRequestBytes: Int
-    /// Per socket kind; kept below the descriptor limit.
-    var maxConnections: Int
-    var maxConnectionsPerUID: Int
-    /// Between requests.
-    var idleTimeout: Duration
-}
-
-/// `trust`: whose signatures count.
-struct TrustSettings: Sendable, Equatable {
-    /// Absolute paths of PEM or DER files; empty means the built-in Apple Root CA - G3.
-    var roots: [String]
-    /// SHA-256 fingerprints, 32 bytes each.
-    var distrusted: Set<[UInt8]>
-}
-
-/// `ledger`.
-struct LedgerSettings: Sendable, Equatable {
-    /// Absolute path of the SQLite file.
-    var path: String
-    /// nil means the host name at first start, kept by the ledger from then on.
-    var node: String?
-    var retainClaims: Duration
-    var repeatFor: Duration
-}
-
-/// `approvals`.
-struct ApprovalSettings: Sendable, Equatable {
-    /// How many persons an operation of consequence needs: 1 or more.
-    var people: Int
-    var expire: Duration
-}
-
-/// `log`.
-struct LogSettings: Sendable, Equatable {
-    enum Format: String, CaseIterable, Sendable { case json, text }
-    var level: Logger.Level
-    var format: Format
-}
-
 extension Configuration {
-    static func load(path: String) throws(ConfigurationProblems) -> Configuration {
-        throw ConfigurationProblems(problems: [])
+    static let keys = ["listener", "tokens", "trust", "verification", "ledger", "approvals", "access", "log"]
+
+    /// Reads and checks the whole file; nothing is changed.
+    /// - Parameter path: absolute, or relative to the working directory.
+    /// - Parameter environment: where CREDENTIALS_DIRECTORY is looked up.
+    /// - Throws: every problem that was found, in the order of the file.
+    static func load(
+        path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) throws(ConfigurationProblems) -> Configuration {
+        let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        let reader = ConfigurationReader(file: file, environment: environment)
+        let configuration = read(reader)
+        guard reader.problems.isEmpty, var configuration else {
+            throw ConfigurationProblems(problems: reader.sortedProblems)
+        }
+        configuration.warnings = reader.warnings
+        return configuration
+    }
+
+    /// nil after a reported problem.
+    private static func read(_ reader: ConfigurationReader) -> Configuration? {
+        let text: String
+        do throws(BoundedFile.Failure) {
+            text = try BoundedFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
+        } catch {
+            reader.problem("", line: nil, "cannot be read: \(error)")
+            return nil
+        }
+        let document = YAMLDocument.root(of: text, reader: reader)
+        guard reader.problems.isEmpty else { return nil }
+        let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
+        let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
+        let tokens = Self.tokens(root)
+        let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
+        let verification = root.section("verification", keys: ["signing_time_window"])
+        let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
+        let ledger = LedgerSettings(root.section("ledger", keys: LedgerSettings.keys))
+        let access = AccessPolicy(root)
+        let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: access)
+        let log = LogSettings(root.section("log", keys: LogSettings.keys))
+        ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
+        guard let ledger, !tokens.isEmpty else { return nil }
+        return Configuration(
+            file: reader.file, listener: listener, tokens: tokens, trust: trust, signingTimeWindow: window,
+            ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
+    }
+
+    private static func tokens(_ root: ConfigurationSection) -> [TokenSettings] {
+        guard root.node("tokens") != nil else {
+            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
+            return []
+        }
+        guard let elements = root.list("tokens") else { return [] }
+        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
+        if elements.count > 1 {
+            root.reader.problem(
+                elements[1].key, line: elements[1].line, "more than one token is not yet supported; keep one")
+        }
+        return elements.compactMap { element in
+            TokenSettings(
+                ConfigurationSection(
+                    element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader))
+        }
     }
 }

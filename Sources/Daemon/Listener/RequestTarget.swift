@@ -22,7 +22,7 @@ struct RequestTarget: Sendable, Equatable {
         }
         guard target.hasPrefix("/"), !target.contains("#") else { return nil }
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let path = Self.decoded(parts[0], plusIsSpace: false) else { return nil }
+        guard let path = PercentEncoding.decoded(parts[0]) else { return nil }
         self.path = path
         guard parts.count == 2, let query = Self.members(of: parts[1]) else {
             guard parts.count == 1 else { return nil }
@@ -36,40 +36,11 @@ struct RequestTarget: Sendable, Equatable {
         var members: [String: String] = [:]
         for member in text.split(separator: "&") {
             let parts = member.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard members.count < maximumQueryMembers, let name = decoded(parts[0], plusIsSpace: true),
-                let value = parts.count == 2 ? decoded(parts[1], plusIsSpace: true) : "",
+            guard members.count < maximumQueryMembers, let name = PercentEncoding.decoded(parts[0], plusIsSpace: true),
+                let value = parts.count == 2 ? PercentEncoding.decoded(parts[1], plusIsSpace: true) : "",
                 members.updateValue(value, forKey: name) == nil
             else { return nil }
         }
         return members
-    }
-
-    private static func decoded(_ text: Substring, plusIsSpace: Bool) -> String? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count)
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            switch byte {
-            case UInt8(ascii: "%"):
-                guard let high = rest.popFirst()?.hexDigit, let low = rest.popFirst()?.hexDigit else { return nil }
-                bytes.append(high << 4 | low)
-            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
-            default: bytes.append(byte)
-            }
-        }
-        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { return nil }
-        return String(validating: bytes, as: UTF8.self)
-    }
-}
-
-extension UInt8 {
-    /// The value of an ASCII hexadecimal digit in either case.
-    var hexDigit: UInt8? {
-        switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): self - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): self - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

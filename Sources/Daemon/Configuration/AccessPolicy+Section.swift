@@ -1,0 +1,86 @@
+import PaymentToken
+
+extension AccessPolicy {
+    private static let ruleKeys = [
+        "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
+    ]
+
+    /// The rules of the root's `access`.
+    init(_ root: ConfigurationSection) {
+        guard root.node("access") != nil else {
+            self = .ownUserAndRoot()
+            return
+        }
+        let elements = root.list("access")
+        if elements?.isEmpty == true {
+            root.problem("access", "is empty, so nobody would be served; add a rule, or leave the section out")
+        }
+        let overflow = OverflowIdentifiers.current
+        self.init(
+            rules: (elements ?? []).map { element in
+                AccessRule(
+                    ConfigurationSection(
+                        element.value, path: element.key, keys: Self.ruleKeys, reader: root.reader),
+                    overflow: overflow)
+            }, overflow: overflow)
+    }
+}
+
+extension AccessRule {
+    fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers) {
+        self.init(user: section.user("user"), group: section.group("group"), roles: section.roles())
+        name = section.node("name") == nil ? nil : section.name("name")
+        if let name, name.allSatisfy(\.isNumber) {
+            // A uid in decimal is the name of callers whose rule has none.
+            section.problem("name", "must not be a number; it would be mistaken for a uid")
+        }
+        if section.node("user") == nil, section.node("group") == nil {
+            section.problem("user", "is missing, and so is group; a rule needs one of them")
+        }
+        if let user, user.id == overflow.uid {
+            section.problem(
+                "user", "is the overflow uid \(overflow.uid), which stands for everybody unknown; use another user")
+        }
+        if let group, group.id == overflow.gid {
+            section.problem(
+                "group", "is the overflow gid \(overflow.gid), which stands for everybody unknown; use another group")
+        }
+        merchants = section.texts("merchants").map { $0.map { MerchantPattern($0.value) } }
+        if merchants?.isEmpty == true {
+            section.problem("merchants", "is empty, so no merchant is allowed; leave it out to allow all")
+        }
+        requireExpected = section.choices("require_expected", among: ExpectedDetails.memberNames.sorted())
+        signingTimeWindow = section.signingTimeWindow("signing_time_window")
+    }
+}
+
+extension ConfigurationSection {
+    fileprivate func roles() -> Set<Role> {
+        guard node("roles") != nil else {
+            problem("roles", "is missing; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
+            return []
+        }
+        let names = choices("roles", among: Role.allCases.map(\.rawValue))
+        if list("roles")?.isEmpty == true {
+            problem("roles", "is empty; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        return Set(names.compactMap(Role.init(rawValue:)))
+    }
+
+    /// A list whose elements come from a closed set.
+    fileprivate func choices(_ name: String, among known: [String]) -> Set<String> {
+        var chosen: Set<String> = []
+        for element in texts(name) ?? [] {
+            guard known.contains(element.value) else {
+                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
+                reader.problem(
+                    element.key, line: element.line,
+                    "“\(ConfigurationText.shown(element.value))” is not known"
+                        + (suggestion ?? "; it must be one of \(known.joined(separator: ", "))"))
+                continue
+            }
+            chosen.insert(element.value)
+        }
+        return chosen
+    }
+}

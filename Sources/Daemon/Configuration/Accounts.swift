@@ -1,0 +1,109 @@
+import Glibc
+
+/// The system's users and groups (getpwnam_r(3), getgrnam_r(3)), asked only while the configuration is read.
+enum Accounts {
+    struct User: Equatable {
+        let name: String
+        let uid: UInt32
+        let gid: UInt32
+    }
+
+    /// By name, or by number for one without a name. nil: there is none.
+    static func user(_ text: String) -> User? {
+        if let uid = UInt32(text) {
+            return unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } ?? User(name: text, uid: uid, gid: uid)
+        }
+        return user(named: text)
+    }
+
+    /// The group's identifier, by name or number.
+    static func group(_ text: String) -> AccessRule.Account? {
+        if let gid = UInt32(text) { return AccessRule.Account(name: text, id: gid) }
+        return entry(ofGroup: text).map { AccessRule.Account(name: text, id: $0.gid) }
+    }
+
+    /// The group's identifier and everyone whom it counts: those that its entry names, and those whose primary group
+    /// it is.
+    static func members(ofGroup name: String) -> (gid: UInt32, users: [User])? {
+        guard let (gid, names) = entry(ofGroup: name) else { return nil }
+        let named = names.compactMap(user(named:))
+        return (gid, named + users(withPrimaryGroup: gid).filter { !named.contains($0) })
+    }
+
+    /// Every group of a user, the primary one included (getgrouplist(3)).
+    static func groups(of user: User) -> [UInt32] {
+        var count: CInt = 64
+        for _ in 0..<2 {
+            var groups = [gid_t](repeating: 0, count: Int(count))
+            if unsafe getgrouplist(user.name, user.gid, &groups, &count) >= 0 {
+                return Array(groups.prefix(Int(count)))
+            }
+        }
+        return [user.gid]
+    }
+
+    private static func user(named name: String) -> User? {
+        unsafe lookUp { unsafe getpwnam_r(name, $0, $1, $2, $3) }
+    }
+
+    private static let bufferSizes = [4_096, 65_536, 1_048_576]
+
+    private typealias PasswordCall = (
+        UnsafeMutablePointer<passwd>, UnsafeMutablePointer<CChar>, Int,
+        UnsafeMutablePointer<UnsafeMutablePointer<passwd>?>
+    ) -> CInt
+
+    private static func lookUp(_ call: PasswordCall) -> User? {
+        for size in bufferSizes {
+            let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
+            defer { unsafe buffer.deallocate() }
+            var entry = unsafe passwd()
+            var found: UnsafeMutablePointer<passwd>?
+            let result = unsafe call(&entry, buffer, size, &found)
+            if result == ERANGE { continue }
+            guard result == 0, let found = unsafe found else { return nil }
+            return unsafe User(found.pointee)
+        }
+        return nil
+    }
+
+    private static func entry(ofGroup name: String) -> (gid: UInt32, names: [String])? {
+        for size in bufferSizes {
+            let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
+            defer { unsafe buffer.deallocate() }
+            var entry = unsafe Glibc.group()
+            var found: UnsafeMutablePointer<Glibc.group>?
+            let result = unsafe getgrnam_r(name, &entry, buffer, size, &found)
+            if result == ERANGE { continue }
+            guard result == 0, let group = unsafe found?.pointee else { return nil }
+            var names: [String] = []
+            var next = unsafe group.gr_mem
+            while let member = unsafe next?.pointee {
+                unsafe names.append(String(cString: member))
+                unsafe next = unsafe next?.advanced(by: 1)
+            }
+            return unsafe (group.gr_gid, names)
+        }
+        return nil
+    }
+
+    /// getpwent(3) keeps one position for the whole process; nothing else here walks the users.
+    private static func users(withPrimaryGroup gid: UInt32) -> [User] {
+        setpwent()
+        defer { endpwent() }
+        var users: [User] = []
+        // Directories can hold very many; the count of persons needs only the first.
+        for _ in 0..<100_000 {
+            guard let entry = unsafe getpwent() else { break }
+            let user = unsafe User(entry.pointee)
+            if user.gid == gid { users.append(user) }
+        }
+        return users
+    }
+}
+
+extension Accounts.User {
+    fileprivate init(_ entry: passwd) {
+        unsafe self.init(name: String(cString: entry.pw_name), uid: entry.pw_uid, gid: entry.pw_gid)
+    }
+}

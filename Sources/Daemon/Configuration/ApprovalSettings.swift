@@ -1,0 +1,57 @@
+import Glibc
+
+/// `approvals`: the second person for operations of consequence.
+struct ApprovalSettings: Sendable, Equatable {
+    /// How many persons such an operation needs, the requester included.
+    var people = 2
+    /// After which time a request that nobody approved lapses.
+    var expire: Duration = .seconds(86_400)
+}
+
+extension ApprovalSettings {
+    static let keys = ["people", "expire"]
+
+    init(_ section: ConfigurationSection, access: AccessPolicy) {
+        self.init()
+        people = section.integer("people", in: 1...10, default: people)
+        expire = section.duration("expire", in: .seconds(60)...DurationText.days(30), default: expire)
+        if people == 1 {
+            section.warning(
+                .onePerson, "people", "one person alone can import and destroy keys; use 2 where it matters")
+        } else if let persons = access.personsWithAdmin, persons < people {
+            section.problem(
+                "people",
+                "\(people) persons are needed, but only \(persons) can hold admin by the access rules; give the role "
+                    + "to a group with more members")
+        }
+    }
+}
+
+extension AccessPolicy {
+    /// How many persons the rules give admin to; nil when that cannot be counted: root and the daemon's own user are
+    /// reached by sudo, and who stands behind them their login uid tells.
+    var personsWithAdmin: Int? {
+        let rules = rules.filter { $0.roles.contains(.admin) }
+        let unbound: Set<UInt32> = [0, geteuid()]
+        var users: [UInt32: Accounts.User] = [:]
+        for rule in rules {
+            let candidates: [Accounts.User]
+            if let user = rule.user {
+                candidates = [Accounts.user(user.name)].compactMap { $0 }
+            } else if let group = rule.group {
+                // A group that is only a number has no members that could be listed.
+                guard let members = Accounts.members(ofGroup: group.name) else { return nil }
+                candidates = members.users
+            } else {
+                candidates = []
+            }
+            for candidate in candidates { users[candidate.uid] = candidate }
+        }
+        // An earlier rule may take somebody's role away again, so the whole policy is asked.
+        let holders = users.values.filter { user in
+            let peer = PeerCredentials(uid: user.uid, gid: user.gid, groups: Accounts.groups(of: user))
+            return caller(for: peer)?.has(.admin) ?? false
+        }
+        return holders.contains { unbound.contains($0.uid) } ? nil : holders.count
+    }
+}

@@ -1,0 +1,124 @@
+import PaymentToken
+import Yams
+
+/// A value in the file with the place it stands at.
+struct Located<Value> {
+    let value: Value
+    /// `tokens[0].uri`
+    let key: String
+    let line: Int?
+}
+
+/// A mapping of the file with a closed set of keys. Reading a value reports what is wrong with it and goes on with the
+/// default, so that one run finds every problem.
+struct ConfigurationSection {
+    let reader: ConfigurationReader
+    /// Empty for the root.
+    let path: String
+    let line: Int?
+    private var members: [String: Node] = [:]
+
+    /// - Parameter node: nil or an empty value is an empty section.
+    init(_ node: Node?, path: String, keys: [String], reader: ConfigurationReader) {
+        self.reader = reader
+        self.path = path
+        line = node?.mark?.line
+        guard let node, !node.isEmptyValue else { return }
+        guard case .mapping(let mapping) = node else {
+            reader.problem(path, line: line, "must be a section with keys of its own: \(keys.joined(separator: ", "))")
+            return
+        }
+        for (keyNode, value) in mapping {
+            let key = keyNode.scalar?.string ?? ""
+            guard keys.contains(key) else {
+                let printable = key.isEmpty ? "?" : ConfigurationText.shown(key)
+                let suggestion = NearestKey.suggestion(for: key, among: keys).map { "; did you mean \($0)?" }
+                reader.problem(
+                    Self.join(path, printable), line: keyNode.mark?.line,
+                    "unknown key" + (suggestion ?? "; known here: \(keys.joined(separator: ", "))"))
+                continue
+            }
+            members[key] = value
+        }
+    }
+
+    func key(_ name: String) -> String { Self.join(path, name) }
+
+    /// The node of a key that is there and not empty.
+    func node(_ name: String) -> Node? {
+        members[name].flatMap { $0.isEmptyValue ? nil : $0 }
+    }
+
+    func section(_ name: String, keys: [String]) -> ConfigurationSection {
+        ConfigurationSection(members[name], path: key(name), keys: keys, reader: reader)
+    }
+
+    func problem(_ name: String, _ message: String) {
+        reader.problem(key(name), line: members[name]?.mark?.line ?? line, message)
+    }
+
+    func warning(_ setting: ConfigurationWarning.Setting, _ name: String, _ message: String) {
+        reader.warning(setting, key(name), line: members[name]?.mark?.line ?? line, message)
+    }
+
+    /// The elements of a list with their places; nil when the key is absent, and after a reported problem.
+    func list(_ name: String) -> [Located<Node>]? {
+        guard let node = node(name) else { return nil }
+        guard case .sequence(let sequence) = node else {
+            problem(name, "must be a list, as in [a, b]")
+            return nil
+        }
+        return sequence.enumerated().map { index, element in
+            Located(value: element, key: "\(key(name))[\(index)]", line: element.mark?.line)
+        }
+    }
+
+    /// A list of texts.
+    func texts(_ name: String) -> [Located<String>]? {
+        list(name)?.compactMap { element in
+            guard let text = element.value.scalar?.string, !text.isEmpty, ConfigurationText.isPlain(text) else {
+                reader.problem(element.key, line: element.line, "must be text, not empty and on one line")
+                return nil
+            }
+            return Located(value: text, key: element.key, line: element.line)
+        }
+    }
+
+    /// The value as it is written, of a scalar of whatever type.
+    func written(_ name: String) -> String? {
+        guard let node = node(name) else { return nil }
+        guard let text = node.scalar?.string, ConfigurationText.isPlain(text) else {
+            problem(name, "must be a single value on one line")
+            return nil
+        }
+        return text
+    }
+
+    /// Text; what YAML reads as a number or a truth value must be quoted.
+    func text(_ name: String) -> String? {
+        guard let text = written(name) else { return nil }
+        guard node(name)?.typeName == "str" else {
+            problem(name, "must be text; put it in quotes")
+            return nil
+        }
+        return text
+    }
+
+    private static func join(_ path: String, _ name: String) -> String {
+        path.isEmpty ? name : "\(path).\(name)"
+    }
+}
+
+extension Node {
+    /// `key:` with nothing after it.
+    var isEmptyValue: Bool {
+        scalar.map { $0.style == .plain && typeName == "null" } ?? false
+    }
+
+    /// `str`, `int`, `bool`, `null`, `float`, `map`, `seq`; what is none of YAML's own tags gives its whole name.
+    var typeName: String {
+        let prefix = "tag:yaml.org,2002:"
+        let name = tag.description
+        return name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : name
+    }
+}

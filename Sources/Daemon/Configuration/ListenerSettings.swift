@@ -1,0 +1,65 @@
+/// `listener`: the two sockets and their limits.
+struct ListenerSettings: Sendable, Equatable {
+    /// Absolute paths.
+    var socket: String
+    var adminSocket: String
+    /// Permission bits of the socket files.
+    var mode: UInt32 = 0o660
+    var adminMode: UInt32 = 0o600
+    /// The payments socket's group; nil leaves the daemon's own.
+    var group: AccessRule.Account?
+    /// Of one body.
+    var maxRequestBytes = 65_536
+    /// For each socket; kept below the descriptor limit at start.
+    var maxConnections = 512
+    var maxConnectionsPerUID = 128
+    /// Between requests.
+    var idleTimeout: Duration = .seconds(60)
+}
+
+extension ListenerSettings {
+    static let keys = [
+        "socket", "admin_socket", "mode", "group", "admin_mode", "max_request_bytes", "max_connections",
+        "max_connections_per_uid", "idle_timeout",
+    ]
+
+    init(_ section: ConfigurationSection) {
+        self.init(
+            socket: section.socketPath("socket", default: "/run/paytokend/paytokend.sock"),
+            adminSocket: section.socketPath("admin_socket", default: "/run/paytokend/admin.sock"))
+        mode = section.mode("mode", default: mode)
+        adminMode = section.mode("admin_mode", default: adminMode)
+        group = section.group("group")
+        maxRequestBytes = section.integer("max_request_bytes", in: 1_024...16_777_216, default: maxRequestBytes)
+        maxConnections = section.integer("max_connections", in: 1...60_000, default: maxConnections)
+        maxConnectionsPerUID = section.integer(
+            "max_connections_per_uid", in: 1...60_000, default: maxConnectionsPerUID)
+        idleTimeout = section.duration(
+            "idle_timeout", in: .milliseconds(100)...DurationText.days(1), default: idleTimeout)
+        if socket == adminSocket {
+            section.problem("admin_socket", "is the payments socket too; give administration a socket of its own")
+        }
+    }
+}
+
+extension ConfigurationSection {
+    /// A group by name or number.
+    func group(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let group = Accounts.group(text) else {
+            problem(name, "there is no group “\(ConfigurationText.shown(text))”; make it (groupadd), or name another")
+            return nil
+        }
+        return group
+    }
+
+    /// A user by name or number.
+    func user(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let user = Accounts.user(text) else {
+            problem(name, "there is no user “\(ConfigurationText.shown(text))”; make it (useradd), or name another")
+            return nil
+        }
+        return AccessRule.Account(name: text, id: user.uid)
+    }
+}

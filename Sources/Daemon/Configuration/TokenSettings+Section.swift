@@ -1,0 +1,131 @@
+import Foundation
+import SecretMemory
+
+extension TokenSettings {
+    static let keys = [
+        "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
+        "environment", "init_args",
+    ]
+
+    /// nil when something without a default is missing or wrong; that was reported.
+    init?(_ section: ConfigurationSection) {
+        let name = section.name("name")
+        let module = Self.module(section)
+        let token = Self.tokenURI(section)
+        let pinFile = Self.pinFile(section, source: token?.pinSource)
+        let sessions = section.integer("sessions", in: 1...256, default: 2)
+        let callTimeout = section.duration(
+            "call_timeout", in: .milliseconds(100)...(.seconds(600)), default: .seconds(10))
+        let recycleAfter = section.integer("recycle_after", in: 1...1_000_000_000_000, default: 1_000_000)
+        let allowExtractableSecret = section.boolean("allow_extractable_secret", default: false)
+        let environment = Self.environment(section)
+        let initArgs = section.text("init_args") ?? ""
+        guard let name, let module, let token, let pinFile else { return nil }
+        self.init(
+            name: name, module: module, uri: token.uri, pinFile: pinFile, sessions: sessions,
+            callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
+            environment: environment, initArgs: initArgs)
+    }
+
+    private static func module(_ section: ConfigurationSection) -> String? {
+        guard section.node("module") != nil else {
+            section.problem("module", "is missing; name the vendor's PKCS#11 library")
+            return nil
+        }
+        let path = section.path("module", default: "")
+        guard !path.isEmpty else { return nil }
+        guard FileManager.default.isReadableFile(atPath: path) else {
+            section.problem("module", "the library \(ConfigurationText.shown(path)) cannot be read; check the path")
+            return nil
+        }
+        return path
+    }
+
+    private static func tokenURI(_ section: ConfigurationSection) -> TokenReference? {
+        guard let text = section.text("uri") else {
+            if section.node("uri") == nil {
+                section.problem("uri", "is missing; name the token, as in \"pkcs11:token=paytokend\"")
+            }
+            return nil
+        }
+        do throws(TokenReference.Flaw) {
+            return try TokenReference(text)
+        } catch {
+            section.problem("uri", error.rawValue)
+            return nil
+        }
+    }
+
+    private static func pinFile(_ section: ConfigurationSection, source: String?) -> String? {
+        guard section.node("pin_file") != nil else {
+            guard let source else {
+                section.problem(
+                    "pin_file", "is missing; name the file with the user PIN, here or as pin-source in the uri")
+                return nil
+            }
+            return checked(source, key: "uri", section)
+        }
+        if source != nil {
+            section.problem("pin_file", "stands beside a pin-source in the uri; keep one of them")
+        }
+        guard let text = section.text("pin_file") else { return nil }
+        // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
+        let variable = "$CREDENTIALS_DIRECTORY/"
+        guard text.hasPrefix(variable) else { return checked(section.reader.absolute(text), key: "pin_file", section) }
+        guard let directory = section.reader.environment["CREDENTIALS_DIRECTORY"], directory.hasPrefix("/") else {
+            section.problem(
+                "pin_file",
+                "CREDENTIALS_DIRECTORY is not set; start the daemon from a systemd unit with LoadCredential=")
+            return nil
+        }
+        return checked(directory + "/" + text.dropFirst(variable.count), key: "pin_file", section)
+    }
+
+    /// Reads the PIN as the worker will, and forgets it.
+    private static func checked(_ path: String, key: String, _ section: ConfigurationSection) -> String? {
+        do throws(SecretFileError) {
+            _ = try SecretBytes(contentsOfFile: path)
+            return path
+        } catch {
+            section.problem(key, error.description)
+            return nil
+        }
+    }
+
+    private static func environment(_ section: ConfigurationSection) -> [String: String] {
+        guard let node = section.node("environment") else { return [:] }
+        guard case .mapping(let mapping) = node else {
+            section.problem("environment", "must be names with values, as in { SOFTHSM2_CONF: /etc/softhsm2.conf }")
+            return [:]
+        }
+        var environment: [String: String] = [:]
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            let isName =
+                (1...128).contains(name.utf8.count)
+                && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "=") }
+            guard isName, let text = value.scalar?.string, ConfigurationText.isPlain(text) else {
+                section.reader.problem(
+                    section.key("environment"), line: key.mark?.line, "must be names with values, each on one line")
+                continue
+            }
+            environment[name] = text
+        }
+        return environment
+    }
+}
+
+extension ConfigurationSection {
+    /// A required name for labels and records.
+    func name(_ key: String) -> String? {
+        guard let text = text(key) else {
+            if node(key) == nil { problem(key, "is missing; give a name") }
+            return nil
+        }
+        guard ConfigurationText.isName(text) else {
+            problem(key, "must be 1 to 64 letters, digits, dots, hyphens, underscores or @")
+            return nil
+        }
+        return text
+    }
+}

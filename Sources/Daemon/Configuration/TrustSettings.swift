@@ -1,0 +1,84 @@
+import Foundation
+import X509
+
+/// `trust`: whose signatures count.
+struct TrustSettings: Sendable, Equatable {
+    /// Absolute paths of the PEM or DER files named.
+    var rootFiles: [String] = []
+    /// The certificates in them; empty means the built-in Apple Root CA - G3.
+    var roots: [Certificate] = []
+    /// SHA-256 fingerprints, 32 bytes each.
+    var distrusted: Set<[UInt8]> = []
+}
+
+extension TrustSettings {
+    static let keys = ["roots", "distrusted"]
+    private static let maximumFileBytes = 64 * 1024
+
+    init(_ section: ConfigurationSection) {
+        for element in section.texts("roots") ?? [] {
+            let path = section.reader.absolute(element.value)
+            do throws(RootFileFlaw) {
+                roots += try Self.certificates(inFile: path)
+                rootFiles.append(path)
+            } catch {
+                section.reader.problem(
+                    element.key, line: element.line, "\(ConfigurationText.shown(path)) \(error.what)")
+            }
+        }
+        if !rootFiles.isEmpty {
+            section.warning(
+                .foreignRoots, "roots",
+                "whoever holds the key of a root named here can make tokens that decrypt; leave the list empty for "
+                    + "Apple's root alone")
+        }
+        for element in section.texts("distrusted") ?? [] {
+            guard let fingerprint = Self.fingerprint(element.value) else {
+                section.reader.problem(
+                    element.key, line: element.line,
+                    "must be a certificate's SHA-256 fingerprint: 64 hexadecimal digits, with or without colons")
+                continue
+            }
+            distrusted.insert(fingerprint)
+        }
+    }
+
+    private struct RootFileFlaw: Error {
+        let what: String
+    }
+
+    private static func certificates(inFile path: String) throws(RootFileFlaw) -> [Certificate] {
+        let bytes: [UInt8]
+        do throws(BoundedFile.Failure) {
+            bytes = try BoundedFile.bytes(at: path, maximumBytes: maximumFileBytes)
+        } catch {
+            throw RootFileFlaw(what: "cannot be read: \(error)")
+        }
+        let begin = "-----BEGIN CERTIFICATE-----"
+        do {
+            guard let text = String(validating: bytes, as: UTF8.self), text.contains(begin) else {
+                return [try Certificate(derEncoded: bytes)]
+            }
+            return try text.components(separatedBy: begin).dropFirst().map {
+                try Certificate(pemEncoded: begin + $0)
+            }
+        } catch {
+            throw RootFileFlaw(what: "holds no certificate in PEM or DER")
+        }
+    }
+
+    /// 32 bytes from 64 hexadecimal digits in either case, with colons between the bytes or without.
+    static func fingerprint(_ text: String) -> [UInt8]? {
+        let digits: [UInt8?]
+        if text.contains(":") {
+            let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
+            guard pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
+            digits = pairs.flatMap { $0.utf8.map(\.hexDigit) }
+        } else {
+            digits = text.utf8.map(\.hexDigit)
+        }
+        let values = digits.compactMap { $0 }
+        guard digits.count == 64, values.count == 64 else { return nil }
+        return stride(from: 0, to: 64, by: 2).map { values[$0] << 4 | values[$0 + 1] }
+    }
+}
