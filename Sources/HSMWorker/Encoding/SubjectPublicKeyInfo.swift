@@ -1,0 +1,115 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import SwiftASN1
+import WorkerProtocol
+
+/// A merchant's public key in the two shapes that occur: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, bare
+/// numbers in tokens.
+struct SubjectPublicKeyInfo: Sendable, Equatable {
+    enum PublicKey: Sendable, Equatable {
+        /// P-256, uncompressed, 65 bytes, on the curve.
+        case ec(point: [UInt8])
+        /// Big-endian, without leading zeros.
+        case rsa(modulus: [UInt8], publicExponent: [UInt8])
+    }
+
+    let key: PublicKey
+    /// DER.
+    let der: [UInt8]
+
+    /// RFC 5480 §2.1.1 with the named curve secp256r1, before the 65 bytes of the point.
+    private static let p256Prefix: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48,
+        0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ]
+    static let rsaModulusBits = 2048
+
+    /// From a token's numbers, in the one encoding that certificates of these keys have.
+    /// - Throws: ``UnsuitableKey`` when it is not a P-256 or RSA-2048 key.
+    init(_ key: PublicKey) throws(UnsuitableKey) {
+        switch key {
+        case .ec(let point):
+            guard point.count == 65, (try? P256.KeyAgreement.PublicKey(x963Representation: point)) != nil else {
+                throw UnsuitableKey(reason: "the public key is not a point on P-256")
+            }
+            der = Self.p256Prefix + point
+        case .rsa(let modulus, let publicExponent):
+            let bits = modulus.count * 8 - (modulus.first?.leadingZeroBitCount ?? 0)
+            guard bits == Self.rsaModulusBits else {
+                throw UnsuitableKey(reason: "the RSA key has \(bits) bits; payment processing keys have 2048")
+            }
+            guard let encoded = try? Self.encodeRSA(modulus, publicExponent) else {
+                throw UnsuitableKey(reason: "the RSA public key cannot be encoded")
+            }
+            der = encoded
+        }
+        self.key = key
+    }
+
+    /// From DER, as it stands in a certificate. Another encoding of the same key would have another hash, so only the
+    /// canonical one is taken.
+    init(der: [UInt8]) throws(UnsuitableKey) {
+        let parsed: SubjectPublicKeyInfo
+        if der.count == Self.p256Prefix.count + 65, der.starts(with: Self.p256Prefix) {
+            parsed = try SubjectPublicKeyInfo(.ec(point: Array(der.dropFirst(Self.p256Prefix.count))))
+        } else if let (modulus, publicExponent) = try? Self.decodeRSA(der) {
+            parsed = try SubjectPublicKeyInfo(.rsa(modulus: modulus, publicExponent: publicExponent))
+        } else {
+            throw UnsuitableKey(reason: "the public key is neither EC on P-256 nor RSA")
+        }
+        guard parsed.der == der else { throw UnsuitableKey(reason: "the public key is not in canonical DER") }
+        self = parsed
+    }
+
+    /// SHA-256 of the DER: Apple's publicKeyHash.
+    var publicKeyHash: [UInt8] { Array(SHA256.hash(data: der)) }
+
+    var algorithm: KeyAlgorithm {
+        switch key {
+        case .ec: .ec
+        case .rsa: .rsa
+        }
+    }
+
+    private static func encodeRSA(_ modulus: [UInt8], _ publicExponent: [UInt8]) throws -> [UInt8] {
+        var key = DER.Serializer()
+        try key.appendConstructedNode(identifier: .sequence) { key in
+            try key.serialize(modulus[...])
+            try key.serialize(publicExponent[...])
+        }
+        var info = DER.Serializer()
+        try info.appendConstructedNode(identifier: .sequence) { info in
+            try info.appendConstructedNode(identifier: .sequence) { algorithm in
+                try algorithm.serialize(ASN1ObjectIdentifier.AlgorithmIdentifier.rsaEncryption)
+                try algorithm.serialize(ASN1Null())
+            }
+            try info.serialize(ASN1BitString(bytes: key.serializedBytes[...]))
+        }
+        return info.serializedBytes
+    }
+
+    private static func decodeRSA(_ der: [UInt8]) throws -> (modulus: [UInt8], publicExponent: [UInt8]) {
+        let bits = try DER.sequence(try DER.parse(der), identifier: .sequence) { info in
+            guard let identifier = info.next() else { throw ASN1Error.truncatedASN1Field() }
+            try DER.sequence(identifier, identifier: .sequence) { algorithm in
+                guard try ASN1ObjectIdentifier(derEncoded: &algorithm) == .AlgorithmIdentifier.rsaEncryption else {
+                    throw ASN1Error.invalidASN1Object(reason: "not an RSA key")
+                }
+                _ = try ASN1Null(derEncoded: &algorithm)
+            }
+            return try ASN1BitString(derEncoded: &info)
+        }
+        return try DER.sequence(try DER.parse(bits.bytes), identifier: .sequence) { key in
+            let modulus = try ArraySlice<UInt8>(derEncoded: &key)
+            let publicExponent = try ArraySlice<UInt8>(derEncoded: &key)
+            return (Array(modulus.drop { $0 == 0 }), Array(publicExponent.drop { $0 == 0 }))
+        }
+    }
+}
+
+/// Why a key or a certificate cannot serve payment tokens.
+struct UnsuitableKey: Error, Equatable {
+    /// A fragment of a sentence for a person.
+    let reason: String
+}

@@ -1,0 +1,156 @@
+import Crypto
+import Foundation
+import PKCS11
+import SecretMemory
+import WorkerProtocol
+
+extension OpenToken {
+    /// Stores a private key with its public key and certificate, and tests the pair. All or nothing.
+    ///
+    /// The private key comes last: what an interruption leaves behind is then no private key without its public one,
+    /// and the same import completes it.
+    func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
+        let certificate = try CertificateFields.forImport(request.certificate)
+        let privateKey = try unseal(request)
+        let publicKey = certificate.publicKey
+        guard privateKey.publicKey == publicKey.key else {
+            throw WorkerFailure(.importRefused, "The private key is not the one that the certificate is for.")
+        }
+        let scheme: RestorationScheme = publicKey.algorithm == .ec ? .ecV1 : .rsaV1
+        guard let tier = tiers[scheme] else {
+            throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
+        }
+        let hash = publicKey.publicKeyHash
+        let present = try session.forImport { (session) throws(CallError) in
+            try session.findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
+        }
+        guard present.isEmpty else {
+            if keys[hash] != nil, try session.hasCertificate(request.certificate, hash) { return }
+            throw WorkerFailure(
+                .importRefused, "The token has this private key already: import the certificate alone.")
+        }
+        var created: [ObjectHandle] = []
+        do throws(WorkerFailure) {
+            let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier)
+            try session.store(request.certificate, certificate, objects, &created)
+            if try session.publicKeys(objects).isEmpty {
+                created.append(
+                    try session.forImport { (session) throws(CallError) in
+                        try session.createObject(objects.publicKeyTemplate)
+                    })
+            }
+            let object = try session.forImport { (session) throws(CallError) in
+                try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
+            }
+            created.append(object)
+            let entry = PrivateKeyEntry(publicKey: publicKey, object: object, working: object)
+            try session.requireProtection(of: object)
+            if let failure = tier.failsTrial(with: entry, in: &session) {
+                throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).".prefixed(900))
+            }
+            add(entry)
+        } catch {
+            // The reverse order: the private key first.
+            for object in created.reversed() { try? session.destroyObject(object) }
+            throw error
+        }
+    }
+
+    /// Stores a certificate beside its private key; nothing when it is there already.
+    func importCertificate(_ request: CertificateImport, in session: inout Session) throws(WorkerFailure) {
+        let certificate = try CertificateFields.forImport(request.certificate)
+        guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {
+            throw WorkerFailure(.importRefused, "The certificate is for another key.")
+        }
+        guard keys[request.publicKeyHash] != nil else {
+            throw WorkerFailure(.keyNotFound, "The token has no usable private key that the certificate is for.")
+        }
+        var created: [ObjectHandle] = []
+        try session.store(
+            request.certificate, certificate,
+            KeyObjects(publicKey: certificate.publicKey, label: request.merchantIdentifier), &created)
+    }
+
+    private func unseal(_ request: PrivateKeyImport) throws(WorkerFailure) -> PrivateKeyInfo {
+        var opened: Data
+        do {
+            var recipient = try HPKE.Recipient(
+                privateKey: importKey, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(PrivateKeyImport.importInfo),
+                encapsulatedKey: Data(request.encapsulatedKey))
+            opened = try recipient.open(request.sealedPrivateKey, authenticating: request.certificate)
+        } catch {
+            throw WorkerFailure(
+                .importRefused,
+                "The sealed private key does not open: the worker was replaced since its import key was asked for, "
+                    + "or the certificate is not the one that was sealed with it. Try again.")
+        }
+        let pkcs8 = SecretBytes(copying: opened.bytes)
+        opened.resetBytes(in: opened.indices)
+        do {
+            return try PrivateKeyInfo(pkcs8: pkcs8)
+        } catch {
+            throw WorkerFailure(.importRefused, "The import is refused: \(error.reason).")
+        }
+    }
+}
+
+extension CertificateFields {
+    fileprivate static func forImport(_ der: [UInt8]) throws(WorkerFailure) -> CertificateFields {
+        do {
+            return try CertificateFields(der: der)
+        } catch {
+            throw WorkerFailure(.importRefused, "The import is refused: \(error.reason).")
+        }
+    }
+}
+
+extension Session {
+    /// Makes a call whose failure refuses the import, unless the session itself is gone.
+    fileprivate mutating func forImport<Result>(
+        _ body: (inout Session) throws(CallError) -> Result
+    ) throws(WorkerFailure) -> Result {
+        do {
+            return try body(&self)
+        } catch {
+            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            throw WorkerFailure(.importRefused, "The token refuses: \(error).")
+        }
+    }
+
+    fileprivate mutating func hasCertificate(_ der: [UInt8], _ hash: [UInt8]) throws(WorkerFailure) -> Bool {
+        try forImport { (session) throws(CallError) in
+            for object in try session.findObjects(matching: [.objectClass(.certificate), .identifier(hash)]) {
+                if try session.attributes([.value], of: object).bytes(.value) == der { return true }
+            }
+            return false
+        }
+    }
+
+    fileprivate mutating func publicKeys(_ objects: KeyObjects) throws(WorkerFailure) -> [ObjectHandle] {
+        try forImport { (session) throws(CallError) in
+            try session.findObjects(matching: [
+                .objectClass(.publicKey), .identifier(objects.publicKey.publicKeyHash),
+            ])
+        }
+    }
+
+    fileprivate mutating func store(
+        _ der: [UInt8], _ certificate: CertificateFields, _ objects: KeyObjects, _ created: inout [ObjectHandle]
+    ) throws(WorkerFailure) {
+        guard try !hasCertificate(der, objects.publicKey.publicKeyHash) else { return }
+        created.append(
+            try forImport { (session) throws(CallError) in
+                try session.createObject(objects.certificateTemplate(der, certificate))
+            })
+    }
+
+    /// What was asked for is not always what a token does.
+    fileprivate mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
+        let values = try forImport { (session) throws(CallError) in
+            try session.attributes([.sensitive, .extractable], of: object)
+        }
+        guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
+            throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import PKCS11
+import SecretMemory
+
+/// Makes an empty token usable: its label, the security officer's PIN and the user's PIN.
+public struct TokenInitialization: Sendable {
+    public var modulePath: String
+    /// 1 to 32 bytes of UTF-8.
+    public var label: String
+    public var securityOfficerPINFile: String
+    public var userPINFile: String
+    /// Library-specific initialisation string; empty for none.
+    public var initializationString: String
+
+    public init(
+        modulePath: String, label: String, securityOfficerPINFile: String, userPINFile: String,
+        initializationString: String
+    ) {
+        self.modulePath = modulePath
+        self.label = label
+        self.securityOfficerPINFile = securityOfficerPINFile
+        self.userPINFile = userPINFile
+        self.initializationString = initializationString
+    }
+
+    public struct Outcome: Sendable, Equatable {
+        public let label: String
+        public let serialNumber: String
+        /// In this process; other processes may see another number.
+        public let slot: UInt
+    }
+
+    public struct Failure: Error, Sendable, Equatable {
+        /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the token
+        /// does not do its part.
+        public let status: Int32
+        /// One sentence for a person.
+        public let message: String
+    }
+
+    /// Takes the first slot whose token is not initialised; never one that is, since that would destroy its keys.
+    /// Blocks.
+    public func run() throws(Failure) -> Outcome {
+        guard (1...32).contains(label.utf8.count) else {
+            throw Failure(status: 64, message: "The label must have 1 to 32 bytes of UTF-8.")
+        }
+        let securityOfficerPIN = try readPIN(securityOfficerPINFile)
+        let userPIN = try readPIN(userPINFile)
+        let module = try load()
+        let (slot, token) = try Self.call { () throws(CallError) in try emptySlot(of: module) }.get()
+        for (pin, path) in [(securityOfficerPIN.count, securityOfficerPINFile), (userPIN.count, userPINFile)] {
+            guard UInt(pin) >= token.minimumPINLength, UInt(pin) <= token.maximumPINLength else {
+                throw Failure(
+                    status: 1,
+                    message: "The PIN in \(path) must have \(token.minimumPINLength) to \(token.maximumPINLength) "
+                        + "bytes for this token.")
+            }
+        }
+        try Self.call { () throws(CallError) in
+            try slot.initializeToken(label: label, securityOfficerPIN: securityOfficerPIN)
+        }
+        // The library may show the initialised token in another slot.
+        let initialized = try Self.call { () throws(CallError) in
+            try module.slots().first { (try? $0.tokenInfo().label) == label } ?? slot
+        }
+        do throws(Failure) {
+            return try Self.call { () throws(CallError) in
+                var session = try initialized.openSession(readWrite: true)
+                try session.logIn(.securityOfficer, pin: securityOfficerPIN)
+                try session.initializePIN(userPIN)
+                try session.logOut()
+                let serialNumber = try initialized.tokenInfo().serialNumber
+                return Outcome(label: label, serialNumber: serialNumber, slot: initialized.identifier)
+            }
+        } catch {
+            throw Failure(
+                status: error.status,
+                message: error.message
+                    + " The token has its label but no user PIN: set one with the token's own tools, "
+                    + "or delete the token and try again.")
+        }
+    }
+
+    private func readPIN(_ path: String) throws(Failure) -> SecretBytes {
+        do {
+            return try SecretBytes(contentsOfFile: path)
+        } catch {
+            throw Failure(status: 66, message: "\(error).")
+        }
+    }
+
+    private func load() throws(Failure) -> Module {
+        do {
+            return try Module(
+                path: modulePath,
+                initialization: initializationString.isEmpty ? .standard : .libraryParameters(initializationString))
+        } catch {
+            let status: Int32
+            switch error {
+            case .pathNotAbsolute: status = 64
+            case .notLoadable, .noFunctionList: status = 66
+            case .call: status = 69
+            }
+            throw Failure(status: status, message: "\(error).")
+        }
+    }
+
+    private func emptySlot(of module: Module) throws(CallError) -> Result<(Slot, TokenInfo), Failure> {
+        var empty: (Slot, TokenInfo)?
+        for slot in try module.slots() {
+            let token = try slot.tokenInfo()
+            if token.flags.contains(.tokenInitialized) {
+                if token.label == label {
+                    return .failure(
+                        Failure(
+                            status: 1,
+                            message: "There is a token \"\(label)\" already (serial number \(token.serialNumber)); "
+                                + "it stays as it is."))
+                }
+            } else if empty == nil {
+                empty = (slot, token)
+            }
+        }
+        guard let empty else {
+            return .failure(
+                Failure(status: 69, message: "The library shows no slot with a token that is not initialised."))
+        }
+        return .success(empty)
+    }
+
+    @discardableResult
+    private static func call<Value>(_ body: () throws(CallError) -> Value) throws(Failure) -> Value {
+        do {
+            return try body()
+        } catch {
+            throw Failure(status: 69, message: "\(error).")
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import Foundation
+import Synchronization
+import WorkerProtocol
+
+/// The worker's end of the socket pair: one thread reads, all threads answer.
+final class FrameStream: Sendable {
+    private struct Outbox {
+        var bytes: [UInt8] = []
+        var isWriting = false
+    }
+
+    private let descriptor: Int32
+    private let outbox = Mutex(Outbox())
+
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    /// Blocks for the next piece of the stream; nil at its end, or when it broke.
+    func read() -> [UInt8]? {
+        let piece = unsafe [UInt8](unsafeUninitializedCapacity: 64 * 1024) { buffer, count in
+            var got: Int
+            repeat {
+                got = unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            } while got < 0 && errno == EINTR
+            count = max(got, 0)
+        }
+        return piece.isEmpty ? nil : piece
+    }
+
+    /// Sends an answer. One thread at a time writes, and takes along what others answer meanwhile.
+    func send(_ answer: WorkerAnswer, for identifier: UInt64) {
+        let frame: [UInt8]
+        do throws(FrameError) {
+            frame = try answer.encoded(identifier: identifier)
+        } catch {
+            // Only a listing can be too large.
+            let failure = WorkerFailure(.notSupported, "The answer does not fit into a frame: too many keys.")
+            guard let small = try? WorkerAnswer.failed(failure).encoded(identifier: identifier) else { return }
+            frame = small
+        }
+        let writes = outbox.withLock { outbox in
+            outbox.bytes.append(contentsOf: frame)
+            defer { outbox.isWriting = true }
+            return !outbox.isWriting
+        }
+        guard writes else { return }
+        while let batch = nextBatch() { write(batch) }
+    }
+
+    private func nextBatch() -> [UInt8]? {
+        outbox.withLock { outbox in
+            guard !outbox.bytes.isEmpty else {
+                outbox.isWriting = false
+                return nil
+            }
+            defer { outbox.bytes = [] }
+            return outbox.bytes
+        }
+    }
+
+    /// Blocks until all is written. A broken stream is left to the reader to notice.
+    private func write(_ bytes: [UInt8]) {
+        unsafe bytes.withUnsafeBytes { buffer in
+            var written = 0
+            while written < buffer.count {
+                let count = unsafe Glibc.write(
+                    descriptor, buffer.baseAddress.unsafelyUnwrapped + written, buffer.count - written)
+                if count < 0 && errno == EINTR { continue }
+                guard count > 0 else { return }
+                written += count
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import WorkerProtocol
+
+/// Requests between the one thread that reads them and the session threads. When it is full the reader waits, and the
+/// daemon's socket fills up behind it.
+final class RequestQueue: @unchecked Sendable {
+    // Guarded by `condition`.
+    private var requests: [(identifier: UInt64, request: WorkerRequest)] = []
+    private var first = 0
+    private let capacity: Int
+    private let condition = NSCondition()
+
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    func put(_ identifier: UInt64, _ request: WorkerRequest) {
+        condition.lock()
+        while requests.count - first >= capacity { condition.wait() }
+        requests.append((identifier, request))
+        condition.broadcast()
+        condition.unlock()
+    }
+
+    func take() -> (identifier: UInt64, request: WorkerRequest) {
+        condition.lock()
+        while requests.count == first { condition.wait() }
+        let next = requests[first]
+        first += 1
+        if first == requests.count {
+            requests.removeAll(keepingCapacity: true)
+            first = 0
+        } else if first > capacity {
+            requests.removeFirst(first)
+            first = 0
+        }
+        // The reader waits only when the queue was full.
+        if requests.count - first == capacity - 1 { condition.broadcast() }
+        condition.unlock()
+        return next
+    }
+}

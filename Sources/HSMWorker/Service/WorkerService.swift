@@ -1,0 +1,80 @@
+import Foundation
+import PKCS11
+import Synchronization
+import WorkerProtocol
+
+/// Serves one token to the daemon at the other end of a socket.
+///
+/// The calling thread reads; every session has a thread of its own; answers leave in the order in which they are ready.
+public enum WorkerService {
+    /// Exit statuses besides 0, which is the end of the input.
+    private enum Status {
+        static let unavailable: Int32 = 69
+        static let protocolViolation: Int32 = 70
+    }
+
+    /// Serves until the input ends. Blocks.
+    /// - Parameter descriptor: A connected stream socket.
+    /// - Returns: The status to exit with, at once: session threads may still be in the library.
+    public static func serve(descriptor: Int32) -> Int32 {
+        let stream = FrameStream(descriptor: descriptor)
+        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+        var queue: RequestQueue?
+        do throws(FrameError) {
+            while let piece = stream.read() {
+                decoder.append(piece)
+                while let frame = try decoder.next() {
+                    let request = try WorkerRequest(frame)
+                    if let queue {
+                        guard case .open = request else {
+                            queue.put(frame.identifier, request)
+                            continue
+                        }
+                        return violation("The token is open already.", frame, stream)
+                    }
+                    guard case .open(let opening) = request else {
+                        return violation("The first request must open the token.", frame, stream)
+                    }
+                    do throws(WorkerFailure) {
+                        queue = try open(opening, frame.identifier, stream)
+                    } catch {
+                        stream.send(.failed(error), for: frame.identifier)
+                        return Status.unavailable
+                    }
+                }
+            }
+        } catch {
+            return Status.protocolViolation
+        }
+        return decoder.isAtBoundary ? 0 : Status.protocolViolation
+    }
+
+    private static func violation(_ message: String, _ frame: Frame, _ stream: FrameStream) -> Int32 {
+        stream.send(.failed(WorkerFailure(.protocolViolation, message)), for: frame.identifier)
+        return Status.protocolViolation
+    }
+
+    private static func open(
+        _ opening: TokenOpening, _ identifier: UInt64, _ stream: FrameStream
+    ) throws(WorkerFailure) -> RequestQueue {
+        let token = try OpenToken.open(opening)
+        // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
+        let queue = RequestQueue(capacity: Int(opening.sessions) * 16)
+        for number in 0..<Int(opening.sessions) {
+            let session: Session
+            do throws(CallError) {
+                session = try token.openSession()
+            } catch {
+                throw WorkerFailure(
+                    .tokenUnavailable, "\(error) for session \(number + 1) of \(opening.sessions): set fewer sessions.")
+            }
+            let seat = SessionSeat(session, token)
+            let thread = Thread { while true { seat.serve(queue.take(), stream) } }
+            thread.name = "session-\(number)"
+            thread.stackSize = 1024 * 1024
+            thread.start()
+        }
+        stream.send(.opened(token.description), for: identifier)
+        return queue
+    }
+}
