@@ -7,10 +7,10 @@ import StrictJSON
 struct TokenInit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Initialises a PKCS#11 token. Everything on a token that was in use is lost.",
+        abstract: "Initialises an empty PKCS#11 token.",
         discussion: """
-            Runs paytokend-hsm, which loads the library; the daemon is not needed. PINs are read from files that \
-            others may not read, one PIN on one line.
+            Runs paytokend-hsm, which loads the library; the daemon is not needed. A token that has the label \
+            already is left alone. PINs are read from files that others may not read, one PIN on one line.
 
             A SoftHSM token for trying out:
 
@@ -57,7 +57,9 @@ struct TokenInit: AsyncParsableCommand {
             return
         }
         var arguments = [
-            "token-init", "--module", module, "--label", label, "--so-pin-file", soPinFile, "--pin-file", pinFile,
+            // The worker takes no library from wherever it happens to be started.
+            "token-init", "--module", URL(filePath: module).path(percentEncoded: false), "--label", label,
+            "--so-pin-file", soPinFile, "--pin-file", pinFile,
         ]
         if let initArgs { arguments += ["--init-args", initArgs] }
         let output = try WorkerProgram.run(worker, arguments)
