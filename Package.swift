@@ -133,7 +133,9 @@ let package = Package(
         .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
         .testTarget(
             name: "PKCS11Tests",
-            dependencies: ["PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto, asn1],
+            dependencies: [
+                "PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto, cryptoExtras, asn1,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],

@@ -11,27 +11,27 @@ public final class SoftHSM: Sendable {
     public static func shared() throws -> SoftHSM { try instance.get() }
 
     private static let instance = Result { try SoftHSM() }
-    private static let directory = FileManager.default.temporaryDirectory
-        .appending(component: "paytokend-softhsm-\(UUID().uuidString)")
 
     public static let libraryPath =
         ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? "/usr/lib/softhsm/libsofthsm2.so"
 
     public let module: Module
+    private let directory: FreshDirectory
     private let initialization = Mutex(0)
 
     private init() throws {
-        let tokens = Self.directory.appending(component: "tokens")
-        try FileManager.default.createDirectory(at: tokens, withIntermediateDirectories: true)
-        atexit { try? FileManager.default.removeItem(at: SoftHSM.directory) }
-        let configuration = Self.directory.appending(component: "softhsm2.conf")
-        try """
-        directories.tokendir = \(tokens.path)
-        objectstore.backend = file
-        log.level = ERROR
-        slots.removable = false
-        """.write(to: configuration, atomically: true, encoding: .utf8)
-        unsafe setenv("SOFTHSM2_CONF", configuration.path, 1)
+        directory = try FreshDirectory()
+        let configuration = try directory.write(
+            """
+            directories.tokendir = \(directory.makeDirectory("tokens"))
+            objectstore.backend = file
+            log.level = ERROR
+            slots.removable = false
+
+            """, to: "softhsm2.conf")
+        // SoftHSM reads it once; the programs that other tests start must not inherit it.
+        unsafe setenv("SOFTHSM2_CONF", configuration, 1)
+        defer { unsafe unsetenv("SOFTHSM2_CONF") }
         module = try Module(path: Self.libraryPath)
     }
 

@@ -1,0 +1,150 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import PKCS11
+import SecretMemory
+import TestSupport
+import Testing
+
+private let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
+
+/// NSS's softoken without a database: the other library that a test can have, and the one with the mechanisms that
+/// SoftHSM lacks. It takes its configuration as a string.
+@Suite(
+    "NSS's softoken",
+    .enabled(
+        if: FileManager.default.fileExists(atPath: libraryPath),
+        "needs \(libraryPath) (Debian: libnss3)"))
+struct NSSSoftokenTests {
+    /// One initialisation a process, as with every library.
+    private static let module = Result {
+        try Module(
+            path: libraryPath,
+            initialization: .libraryParameters(
+                "configdir='' certPrefix='' keyPrefix='' secmod='' flags='readOnly,noCertDB,noModDB,optimizeSpace'"))
+    }
+
+    private func openSession() throws -> Session {
+        let slots = try Self.module.get().slots()
+        return try #require(slots.first).openSession(readWrite: true)
+    }
+
+    private func makePair(_ session: inout Session) throws -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
+        try session.generateKeyPair(
+            .ecKeyPairGeneration,
+            publicKey: [.ecParameters(EllipticCurve.p256Parameters), .token(false)],
+            privateKey: [.token(false), .private(false), .sensitive(true), .extractable(false), .derive(true)])
+    }
+
+    private func publicKey(_ object: ObjectHandle, _ session: inout Session) throws -> P256.KeyAgreement.PublicKey {
+        let value = try session.attributes([.ecPoint], of: object).bytes(.ecPoint)
+        let point = try #require(value.flatMap(EllipticCurve.p256Point(inAttributeValue:)))
+        return try P256.KeyAgreement.PublicKey(x963Representation: point)
+    }
+
+    private func makeRSAPair(_ session: inout Session) throws -> (
+        key: ObjectHandle, publicKey: _RSA.Encryption.PublicKey
+    ) {
+        let pair = try session.generateKeyPair(
+            .rsaKeyPairGeneration,
+            publicKey: [.token(false), .modulusBits(2048), .publicExponent([1, 0, 1])],
+            privateKey: [
+                .token(false), .private(false), .sensitive(true), .extractable(false), .decrypt(true), .unwrap(true),
+            ])
+        let parts = try session.attributes([.modulus, .publicExponent], of: pair.publicKey)
+        let publicKey = try _RSA.Encryption.PublicKey(
+            n: #require(parts.bytes(.modulus)), e: #require(parts.bytes(.publicExponent)))
+        return (pair.privateKey, publicKey)
+    }
+
+    @Test("The parameter string initialises it")
+    func info() throws {
+        let info = try Self.module.get().info()
+        #expect(info.manufacturer.hasPrefix("Mozilla"))
+    }
+
+    @Test("EC_v1's whole key restoration happens in the token: ECDH, concatenation, SHA-256, AES-GCM")
+    func tierB() throws {
+        var session = try openSession()
+        let pair = try makePair(&session)
+        let peer = P256.KeyAgreement.PrivateKey()
+        let otherInfo = [0x0D] + Array("id-aes256-GCMApple".utf8) + Array(repeating: 0x77, count: 32)
+        let shared = try peer.sharedSecretFromKeyAgreement(with: publicKey(pair.publicKey, &session))
+        let z = unsafe shared.withUnsafeBytes { unsafe Array($0) }
+        let vector = [UInt8](repeating: 0, count: 16)
+        let sealed = try AES.GCM.seal(
+            Array("payment data".utf8),
+            using: SymmetricKey(data: SHA256.hash(data: [0, 0, 0, 1] + z + otherInfo)),
+            nonce: AES.GCM.Nonce(data: vector))
+
+        func secret(_ type: KeyType, _ count: Int) -> Template {
+            [
+                .objectClass(.secretKey), .keyType(type), .valueLength(count), .token(false), .sensitive(true),
+                .extractable(false), .derive(true), .decrypt(true),
+            ]
+        }
+        let secretKey = try session.deriveKey(
+            .ecdh1Derive(.null, publicPoint: Array(peer.publicKey.x963Representation)), from: pair.privateKey,
+            secret(.genericSecret, 32))
+        let withCounter = try session.deriveKey(
+            .concatenateDataAndBase([0, 0, 0, 1]), from: secretKey, secret(.genericSecret, 36))
+        let whole = try session.deriveKey(
+            .concatenateBaseAndData(otherInfo), from: withCounter, secret(.genericSecret, 36 + otherInfo.count))
+        let key = try session.deriveKey(.sha256KeyDerivation, from: whole, secret(.aes, 32))
+        var data = Array(sealed.ciphertext) + Array(sealed.tag)
+        let opened = try session.decrypt(
+            data, .aesGCM(initializationVector: vector), key: key, capacity: data.count)
+        let right = opened.isEqual(to: SecretBytes(copying: Array("payment data".utf8)))
+        #expect(right)
+        data[0] ^= 1
+        #expect(throws: CallError.self) {
+            _ = try session.decrypt(data, .aesGCM(initializationVector: vector), key: key, capacity: data.count)
+        }
+    }
+
+    @Test("X9.63's key derivation is another function than SP 800-56A's: the counter comes last")
+    func x963() throws {
+        var session = try openSession()
+        let pair = try makePair(&session)
+        let peer = P256.KeyAgreement.PrivateKey()
+        let shared = try peer.sharedSecretFromKeyAgreement(with: publicKey(pair.publicKey, &session))
+        let z = unsafe shared.withUnsafeBytes { unsafe Array($0) }
+        let derived = try session.deriveSecret(
+            .ecdh1Derive(.x963SHA256, sharedData: [5, 6], publicPoint: Array(peer.publicKey.x963Representation)),
+            from: pair.privateKey, .extractableSecret(32), count: 32)
+        let right = derived.isEqual(to: SecretBytes(copying: Array(SHA256.hash(data: z + [0, 0, 0, 1, 5, 6]))))
+        #expect(right)
+    }
+
+    @Test("RSA-OAEP with SHA-256 decrypts in the token, and unwraps to a key that never leaves")
+    func oaep() throws {
+        var session = try openSession()
+        let (key, publicKey) = try makeRSAPair(&session)
+        let aesKey = (0..<16).map { UInt8($0) }
+        let wrapped = Array(try publicKey.encrypt(aesKey, padding: .PKCS1_OAEP_SHA256))
+        let decrypted = try session.decrypt(wrapped, .rsaOAEPSHA256, key: key, capacity: 256)
+        let right = decrypted.isEqual(to: SecretBytes(copying: aesKey))
+        #expect(right)
+
+        let object = try session.unwrapKey(
+            wrapped, .rsaOAEPSHA256, with: key,
+            [
+                .objectClass(.secretKey), .keyType(.aes), .token(false), .sensitive(true), .extractable(false),
+                .decrypt(true),
+            ])
+        let vector = [UInt8](repeating: 0, count: 16)
+        let sealed = try AES.GCM.seal(
+            [1, 2, 3], using: SymmetricKey(data: aesKey), nonce: AES.GCM.Nonce(data: vector))
+        let opened = try session.decrypt(
+            Array(sealed.ciphertext) + Array(sealed.tag), .aesGCM(initializationVector: vector), key: object,
+            capacity: 32)
+        let same = opened.isEqual(to: SecretBytes(copying: [1, 2, 3]))
+        #expect(same)
+        do {
+            _ = try session.secretValue(of: object, count: 16)
+            Issue.record("the unwrapped key left the token")
+        } catch {
+            #expect(error.returnValue == .attributeSensitive)
+        }
+    }
+}
