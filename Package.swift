@@ -150,10 +150,20 @@ let package = Package(
             dependencies: ["PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, x509, asn1],
             swiftSettings: house),
         .testTarget(
-            name: "MerchantKeysTests", dependencies: ["MerchantKeys", "TestSupport", "TokenForge", crypto],
+            name: "MerchantKeysTests",
+            dependencies: [
+                "MerchantKeys", "PaymentToken", "Refusals", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge",
+                crypto,
+            ],
             swiftSettings: house),
-        .testTarget(name: "LedgerTests", dependencies: ["Ledger", "TestSupport", grdb], swiftSettings: house),
-        .testTarget(name: "DaemonAPITests", dependencies: ["DaemonAPI", "Refusals", "StrictJSON"], swiftSettings: house),
+        .testTarget(
+            name: "LedgerTests",
+            dependencies: ["Ledger", "MerchantKeys", "PaymentToken", "WorkerProtocol", "TestSupport", grdb],
+            swiftSettings: house),
+        .testTarget(
+            name: "DaemonAPITests",
+            dependencies: ["DaemonAPI", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix],
+            swiftSettings: house),
         .testTarget(
             name: "DaemonTests",
             dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],

@@ -2,17 +2,87 @@ public import Foundation
 
 /// Times as they stand in every JSON document of the daemon: RFC 3339 in UTC with whole seconds,
 /// `2026-01-31T12:00:00Z`.
+///
+/// Written out here because Foundation's parser takes more than the standard does (hour 25, text that follows).
 public enum RFC3339 {
-    /// Whole seconds, rounded down.
+    /// Whole seconds, rounded down. Years outside 0 to 9999, which RFC 3339 cannot write, become its limits.
     public static func string(_ date: Date) -> String {
-        Date(timeIntervalSince1970: date.timeIntervalSince1970.rounded(.down)).formatted(.iso8601)
+        let limits = (first: -62_167_219_200.0, last: 253_402_300_799.0)
+        let seconds = Int(min(max(date.timeIntervalSince1970.rounded(.down), limits.first), limits.last))
+        let (days, time) = seconds.quotientAndPositiveRemainder(by: 86_400)
+        let (year, month, day) = civilDate(daysSince1970: days)
+        return "\(digits(year, 4))-\(digits(month, 2))-\(digits(day, 2))T"
+            + "\(digits(time / 3600, 2)):\(digits(time / 60 % 60, 2)):\(digits(time % 60, 2))Z"
     }
 
-    /// Reads RFC 3339 §5.6 with `Z` or a numeric offset, with or without fractions of a second; nil for all else.
+    /// Reads RFC 3339 §5.6 date-time: `T` and `Z` in upper case, `Z` or a numeric offset, with or without a fraction
+    /// of a second. Nil for all else, leap seconds included.
     public static func date(_ text: String) -> Date? {
-        guard text.utf8.count <= 40 else { return nil }
-        let whole = Date.ISO8601FormatStyle()
-        let fractional = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        return (try? whole.parse(text)) ?? (try? fractional.parse(text))
+        guard let match = text.wholeMatch(of: dateTime) else { return nil }
+        func number(_ part: Substring?) -> Int { part.flatMap { Int($0) } ?? 0 }
+        let (year, month, day) = (number(match.1), number(match.2), number(match.3))
+        let (hour, minute, second) = (number(match.4), number(match.5), number(match.6))
+        let (offsetHour, offsetMinute) = (number(match.9), number(match.10))
+        guard (1...12).contains(month), day >= 1, day <= length(ofMonth: month, year: year), hour < 24, minute < 60,
+            second < 60, offsetHour < 24, offsetMinute < 60
+        else { return nil }
+        let offset = (offsetHour * 60 + offsetMinute) * 60 * (match.8 == "-" ? -1 : 1)
+        let days = daysSince1970(year: year, month: month, day: day)
+        let fraction = match.7.flatMap { Double("0\($0)") } ?? 0
+        return Date(
+            timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second - offset) + fraction)
+    }
+
+    private static var dateTime:
+        Regex<
+            (
+                Substring, Substring, Substring, Substring, Substring, Substring, Substring, Substring?, Substring?,
+                Substring?, Substring?
+            )
+        >
+    {
+        /([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:Z|([+-])([0-9]{2}):([0-9]{2}))/
+            .matchingSemantics(.unicodeScalar)
+    }
+
+    private static func digits(_ number: Int, _ width: Int) -> String {
+        let text = String(number)
+        return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
+    }
+
+    private static func isLeap(_ year: Int) -> Bool { year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) }
+
+    private static func length(ofMonth month: Int, year: Int) -> Int {
+        switch month {
+        case 2: isLeap(year) ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
+
+    /// In the proleptic Gregorian calendar, counted in years that begin in March, so that the leap day comes last.
+    private static func daysSince1970(year: Int, month: Int, day: Int) -> Int {
+        let shifted = month > 2 ? year : year - 1
+        let (era, yearOfEra) = shifted.quotientAndPositiveRemainder(by: 400)
+        let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+
+    private static func civilDate(daysSince1970 days: Int) -> (year: Int, month: Int, day: Int) {
+        let (era, dayOfEra) = (days + 719_468).quotientAndPositiveRemainder(by: 146_097)
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return (year, month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
+    }
+}
+
+extension Int {
+    /// Euclidean division: the remainder is never negative.
+    fileprivate func quotientAndPositiveRemainder(by divisor: Int) -> (Int, Int) {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }
 }

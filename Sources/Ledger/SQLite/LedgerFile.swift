@@ -9,8 +9,8 @@ struct LedgerFile {
     /// Checks directory and file, and makes the file, empty and 0600, when there is none. SQLite gives its own side
     /// files the same mode.
     func prepare() throws(LedgerOpeningError) {
-        let directory = URL(filePath: path).deletingLastPathComponent().resolvingSymlinksInPath().path(
-            percentEncoded: false)
+        let resolved = URL(filePath: path).deletingLastPathComponent().resolvingSymlinksInPath()
+        let directory = resolved.path(percentEncoded: false).trimmingTrailingSlash
         guard let place = attributes(directory), place.type == .typeDirectory else {
             throw .noDirectory(path: directory)
         }
@@ -77,4 +77,8 @@ struct LedgerLock: Sendable {
     func release() {
         try? handle.close()
     }
+}
+
+extension String {
+    fileprivate var trimmingTrailingSlash: String { count > 1 && hasSuffix("/") ? String(dropLast()) : self }
 }

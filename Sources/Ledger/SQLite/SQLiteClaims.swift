@@ -11,7 +11,7 @@ struct SQLiteClaims {
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
         if try insert(release, db) { return .released }
-        guard let claim = try claim(release, db), isRepeat(release, of: claim) else { return .replayed }
+        guard let claim = try claim(release, db), try isRepeat(release, of: claim) else { return .replayed }
         try countRepeat(release, db)
         return .repeated
     }
@@ -20,8 +20,8 @@ struct SQLiteClaims {
     func stands(_ verdict: ReleaseVerdict, _ release: Release, _ db: Database) throws -> Bool {
         guard let claim = try claim(release, db) else { return false }
         return switch verdict {
-        case .released: claim["attempt"] == release.attempt.blob
-        case .repeated: claim["repeat_attempt"] == release.attempt.blob
+        case .released: try claim.value("attempt") as Data == release.attempt.blob
+        case .repeated: try claim.value("repeat_attempt") as Data? == release.attempt.blob
         // Nothing was to be written.
         case .replayed, .keyNotActive: true
         }
@@ -42,8 +42,8 @@ struct SQLiteClaims {
         let row = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?"),
             arguments: [release.publicKeyHash.bytes.blob])
-        guard let row, let name: String = row["state"], let state = KeyState(rawValue: name) else { return false }
-        let cutOff: Int64? = row["cut_off"]
+        guard let row, let state = KeyState(rawValue: try row.value("state")) else { return false }
+        let cutOff: Int64? = try row.value("cut_off")
         return state.decrypts(at: release.at, cutOff: cutOff.map(StoredTime.date))
     }
 
@@ -74,12 +74,14 @@ struct SQLiteClaims {
             arguments: [release.transactionId.bytes.blob])
     }
 
-    private func isRepeat(_ release: Release, of claim: Row) -> Bool {
-        guard let reference = release.referenceDigest, claim["reference_digest"] == reference.blob,
-            claim["caller"] == release.caller, claim["content_digest"] == release.contentDigest.blob
+    private func isRepeat(_ release: Release, of claim: Row) throws -> Bool {
+        let reference: Data? = try claim.value("reference_digest")
+        guard let reference, reference == release.referenceDigest?.blob,
+            try claim.value("caller") == release.caller,
+            try claim.value("content_digest") == release.contentDigest.blob
         else { return false }
-        let claimedAt: Int64 = claim["claimed_at"]
-        return StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
+        return StoredTime.milliseconds(release.at) - (try claim.value("claimed_at"))
+            <= StoredTime.milliseconds(repeatFor)
     }
 
     private func countRepeat(_ release: Release, _ db: Database) throws {
@@ -95,4 +97,12 @@ struct SQLiteClaims {
 
 extension [UInt8] {
     var blob: Data { Data(self) }
+}
+
+extension Row {
+    /// A column's value, or nil for NULL where `T` is optional. GRDB's own subscripts end the process on an unexpected
+    /// NULL or a value of another type, which a damaged file may hold; this throws.
+    func value<T: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> T {
+        try decode(T.self, forColumn: column)
+    }
 }

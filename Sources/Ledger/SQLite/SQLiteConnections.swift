@@ -17,6 +17,9 @@ final class SQLiteConnections: Sendable {
         configuration.label = "ledger.writer"
         configuration.busyMode = .timeout(busyTimeout)
         configuration.foreignKeysEnabled = true
+        // Otherwise GRDB ends the process when a rollback fails and leaves its transaction open; ``GRDB/Database/durably(_:)``
+        // deals with that.
+        configuration.allowsUnsafeTransactions = true
         // Not GRDB's own journal modes: asked for WAL, it lowers synchronous to NORMAL, with which a loss of power
         // takes back the last commits.
         configuration.prepareDatabase { db in
@@ -101,9 +104,7 @@ extension LedgerFailure {
 extension Database {
     /// BEGIN IMMEDIATE … COMMIT: the lock is taken first, so that what is read inside stays true until the commit.
     func durably<T>(_ body: () throws -> T) throws -> T {
-        // A rollback that failed together with its transaction (a disk that vanished) would otherwise block all
-        // that follow.
-        if isInsideTransaction { try rollback() }
+        try leaveTransaction()
         var result: Result<T, any Error>?
         try inTransaction(.immediate) {
             result = .success(try body())
@@ -111,5 +112,14 @@ extension Database {
         }
         guard let result else { throw LedgerFailure.unavailable(reason: "The transaction gave no result.") }
         return try result.get()
+    }
+
+    /// A rollback can fail together with its transaction, when a disk vanishes. What is read before it has been made up
+    /// for is not what is committed, and no other transaction can begin.
+    func leaveTransaction() throws {
+        if isInsideTransaction { try rollback() }
+        guard !isInsideTransaction else {
+            throw LedgerFailure.unavailable(reason: "A transaction that failed cannot be rolled back.")
+        }
     }
 }

@@ -1,6 +1,7 @@
 /// Places where tests let the engine fail; nothing happens there otherwise.
 struct SQLiteFaults: Sendable {
-    var beforeCommit: @Sendable () throws -> Void = {}
+    /// All is written and nothing committed.
+    var insideTransaction: @Sendable () throws -> Void = {}
     /// The commit has taken place and its acknowledgement gets lost.
     var afterCommit: @Sendable () throws -> Void = {}
 }

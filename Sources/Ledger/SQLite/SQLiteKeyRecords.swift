@@ -36,16 +36,19 @@ struct SQLiteKeyRecords {
         "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at"
 
     private func read(_ row: Row) throws -> KeyRecord {
-        let hash: Data = row["public_key_hash"]
-        let cutOff: Int64? = row["cut_off"]
-        guard let publicKeyHash = PublicKeyHash(bytes: hash), let algorithm = KeyAlgorithm(name: row["algorithm"]),
-            let state = KeyState(rawValue: row["state"]), let origin = KeyRecord.Origin(rawValue: row["origin"])
+        let hash: Data = try row.value("public_key_hash")
+        let cutOff: Int64? = try row.value("cut_off")
+        guard let publicKeyHash = PublicKeyHash(bytes: hash),
+            let algorithm = KeyAlgorithm(name: try row.value("algorithm")),
+            let state = KeyState(rawValue: try row.value("state")),
+            let origin = KeyRecord.Origin(rawValue: try row.value("origin"))
         else {
             throw LedgerFailure.unavailable(reason: "A key's record holds a value that this version does not know.")
         }
         return KeyRecord(
-            publicKeyHash: publicKeyHash, merchantIdentifier: row["merchant_identifier"], algorithm: algorithm,
-            state: state, cutOff: cutOff.map(StoredTime.date), createdAt: StoredTime.date(row["created_at"]),
+            publicKeyHash: publicKeyHash, merchantIdentifier: try row.value("merchant_identifier"),
+            algorithm: algorithm,
+            state: state, cutOff: cutOff.map(StoredTime.date), createdAt: StoredTime.date(try row.value("created_at")),
             origin: origin)
     }
 }

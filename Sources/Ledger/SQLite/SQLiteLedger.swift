@@ -12,7 +12,7 @@ public final class SQLiteLedger: Ledger {
     public let path: String
     public static let schemaVersion = SQLiteSchema.version
 
-    private let connections: SQLiteConnections
+    let connections: SQLiteConnections
     private let lock: LedgerLock
     private let claims: SQLiteClaims
     private let keys: SQLiteKeyRecords
@@ -91,16 +91,17 @@ public final class SQLiteLedger: Ledger {
         try await connections.write { [claims, faults] db in
             var decided: ReleaseVerdict?
             do {
-                try faults.beforeCommit()
                 let verdict = try db.durably {
                     let verdict = try claims.decide(release, db)
                     decided = verdict
+                    try faults.insideTransaction()
                     return verdict
                 }
                 try faults.afterCommit()
                 return verdict
             } catch {
                 // Whether the commit took place is in the database, and nowhere else.
+                try db.leaveTransaction()
                 guard let decided, try claims.stands(decided, release, db) else { throw error }
                 return decided
             }
@@ -115,7 +116,6 @@ public final class SQLiteLedger: Ledger {
         try await connections.write { [keys, faults] db in
             var intended: KeyRecord?
             do {
-                try faults.beforeCommit()
                 try db.durably {
                     let next = try key.replacing(try keys.find(key.publicKeyHash, db))
                     intended = next
@@ -123,6 +123,7 @@ public final class SQLiteLedger: Ledger {
                 }
                 try faults.afterCommit()
             } catch {
+                try db.leaveTransaction()
                 guard let intended, let stored = try keys.find(intended.publicKeyHash, db),
                     (stored.state, stored.cutOff.map(StoredTime.milliseconds))
                         == (intended.state, intended.cutOff.map(StoredTime.milliseconds))
@@ -132,8 +133,7 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func probe() async throws(LedgerFailure) {
-        try await connections.write { [faults] db in
-            try faults.beforeCommit()
+        try await connections.write { db in
             try db.durably {
                 try db.execute(
                     sql: "UPDATE ledger_meta SET value = ? WHERE name = 'probed'",

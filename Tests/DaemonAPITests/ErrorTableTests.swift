@@ -1,0 +1,57 @@
+import Refusals
+import Testing
+
+@testable import DaemonAPI
+
+@Suite("Error table")
+struct ErrorTableTests {
+    /// The contract's table, row by row.
+    private static let statuses: [Int: [RefusalCode]] = [
+        400: [.malformedRequest, .malformedToken, .unsupportedVersion],
+        403: [.forbidden], 404: [.notFound], 405: [.methodNotAllowed], 408: [.requestTimeout],
+        409: [.transactionReplayed, .invalidState], 413: [.requestTooLarge], 415: [.unsupportedMediaType],
+        422: [
+            .signatureInvalid, .certificateUntrusted, .markerOIDMissing, .signingTimeOutsideWindow,
+            .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch, .currencyMismatch,
+            .amountMismatch, .applicationDataMismatch, .certificateUnsuitable, .keyNotFound, .approvalInvalid,
+        ],
+        500: [.internalError],
+        503: [.hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded],
+    ]
+
+    @Test("Every code has the contract's status")
+    func codes() {
+        for (status, codes) in Self.statuses {
+            for code in codes { #expect(ErrorTable.row(for: code).status == status, "\(code.rawValue)") }
+        }
+        #expect(Set(Self.statuses.values.joined()) == Set(RefusalCode.allCases))
+    }
+
+    @Test("Every 503 says when to come back, and nothing else does", arguments: RefusalCode.allCases)
+    func retryAfter(code: RefusalCode) {
+        let row = ErrorTable.row(for: code)
+        #expect((row.retryAfter != nil) == (row.status == 503))
+        #expect((row.retryAfter ?? 1) >= 1)
+    }
+
+    @Test("The command line's exit status follows the code")
+    func exitStatus() {
+        #expect(RefusalCode.signatureInvalid.exitStatus == .no)
+        #expect(RefusalCode.transactionReplayed.exitStatus == .no)
+        #expect(RefusalCode.forbidden.exitStatus == .notPermitted)
+        #expect(RefusalCode.ledgerUnavailable.exitStatus == .tryAgainLater)
+        #expect(RefusalCode.internalError.exitStatus == .defect)
+        #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 64, 66, 69, 70, 75, 77, 78])
+    }
+
+    @Test("A refusal of a newer daemon, whose code is not known here, still gives an exit status")
+    func unknownCode() throws {
+        let answer = try JSONCoding.decode(
+            RefusalAnswer.self, from: Array(#"{"code":"brand_new","message":"m","audit":{"node":"n"}}"#.utf8))
+        #expect(answer.refusalCode == nil)
+        #expect(answer.exitStatus(httpStatus: 422) == .no)
+        #expect(answer.exitStatus(httpStatus: 403) == .notPermitted)
+        #expect(answer.exitStatus(httpStatus: 503) == .tryAgainLater)
+        #expect(answer.exitStatus(httpStatus: 500) == .defect)
+    }
+}

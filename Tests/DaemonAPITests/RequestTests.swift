@@ -1,0 +1,110 @@
+import Foundation
+import Refusals
+import StrictJSON
+import Testing
+
+@testable import DaemonAPI
+
+@Suite("Request envelopes")
+struct RequestTests {
+    @Test("A decrypt request is read, and what a client writes is read the same")
+    func decrypt() throws {
+        let token = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
+        let expected = try #require(JSONObject([("currencyCode", .string("840")), ("applicationData", .null)]))
+        let body = DecryptRequest.body(token: token, expected: expected, reference: "order-1234")
+        #expect(body.firstRange(of: token) != nil)
+        let request = try DecryptRequest(parsing: body)
+        #expect(request.token.objectValue?["data"]?.stringValue == "/w==")
+        #expect(request.expected == expected)
+        #expect(request.reference == "order-1234")
+        let bare = try DecryptRequest(parsing: DecryptRequest.body(token: token, expected: nil, reference: nil))
+        #expect(bare.expected == nil)
+        #expect(bare.reference == nil)
+    }
+
+    @Test(
+        "What is not exactly a decrypt request is malformed_request",
+        arguments: [
+            "", "[]", "7", "null", "{}", #"{"token":{}} x"#, #"{"token":{},"token":{}}"#,
+            #"{"token":{},"Reference":"a"}"#,
+            #"{"token":{},"reference":7}"#, #"{"token":{},"reference":null}"#, #"{"token":{},"reference":""}"#,
+            #"{"token":{},"reference":"a\nb"}"#, #"{"token":{},"reference":"é"}"#, #"{"token":{},"expected":[]}"#,
+            #"{"token":{},"expected":null}"#, #"{"token":{},"at":"2026-01-31T12:00:00Z"}"#,
+            #"{"token":{},"reference":"\#(String(repeating: "r", count: 129))"}"#,
+            String(repeating: "[", count: 30_000),
+        ])
+    func malformedDecrypt(body: String) {
+        #expect(code { _ = try DecryptRequest(parsing: Array(body.utf8)) } == .malformedRequest)
+    }
+
+    @Test("A reference has 1 to 128 printable ASCII characters")
+    func references() {
+        #expect(DecryptRequest.isReference("~ order/1"))
+        #expect(DecryptRequest.isReference(String(repeating: "r", count: 128)))
+        #expect(!DecryptRequest.isReference("\u{7f}"))
+        #expect(!DecryptRequest.isReference("\t"))
+    }
+
+    @Test("An unknown member's name is not repeated to the caller")
+    func namesAreNotEchoed() {
+        let body = Array(#"{"token":{},"4111111111111111":1}"#.utf8)
+        let refusal = #expect(throws: Refusal.self) { try DecryptRequest(parsing: body) }
+        #expect(refusal?.code == .malformedRequest)
+        #expect(!"\(String(describing: refusal))".contains("4111"))
+    }
+
+    @Test("A verify request is read with its time")
+    func verify() throws {
+        let time = Date(timeIntervalSince1970: 1_769_860_800)
+        let body = VerifyRequest.body(token: Array("{}".utf8), at: time)
+        #expect(try VerifyRequest(parsing: body).at == time)
+        #expect(try VerifyRequest(parsing: VerifyRequest.body(token: Array("{}".utf8), at: nil)).at == nil)
+        for body in [
+            #"{"token":{},"at":"now"}"#, #"{"token":{},"at":0}"#, #"{"token":{},"reference":"a"}"#,
+            #"{"at":"2026-01-31T12:00:00Z"}"#,
+        ] {
+            #expect(code { _ = try VerifyRequest(parsing: Array(body.utf8)) } == .malformedRequest, "\(body)")
+        }
+    }
+
+    @Test("Import requests are read as a client writes them")
+    func imports() throws {
+        let request = KeyImportRequest(
+            merchantIdentifier: "merchant.com.example", certificate: "AAAA",
+            sealedKeys: [.init(token: "primary", encapsulatedKey: "BBBB", sealedPrivateKey: "CCCC")], allowExpired: true
+        )
+        #expect(try KeyImportRequest(parsing: JSONCoding.encode(request)) == request)
+        let minimal =
+            #"{"certificate":"AAAA","sealedKeys":[{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"}]}"#
+        let read = try KeyImportRequest(parsing: Array(minimal.utf8))
+        #expect(read.merchantIdentifier == nil)
+        #expect(!read.allowExpired)
+        let certificate = CertificateImportRequest(certificate: "AAAA", allowExpired: true)
+        #expect(try CertificateImportRequest(parsing: JSONCoding.encode(certificate)) == certificate)
+    }
+
+    @Test(
+        "What is not exactly an import request is malformed_request",
+        arguments: [
+            #"{"certificate":"A"}"#, #"{"certificate":"A","sealedKeys":[]}"#, #"{"certificate":"A","sealedKeys":[7]}"#,
+            #"{"certificate":"A","sealedKeys":[{"token":"t"}]}"#, #"{"sealedKeys":[]}"#,
+            #"{"certificate":"A","sealedKeys":[{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C","pin":"1"}]}"#,
+            #"{"certificate":"A","allowExpired":1,"sealedKeys":[{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"}]}"#,
+            #"{"certificate":"A","sealedKeys":[{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"},{"token":"t","encapsulatedKey":"B","sealedPrivateKey":"C"}]}"#,
+        ])
+    func malformedImport(body: String) {
+        #expect(code { _ = try KeyImportRequest(parsing: Array(body.utf8)) } == .malformedRequest)
+        #expect(
+            code { _ = try CertificateImportRequest(parsing: Array(body.utf8)) }
+                == (body == #"{"certificate":"A"}"# ? nil : .malformedRequest))
+    }
+
+    private func code(_ body: () throws -> Void) -> RefusalCode? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? Refusal)?.code
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+import TestSupport
+
+@testable import DaemonAPI
+
+/// A server that says its one piece to everybody who has sent something, and listens no further.
+final class ScriptedServer: Sendable {
+    private let directory: FreshDirectory
+    private let channel: any Channel
+    private let log: ReceivedLog
+    let path: String
+
+    init(_ script: String, closes: Bool = true) async throws {
+        directory = try FreshDirectory()
+        path = directory.path("s.sock")
+        let log = ReceivedLog()
+        self.log = log
+        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 64)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        Reciter(script: script, closes: closes, log: log))
+                }
+            }
+            .bind(unixDomainSocketPath: path).get()
+    }
+
+    func client(maximumAnswerBytes: Int = 64 << 20, deadline: Duration = .seconds(20)) -> UnixSocketClient {
+        UnixSocketClient(path: path, maximumAnswerBytes: maximumAnswerBytes, deadline: deadline)
+    }
+
+    /// What has been received, once it ends in `suffix`.
+    func received(_ suffix: String) async throws -> String {
+        try await wait(for: "the request's end") { log.text.hasSuffix(suffix) }
+        return log.text
+    }
+
+    func stop() async throws { try await channel.close() }
+}
+
+private final class ReceivedLog: Sendable {
+    private let bytes = Mutex<[UInt8]>([])
+
+    var text: String { String(decoding: bytes.withLock { $0 }, as: UTF8.self) }
+
+    func append(_ more: [UInt8]) { bytes.withLock { $0 += more } }
+}
+
+private final class Reciter: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let script: String
+    private let closes: Bool
+    private let log: ReceivedLog
+    private var hasSpoken = false
+
+    init(script: String, closes: Bool, log: ReceivedLog) {
+        self.script = script
+        self.closes = closes
+        self.log = log
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        log.append(Array(unwrapInboundIn(data).readableBytesView))
+        guard !hasSpoken else { return }
+        hasSpoken = true
+        let buffer = context.channel.allocator.buffer(string: script)
+        let done = context.writeAndFlush(wrapOutboundOut(buffer))
+        if closes {
+            let channel = context.channel
+            done.whenComplete { _ in channel.close(promise: nil) }
+        }
+    }
+}

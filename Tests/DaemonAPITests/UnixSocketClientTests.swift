@@ -1,0 +1,163 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import Refusals
+import TestSupport
+import Testing
+
+@testable import DaemonAPI
+
+@Suite("Unix socket client")
+struct UnixSocketClientTests {
+    @Test("A request goes out as HTTP/1.1 with its length, and the answer comes back whole")
+    func exchange() async throws {
+        let server = try await ScriptedServer(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Test: yes\r\nContent-Length: 2\r\n\r\n{}")
+        let answer = try await server.client().send(.post("/v1/verify?dry_run=true", body: Array(#"{"a":1}"#.utf8)))
+        #expect(answer.status == 200)
+        #expect(answer.isSuccess)
+        #expect(answer.header("x-test") == "yes")
+        #expect(answer.body == Array("{}".utf8))
+        let request = try await server.received(#"{"a":1}"#)
+        #expect(request.hasPrefix("POST /v1/verify?dry_run=true HTTP/1.1\r\n"))
+        #expect(request.contains("\r\nHost: localhost\r\n"))
+        #expect(request.contains("\r\nContent-Length: 7\r\n"))
+        #expect(request.contains("\r\nContent-Type: application/json\r\n"))
+        #expect(request.hasSuffix("\r\n\r\n{\"a\":1}"))
+        try await server.stop()
+    }
+
+    @Test("A chunked answer is put together")
+    func chunked() async throws {
+        let server = try await ScriptedServer(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
+        #expect(try await server.client().send(.get("/metrics")).body == Array("abcdefg".utf8))
+        try await server.stop()
+    }
+
+    @Test("A refusal is read out of its answer")
+    func refusal() async throws {
+        let body = #"{"code":"forbidden","message":"No."}"#
+        let server = try await ScriptedServer(
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        let answer = try await server.client().send(.get("/v1/status"))
+        #expect(!answer.isSuccess)
+        #expect(answer.refusal?.refusalCode == .forbidden)
+        try await server.stop()
+    }
+
+    @Test(
+        "An answer larger than the limit is given up, whether it tells its length or not",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n",
+        ])
+    func tooLarge(head: String) async throws {
+        let server = try await ScriptedServer(head + String(repeating: "x", count: 2000))
+        await #expect(throws: UnixSocketClientError.answerTooLarge(limit: 1000)) {
+            _ = try await server.client(maximumAnswerBytes: 1000).send(.get("/"))
+        }
+        try await server.stop()
+    }
+
+    @Test("An answer of exactly the limit is taken")
+    func atTheLimit() async throws {
+        let server = try await ScriptedServer(
+            "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1000))
+        #expect(try await server.client(maximumAnswerBytes: 1000).send(.get("/")).body.count == 1000)
+        try await server.stop()
+    }
+
+    @Test("Silence ends at the deadline")
+    func deadline() async throws {
+        let server = try await ScriptedServer("", closes: false)
+        let limit = Duration.milliseconds(200)
+        await #expect(throws: UnixSocketClientError.deadlineExceeded(path: server.path, after: limit)) {
+            _ = try await server.client(deadline: limit).send(.get("/"))
+        }
+        try await server.stop()
+    }
+
+    @Test(
+        "A connection that ends early is said to be cut short",
+        arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"])
+    func cutShort(script: String) async throws {
+        let server = try await ScriptedServer(script)
+        await #expect(throws: UnixSocketClientError.cutShort(path: server.path)) {
+            _ = try await server.client().send(.get("/"))
+        }
+        try await server.stop()
+    }
+
+    @Test("Another protocol is recognised")
+    func notHTTP() async throws {
+        let server = try await ScriptedServer("SSH-2.0-OpenSSH_9.2\r\n")
+        await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
+            _ = try await server.client().send(.get("/"))
+        }
+        try await server.stop()
+    }
+
+    @Test("An early refusal reaches the sender of a body that nobody reads")
+    func earlyRefusal() async throws {
+        let body = #"{"code":"request_too_large","message":"Too large."}"#
+        let server = try await ScriptedServer(
+            "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        let answer = try await server.client().send(
+            .post("/v1/decrypt", body: [UInt8](repeating: 0x20, count: 8 << 20)))
+        #expect(answer.status == 413)
+        #expect(answer.refusal?.refusalCode == .requestTooLarge)
+        try await server.stop()
+    }
+
+    @Test("No socket, nobody listening, and a path that is too long are told apart")
+    func cannotConnect() async throws {
+        let directory = try FreshDirectory()
+        let missing = directory.path("missing.sock")
+        await #expect(throws: UnixSocketClientError.notThere(path: missing)) {
+            _ = try await UnixSocketClient(path: missing).send(.get("/"))
+        }
+        let server = try await ScriptedServer("")
+        let path = server.path
+        try await server.stop()
+        try Data().write(to: URL(filePath: path))
+        await #expect(throws: UnixSocketClientError.notListening(path: path)) {
+            _ = try await UnixSocketClient(path: path).send(.get("/"))
+        }
+        let long = "/" + String(repeating: "p", count: 200)
+        await #expect(throws: UnixSocketClientError.pathTooLong(path: long)) {
+            _ = try await UnixSocketClient(path: long).send(.get("/"))
+        }
+    }
+
+    @Test("A permission that is missing is named, with the settings that grant it")
+    func permission() {
+        let client = UnixSocketClient(path: "/run/paytokend/admin.sock")
+        let error = client.failure(of: IOError(errnoCode: EACCES, reason: "connect"))
+        #expect(error == .notPermitted(path: "/run/paytokend/admin.sock"))
+        #expect(error.exitStatus == .notPermitted)
+        #expect(error.description.contains("admin_mode"))
+        #expect(UnixSocketClientError.notThere(path: "p").exitStatus == .unreachable)
+    }
+
+    @Test("Cancelling the task ends the wait")
+    func cancelled() async throws {
+        let server = try await ScriptedServer("", closes: false)
+        let client = server.client()
+        let task = Task { try await client.send(.get("/")) }
+        task.cancel()
+        await #expect(throws: UnixSocketClientError.self) { _ = try await task.value }
+        try await server.stop()
+    }
+
+    @Test("Many requests at once each get their own answer")
+    func concurrent() async throws {
+        let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        let client = server.client()
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<50 { group.addTask { try await client.send(.get("/healthz")).status } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(statuses == [Int](repeating: 200, count: 50))
+        try await server.stop()
+    }
+}

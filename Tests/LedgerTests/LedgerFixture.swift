@@ -1,0 +1,60 @@
+import Foundation
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import WorkerProtocol
+
+@testable import Ledger
+
+/// A ledger of a test's own, with one active key.
+final class LedgerFixture: Sendable {
+    let directory: FreshDirectory
+    let settings: SQLiteLedger.Settings
+    let ledger: SQLiteLedger
+    let key: PublicKeyHash
+
+    static let noon = Date(timeIntervalSince1970: 1_800_000_000)
+
+    init(
+        repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200),
+        faults: SQLiteFaults = SQLiteFaults(), at path: String? = nil
+    ) async throws {
+        directory = try FreshDirectory()
+        settings = SQLiteLedger.Settings(
+            path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
+            busyTimeout: busyTimeout)
+        ledger = try await SQLiteLedger.open(settings, faults: faults)
+        key = Self.hash(1)
+        try await ledger.record(Self.record(key))
+    }
+
+    static func hash(_ number: UInt8) -> PublicKeyHash {
+        PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
+    }
+
+    static func record(
+        _ hash: PublicKeyHash, state: KeyState = .active, cutOff: Date? = nil,
+        merchant: String = "merchant.com.example", algorithm: KeyAlgorithm = .ec
+    ) -> KeyRecord {
+        KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state, cutOff: cutOff,
+            createdAt: noon, origin: .imported)
+    }
+
+    /// A release of transaction `number`, by default with a reference.
+    func request(
+        _ number: Int, caller: String = "checkout", reference: UInt8? = 7, content: UInt8 = 9,
+        key: PublicKeyHash? = nil,
+        at time: Date = LedgerFixture.noon
+    ) throws -> Release {
+        var bytes = [UInt8](repeating: 0, count: 32)
+        (bytes[0], bytes[1], bytes[2]) = (UInt8(number >> 16 & 0xff), UInt8(number >> 8 & 0xff), UInt8(number & 0xff))
+        guard let transaction = TransactionIdentifier(bytes: bytes) else { throw Broken() }
+        return Release(
+            transactionId: transaction, publicKeyHash: key ?? self.key, caller: caller,
+            referenceDigest: reference.map { [UInt8](repeating: $0, count: 32) },
+            contentDigest: [UInt8](repeating: content, count: 32), at: time)
+    }
+
+    struct Broken: Error {}
+}

@@ -1,0 +1,152 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Opening a ledger")
+struct OpeningTests {
+    @Test("A second opener is refused until the first has closed")
+    func secondOpener() async throws {
+        let fixture = try await LedgerFixture()
+        await #expect(throws: LedgerOpeningError.inUse(path: fixture.settings.path)) {
+            _ = try await SQLiteLedger.open(fixture.settings)
+        }
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        await again.close()
+    }
+
+    @Test("The lock does not pass to child processes")
+    func childrenDoNotHoldTheLock() async throws {
+        let fixture = try await LedgerFixture()
+        let child = try RunningProgram(Program.installed("sleep"), ["60"])
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        await again.close()
+        child.signal(9)
+    }
+
+    @Test("A newer schema is refused by name")
+    func newerSchema() async throws {
+        let fixture = try await LedgerFixture()
+        await fixture.ledger.close()
+        try await DatabaseQueue(path: fixture.settings.path).write { db in
+            try db.execute(sql: "UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
+        }
+        await #expect(throws: LedgerOpeningError.newerSchema(path: fixture.settings.path, found: 99, known: 1)) {
+            _ = try await SQLiteLedger.open(fixture.settings)
+        }
+    }
+
+    @Test("Another program's database and bytes that are none are refused and left as they are")
+    func notALedger() async throws {
+        let directory = try FreshDirectory()
+        let other = directory.path("other.sqlite")
+        try await DatabaseQueue(path: other).write { try $0.execute(sql: "CREATE TABLE invoice (id INTEGER)") }
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: other)
+        await #expect(throws: LedgerOpeningError.notALedger(path: other)) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: other))
+        }
+        let noise = try directory.write([UInt8](repeating: 0x5a, count: 8192), to: "noise.sqlite")
+        await #expect(throws: LedgerOpeningError.notALedger(path: noise)) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: noise))
+        }
+        #expect(try Data(contentsOf: URL(filePath: noise)) == Data(repeating: 0x5a, count: 8192))
+    }
+
+    @Test("A ledger keeps its node's name; another in the configuration is refused")
+    func nodeMismatch() async throws {
+        let fixture = try await LedgerFixture()
+        await fixture.ledger.close()
+        var settings = fixture.settings
+        settings.node = "node-2"
+        await #expect(
+            throws: LedgerOpeningError.anotherNode(path: settings.path, recorded: "node-1", configured: "node-2")
+        ) {
+            _ = try await SQLiteLedger.open(settings)
+        }
+        settings.node = nil
+        let again = try await SQLiteLedger.open(settings)
+        #expect(again.node == "node-1")
+        await again.close()
+    }
+
+    @Test("Without a configured name the node is the kernel's host name")
+    func hostName() async throws {
+        let directory = try FreshDirectory()
+        let ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("ledger.sqlite")))
+        let kernel = try await Program.run(Program.installed("uname"), ["-n"]).output
+        #expect(ledger.node == kernel.trimmingCharacters(in: .newlines))
+        await ledger.close()
+    }
+
+    @Test(
+        "A node name that a record could not carry is refused",
+        arguments: ["", "a b", "naïve", "a\n", "x\"y", String(repeating: "n", count: 65)])
+    func badNodeName(name: String) async throws {
+        let directory = try FreshDirectory()
+        await #expect(throws: LedgerOpeningError.nodeName(name)) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: name))
+        }
+    }
+
+    @Test("All files of the ledger are for the daemon alone")
+    func modes() async throws {
+        let fixture = try await LedgerFixture()
+        for suffix in ["", "-wal", "-shm", ".lock"] {
+            let attributes = try FileManager.default.attributesOfItem(atPath: fixture.settings.path + suffix)
+            #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600, "\(suffix)")
+        }
+    }
+
+    @Test("A directory that others can write is refused", arguments: [0o770, 0o707, 0o1777])
+    func writableDirectory(mode: Int) async throws {
+        let directory = try FreshDirectory()
+        let place = try directory.makeDirectory("open")
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: place)
+        let error = await #expect(throws: LedgerOpeningError.self) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: place + "/ledger.sqlite"))
+        }
+        guard case .notPrivate = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place).isEmpty)
+    }
+
+    @Test("A ledger file that others can read is refused", arguments: [0o640, 0o604])
+    func readableFile(mode: Int) async throws {
+        let fixture = try await LedgerFixture()
+        await fixture.ledger.close()
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: fixture.settings.path)
+        let error = await #expect(throws: LedgerOpeningError.self) {
+            _ = try await SQLiteLedger.open(fixture.settings)
+        }
+        guard case .notPrivate = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test("A symbolic link in the file's or the lock's place is refused", arguments: ["", ".lock"])
+    func symbolicLink(suffix: String) async throws {
+        let directory = try FreshDirectory()
+        let target = try directory.write("", to: "target")
+        let path = directory.path("ledger.sqlite")
+        try FileManager.default.createSymbolicLink(atPath: path + suffix, withDestinationPath: target)
+        let error = await #expect(throws: LedgerOpeningError.self) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path))
+        }
+        #expect(error == .notPrivate(path: path + suffix, why: "is not a regular file"))
+    }
+
+    @Test("A missing directory is named")
+    func noDirectory() async throws {
+        let directory = try FreshDirectory()
+        await #expect(throws: LedgerOpeningError.noDirectory(path: directory.path("missing"))) {
+            _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("missing") + "/ledger.sqlite"))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A ledger that cannot write")
+struct UnavailableTests {
+    @Test("While another program holds the lock nothing is released, and all goes on when it lets go")
+    func locked() async throws {
+        let fixture = try await LedgerFixture()
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: fixture.settings.path, configuration: configuration)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try await fixture.ledger.probe()
+        #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
+    }
+
+    @Test(
+        "On a full disk nothing is released, and all goes on when there is room again",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+    func fullDisk() async throws {
+        let disk = try await SmallDisk(kibibytes: 1024)
+        let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        try disk.fill()
+        for number in 2...4 {
+            let error = await #expect(throws: LedgerFailure.self) {
+                try await fixture.ledger.release(fixture.request(number))
+            }
+            guard case .unavailable(let reason)? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+            #expect(reason.contains("full"), "\(reason)")
+        }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        // Reading needs no room.
+        #expect(try await fixture.ledger.keyRecords().count == 1)
+        try disk.free()
+        try await fixture.ledger.probe()
+        for number in 2...4 {
+            #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .released)
+        }
+        #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .replayed)
+        await fixture.ledger.close()
+        try await disk.unmount()
+    }
+
+    @Test("A failure's reason carries no value of the request")
+    func reasonsAreFixed() async throws {
+        let fixture = try await LedgerFixture()
+        try await DatabaseQueue(path: fixture.settings.path).write { try $0.execute(sql: "DROP TABLE claim") }
+        let error = await #expect(throws: LedgerFailure.self) {
+            try await fixture.ledger.release(fixture.request(1, caller: "canary-caller"))
+        }
+        let text = "\(error?.description ?? "") \(String(reflecting: error))"
+        #expect(text.contains("SQLite"))
+        #expect(!text.contains("canary"))
+        #expect(!text.contains("INSERT"))
+    }
+
+    @Test("After close every call is unavailable, and none crashes")
+    func closed() async throws {
+        let fixture = try await LedgerFixture()
+        await fixture.ledger.close()
+        await fixture.ledger.close()
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.keyRecords() }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+    }
+}
+
+/// A file system in memory that holds little, mounted for one test.
+final class SmallDisk: Sendable {
+    private let directory: FreshDirectory
+    let path: String
+
+    static var isPermitted: Bool {
+        get async {
+            guard let disk = try? await SmallDisk(kibibytes: 64) else { return false }
+            return (try? await disk.unmount()) != nil
+        }
+    }
+
+    init(kibibytes: Int) async throws {
+        directory = try FreshDirectory()
+        path = try directory.makeDirectory("disk")
+        let result = try await Program.run(
+            Program.installed("mount"), ["-t", "tmpfs", "-o", "size=\(kibibytes)k,mode=0700", "tmpfs", path])
+        guard result.status == 0 else { throw NotMounted(reason: result.error) }
+    }
+
+    /// Writes until nothing more goes in.
+    func fill() throws {
+        guard FileManager.default.createFile(atPath: path + "/filler", contents: nil),
+            let filler = FileHandle(forWritingAtPath: path + "/filler")
+        else { throw NotMounted(reason: "the filler cannot be written") }
+        defer { try? filler.close() }
+        var size = 65_536
+        while size > 0 {
+            do {
+                try filler.write(contentsOf: Data(repeating: 1, count: size))
+            } catch {
+                size /= 2
+            }
+        }
+    }
+
+    func free() throws { try FileManager.default.removeItem(atPath: path + "/filler") }
+
+    func unmount() async throws {
+        let result = try await Program.run(Program.installed("umount"), [path])
+        guard result.status == 0 else { throw NotMounted(reason: result.error) }
+    }
+
+    struct NotMounted: Error { let reason: String }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import PaymentToken
+import Refusals
+import Testing
+import WorkerProtocol
+
+@testable import MerchantKeys
+
+@Suite("Finding keys by name, counting their uses, and many of them")
+struct KeyLookupTests {
+    private let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+    @Test("A key is found by base64, by hex in either case, and by a prefix that only it has")
+    func names() throws {
+        let (index, hashes) = keys(50)
+        let hash = hashes[17]
+        #expect(try index.find(hash.base64).publicKeyHash == hash)
+        #expect(try index.find(hash.hex).publicKeyHash == hash)
+        #expect(try index.find(hash.hex.uppercased()).publicKeyHash == hash)
+        #expect(try index.find(String(hash.hex.prefix(8))).publicKeyHash == hash)
+        #expect(try index.find(String(hash.hex.prefix(9))).publicKeyHash == hash)
+        #expect(try index.find(String(hash.hex.prefix(63))).publicKeyHash == hash)
+    }
+
+    @Test("44 characters are base64 and never a prefix in hex")
+    func fortyFour() throws {
+        let (index, hashes) = keys(3)
+        #expect(code { try index.find(String(hashes[0].hex.prefix(44))) } == .keyNotFound)
+    }
+
+    @Test(
+        "What names no key, too little of one, or no hash at all is key_not_found",
+        arguments: [
+            "", "0123456", "ffffffffffffffff", "not hexadecimal", "zzzzzzzz", "💳💳💳💳💳💳💳💳",
+            String(repeating: "0", count: 65), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", String(repeating: "é", count: 22),
+        ])
+    func notFound(name: String) {
+        let (index, _) = keys(3)
+        #expect(code { try index.find(name) } == .keyNotFound)
+    }
+
+    @Test("A prefix that two keys have is refused and says how many")
+    func ambiguous() throws {
+        let first = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "01"))
+        let second = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "02"))
+        let index = KeyIndex()
+        index.rebuild(tokens: [], records: [record(first), record(second)], now: now)
+        let refusal = #expect(throws: Refusal.self) { try index.find("abababab") }
+        #expect(refusal?.code == .keyNotFound)
+        #expect(refusal?.message.contains("2 keys") == true)
+        #expect(try index.find(second.hex).publicKeyHash == second)
+    }
+
+    @Test("Uses are counted by key, with the latest time, and outlive a rebuild")
+    func uses() {
+        let (index, hashes) = keys(2)
+        #expect(index.uses(hashes[0]) == (0, nil))
+        index.countUse(hashes[0], at: now)
+        index.countUse(hashes[0], at: now + 10)
+        index.countUse(hashes[0], at: now + 5)
+        index.rebuild(tokens: [], records: hashes.map(record), now: now)
+        #expect(index.uses(hashes[0]) == (3, now + 10))
+        #expect(index.uses(hashes[1]) == (0, nil))
+    }
+
+    @Test("Among 10,000 keys every one is found, without looking at the others")
+    func tenThousand() {
+        let (index, hashes) = keys(10_000)
+        #expect(index.entries.count == 10_000)
+        let clock = ContinuousClock()
+        var found = 0
+        let time = clock.measure {
+            for _ in 0..<10 { for hash in hashes where index.entry(hash)?.publicKeyHash == hash { found += 1 } }
+        }
+        #expect(found == 100_000)
+        // A search through all of them would compare 500,000,000 times: minutes, in a debug build.
+        #expect(time < .seconds(20), "\(time)")
+        #expect(index.entry(PublicKeyHash.of(subjectPublicKeyInfo: [1, 2, 3])) == nil)
+    }
+
+    @Test("Readers during rebuilds see the old keys or the new ones, never a part")
+    func rebuildUnderReaders() async {
+        let (index, hashes) = keys(200)
+        await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 {
+                group.addTask { (0..<200).filter { _ in index.entries.count != 200 }.count }
+            }
+            group.addTask {
+                for _ in 0..<20 { index.rebuild(tokens: [], records: hashes.map(record), now: now) }
+                return 0
+            }
+            for await partial in group { #expect(partial == 0) }
+        }
+    }
+
+    private func keys(_ count: Int) -> (KeyIndex, [PublicKeyHash]) {
+        let descriptions = (0..<count).map { number in
+            let info = Array("public key \(number)".utf8)
+            return KeyDescription(
+                identifier: PublicKeyHash.of(subjectPublicKeyInfo: info).bytes, label: "m", algorithm: .ec,
+                subjectPublicKeyInfo: info, certificates: [], isProtected: true, inconsistency: nil)
+        }
+        let hashes = descriptions.map { PublicKeyHash.of(subjectPublicKeyInfo: $0.subjectPublicKeyInfo) }
+        let index = KeyIndex()
+        index.rebuild(tokens: [("primary", descriptions)], records: hashes.map(record), now: now)
+        return (index, hashes)
+    }
+
+    private func record(_ hash: PublicKeyHash) -> KeyRecord {
+        KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: "merchant.com.example", algorithm: .ec, state: .active,
+            createdAt: now, origin: .imported)
+    }
+
+    private func code(_ body: () throws -> KeyEntry) -> RefusalCode? {
+        do {
+            _ = try body()
+            return nil
+        } catch {
+            return (error as? Refusal)?.code
+        }
+    }
+}

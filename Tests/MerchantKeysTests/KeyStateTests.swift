@@ -1,0 +1,40 @@
+import Foundation
+import MerchantKeys
+import Testing
+
+@Suite("Key states")
+struct KeyStateTests {
+    @Test("A state can become what SP 800-57 permits and nothing else")
+    func transitions() {
+        let permitted: [KeyState: Set<KeyState>] = [
+            .preActivation: [.active, .compromised, .destroyed],
+            .active: [.suspended, .deactivated, .compromised],
+            .deactivated: [.suspended, .compromised, .destroyed],
+            .suspended: [.active, .deactivated, .compromised, .destroyed],
+            .compromised: [.destroyed],
+            .destroyed: [],
+        ]
+        for from in KeyState.allCases {
+            for to in KeyState.allCases {
+                #expect(from.canBecome(to) == permitted[from]?.contains(to), "\(from) to \(to)")
+            }
+        }
+    }
+
+    @Test("Only active, and deactivated before its cut-off, decrypt")
+    func decrypts() {
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        for state in KeyState.allCases {
+            #expect(state.decrypts(at: now, cutOff: nil) == (state == .active), "\(state)")
+            #expect(state.decrypts(at: now, cutOff: now + 1) == (state == .active || state == .deactivated), "\(state)")
+            #expect(state.decrypts(at: now, cutOff: now) == (state == .active), "\(state)")
+        }
+    }
+
+    @Test("The names are SP 800-57's")
+    func names() {
+        #expect(
+            KeyState.allCases.map(\.rawValue)
+                == ["pre-activation", "active", "deactivated", "suspended", "compromised", "destroyed"])
+    }
+}

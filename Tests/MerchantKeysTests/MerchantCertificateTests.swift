@@ -1,0 +1,145 @@
+import Crypto
+import Foundation
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import MerchantKeys
+
+@Suite("Merchant certificates")
+struct MerchantCertificateTests {
+    private static let merchant = "merchant.com.example.shop"
+
+    @Test("A Payment Processing Certificate for P-256 is read with its merchant, hash and validity")
+    func ellipticCurve() throws {
+        let forged = try SharedForge.ecMerchant
+        let certificate = try MerchantCertificate(der: forged.certificate)
+        #expect(certificate.kind == .paymentProcessing)
+        #expect(certificate.merchantIdentifier == Self.merchant)
+        #expect(certificate.merchantIdentifierHash == Array(SHA256.hash(data: Data(Self.merchant.utf8))))
+        #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
+        #expect(certificate.sha256 == Array(SHA256.hash(data: forged.certificate)))
+        #expect(certificate.algorithm == .ec)
+        #expect(certificate.isValid(at: Date()))
+        #expect(!certificate.isValid(at: certificate.notBefore - 1))
+        #expect(!certificate.isValid(at: certificate.notAfter + 1))
+    }
+
+    @Test("A Payment Processing Certificate for RSA-2048 is read")
+    func rsa() throws {
+        let forged = try SharedForge.rsaMerchant
+        let certificate = try MerchantCertificate(der: forged.certificate)
+        #expect(certificate.kind == .paymentProcessing)
+        #expect(certificate.algorithm == .rsa)
+        #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
+    }
+
+    @Test("A merchant identifier longer than a common name may be is read")
+    func longIdentifier() throws {
+        let identifier = "merchant." + String(repeating: "long.", count: 30) + "example"
+        let certificate = try MerchantCertificate(
+            der: forge(MerchantCertificateProfile(merchantIdentifier: identifier)))
+        #expect(certificate.merchantIdentifier == identifier)
+    }
+
+    @Test("The extension's hash is taken in either case of its letters")
+    func lowerCaseHash() async throws {
+        let der = try await openssl(hash: CertificateWorkshop.hash(Self.merchant).lowercased())
+        #expect(try MerchantCertificate(der: der).merchantIdentifier == Self.merchant)
+    }
+
+    @Test("An extension that is another merchant's hash makes the certificate disagree with itself")
+    func disagreement() throws {
+        var profile = MerchantCertificateProfile(merchantIdentifier: Self.merchant)
+        profile.extensionMerchantIdentifier = "merchant.com.other"
+        let der = try forge(profile)
+        #expect(throws: MerchantCertificateError.merchantIdentifierDisagrees) { try MerchantCertificate(der: der) }
+    }
+
+    @Test(
+        "An extension that is not 64 hex characters in a UTF8String is unreadable",
+        arguments: [
+            "UTF8String:ABCD", "UTF8String:" + String(repeating: "g", count: 64),
+            "IA5String:" + String(repeating: "A", count: 64), "NULL",
+        ])
+    func unreadableExtension(value: String) async throws {
+        let der = try await CertificateWorkshop.make(
+            subject: ["UID = \(Self.merchant)", "CN = shop"],
+            extensions: ["keyUsage = keyAgreement", "\(CertificateWorkshop.merchantExtension) = ASN1:\(value)"])
+        #expect(throws: MerchantCertificateError.extensionUnreadable) { try MerchantCertificate(der: der) }
+    }
+
+    @Test("Two UIDs in the subject name no merchant")
+    func twoIdentifiers() async throws {
+        let der = try await CertificateWorkshop.make(
+            subject: ["1.UID = \(Self.merchant)", "2.UID = merchant.com.other", "CN = shop"],
+            extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
+        #expect(throws: MerchantCertificateError.merchantIdentifierUnreadable) { try MerchantCertificate(der: der) }
+    }
+
+    @Test(
+        "A key that Apple Pay does not use is named as the reason",
+        arguments: [
+            CertificateWorkshop.Key.p384, .rsa3072,
+        ])
+    func otherKeys(key: CertificateWorkshop.Key) async throws {
+        let der = try await CertificateWorkshop.make(
+            key, subject: ["UID = \(Self.merchant)", "CN = shop"],
+            extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
+        #expect(throws: MerchantCertificateError.unsupportedKey(kind: .paymentProcessing)) {
+            try MerchantCertificate(der: der)
+        }
+    }
+
+    @Test("Bytes that are no certificate are refused, cut-off ones and trailing ones too")
+    func notACertificate() throws {
+        let good = try SharedForge.ecMerchant.certificate
+        for bytes in [[], [0x30, 0x00], Array("-----BEGIN CERTIFICATE-----".utf8), good.dropLast(), good + [0]]
+            as [[UInt8]]
+        {
+            #expect(throws: MerchantCertificateError.notACertificate) { try MerchantCertificate(der: bytes) }
+        }
+        for length in stride(from: 0, to: good.count, by: 7) {
+            #expect(throws: MerchantCertificateError.notACertificate) {
+                try MerchantCertificate(der: Array(good.prefix(length)))
+            }
+        }
+    }
+
+    @Test(
+        "Real Payment Processing Certificates are read with the merchant and hash of their tokens",
+        .enabled("PAYTOKEND_INTEROP_FIXTURES is not set") { Fixtures.directory != nil })
+    func realCertificates() throws {
+        var read = 0
+        for token in try Fixtures.tokens() {
+            guard let file = token.certificate, let merchant = token.merchantIdentifier else { continue }
+            let text = try String(contentsOf: file, encoding: .utf8)
+            let body = text.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
+            let certificate = try MerchantCertificate(der: Array(try #require(Data(base64Encoded: body))))
+            #expect(certificate.kind == .paymentProcessing, "\(token.name)")
+            #expect(certificate.merchantIdentifier == merchant, "\(token.name)")
+            #expect(certificate.algorithm == (token.version == "EC_v1" ? .ec : .rsa), "\(token.name)")
+            let hash = try #require(
+                String(decoding: token.json, as: UTF8.self).firstMatch(
+                    of: /"publicKeyHash"\s*:\s*"([^"]*)"/)?.1)
+            #expect(certificate.publicKeyHash == PublicKeyHash(base64: String(hash)), "\(token.name)")
+            read += 1
+        }
+        #expect(read == 4)
+    }
+
+    private func forge(_ profile: MerchantCertificateProfile) throws -> [UInt8] {
+        try SharedForge.authority.merchantCertificate(
+            subjectPublicKeyInfo: SharedForge.ecMerchant.key.subjectPublicKeyInfo, profile: profile)
+    }
+
+    private func openssl(hash: String) async throws -> [UInt8] {
+        try await CertificateWorkshop.make(
+            subject: ["UID = \(Self.merchant)", "CN = shop"], extensions: extensions(hash: hash))
+    }
+
+    private func extensions(hash: String) -> [String] {
+        ["keyUsage = keyAgreement", "\(CertificateWorkshop.merchantExtension) = ASN1:UTF8String:\(hash)"]
+    }
+}
