@@ -143,7 +143,7 @@ let package = Package(
         .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
-            dependencies: ["HSMWorker", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
+            dependencies: ["HSMWorker", "KeySealing", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
