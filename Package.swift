@@ -185,6 +185,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
+                crypto, nioCore, nioPosix,
             ],
             swiftSettings: house),
     ]
