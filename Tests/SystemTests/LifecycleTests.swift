@@ -95,12 +95,10 @@ import TokenForge
     func workerKilled() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
         let first = try harness.worker()
-        var bodies: [[UInt8]] = []
-        for index in 0..<200 {
+        let bodies = try (0..<200).map { index in
             let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant
-            bodies.append(
-                try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)).decryptBody(
-                    reference: "order-\(index)"))
+            return try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+                .decryptBody(reference: "order-\(index)")
         }
         async let load = withThrowingTaskGroup(of: [CurlAnswer].self) { group in
             for start in stride(from: 0, to: bodies.count, by: 25) {
