@@ -97,7 +97,7 @@ let package = Package(
             dependencies: [
                 "CLinux", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol", "PaymentToken",
                 "MerchantKeys",
-                "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging, x509, crypto,
+                "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging, signals, x509, asn1, crypto,
             ],
             swiftSettings: house),
 
@@ -111,7 +111,7 @@ let package = Package(
 
         // Programs.
         .executableTarget(
-            name: "paytokend", dependencies: ["Daemon", "ProductVersion", arguments, signals, logging], swiftSettings: house),
+            name: "paytokend", dependencies: ["Daemon", "DaemonAPI", "ProductVersion", arguments], swiftSettings: house),
         .executableTarget(name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments], swiftSettings: house),
         .executableTarget(
             name: "paytokenctl",
@@ -143,7 +143,7 @@ let package = Package(
         .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
-            dependencies: ["HSMWorker", "KeySealing", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
+            dependencies: ["HSMWorker", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
@@ -185,7 +185,6 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
-                crypto, nioCore, nioPosix,
             ],
             swiftSettings: house),
     ]

@@ -11,11 +11,18 @@ public protocol Ledger: Sendable {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
+    /// `sqlite`, for people.
+    var engine: String { get }
+    var schemaVersion: Int { get }
+
     /// Claims a transaction for release, or says why it must not be released.
     ///
     /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
     ///   claim may exist then: the caller repeats with the same reference.
     func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict
+
+    /// Whether ``release(_:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
+    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool
 
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]

@@ -15,6 +15,9 @@ public struct Release: Sendable {
     /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
     public let attempt: [UInt8]
     public let at: Date
+    /// False when the token's signing time lies outside the window: then a repeat is judged as ever, and a transaction
+    /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
+    public var admitsNew = true
 
     public init(
         transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash, caller: String,

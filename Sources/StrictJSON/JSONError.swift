@@ -14,17 +14,12 @@ public struct JSONError: Error, Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The offset in bytes, from 0, of the first byte that is wrong; for a repeated name, the end of
-    /// its object.
+    /// The offset in bytes, from 0, of the first byte that is wrong; for a duplicate, of what follows the second name.
     public let offset: Int
-    /// The name of the outermost object's member in whose value the fault lies, if it lies in one: it tells an
-    /// envelope's fault from its content's. As the text has it, so compare it and do not repeat it.
-    public internal(set) var outermostMember: String?
 
-    public init(kind: Kind, offset: Int, outermostMember: String? = nil) {
+    public init(kind: Kind, offset: Int) {
         self.kind = kind
         self.offset = offset
-        self.outermostMember = outermostMember
     }
 }
 

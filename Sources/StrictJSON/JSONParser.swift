@@ -58,13 +58,7 @@ struct JSONParser {
             skipWhiteSpace()
             guard take(UInt8(ascii: ":")) else { throw error(.syntax) }
             skipWhiteSpace()
-            do {
-                members.append((name, try parseValue(depth: depth)))
-            } catch {
-                var fault = error
-                if depth == 1 { fault.outermostMember = name }
-                throw fault
-            }
+            members.append((name, try parseValue(depth: depth)))
             skipWhiteSpace()
         } while take(UInt8(ascii: ","))
         guard take(UInt8(ascii: "}")) else { throw error(.syntax) }

@@ -1,4 +1,5 @@
-import KeySealing
+import Crypto
+import Foundation
 import PKCS11
 import SecretMemory
 import WorkerProtocol
@@ -71,17 +72,20 @@ extension OpenToken {
     }
 
     private func unseal(_ request: PrivateKeyImport) throws(WorkerFailure) -> PrivateKeyInfo {
-        let pkcs8: SecretBytes
+        var opened: Data
         do {
-            pkcs8 = try importRecipient.open(
-                encapsulatedKey: request.encapsulatedKey, sealed: request.sealedPrivateKey,
-                certificate: request.certificate)
+            var recipient = try HPKE.Recipient(
+                privateKey: importKey, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(PrivateKeyImport.importInfo),
+                encapsulatedKey: Data(request.encapsulatedKey))
+            opened = try recipient.open(request.sealedPrivateKey, authenticating: request.certificate)
         } catch {
             throw WorkerFailure(
                 .importRefused,
                 "The sealed private key does not open: the worker was replaced since its import key was asked for, "
                     + "or the certificate is not the one that was sealed with it. Try again.")
         }
+        let pkcs8 = SecretBytes(copying: opened.bytes)
+        opened.resetBytes(in: opened.indices)
         do {
             return try PrivateKeyInfo(pkcs8: pkcs8)
         } catch {

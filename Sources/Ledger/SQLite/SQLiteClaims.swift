@@ -10,10 +10,14 @@ struct SQLiteClaims {
     /// Judges and writes one release.
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        if try insert(release, db) { return .released }
+        if release.admitsNew, try insert(release, db) { return .released }
         guard let claim = try claim(release, db), try isRepeat(release, of: claim) else { return .replayed }
         try countRepeat(release, db)
         return .repeated
+    }
+
+    func wouldRepeat(_ release: Release, _ db: Database) throws -> Bool {
+        try claim(release, db).map { try isRepeat(release, of: $0) } ?? false
     }
 
     /// Whether `verdict` of this very attempt stands in the database, after its commit went unacknowledged.

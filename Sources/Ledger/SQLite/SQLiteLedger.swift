@@ -10,7 +10,8 @@ public import MerchantKeys
 public final class SQLiteLedger: Ledger {
     public let node: String
     public let path: String
-    public static let schemaVersion = SQLiteSchema.version
+    public let engine = "sqlite"
+    public let schemaVersion = SQLiteSchema.version
 
     let connections: SQLiteConnections
     private let lock: LedgerLock
@@ -106,6 +107,10 @@ public final class SQLiteLedger: Ledger {
                 return decided
             }
         }
+    }
+
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {
+        try await connections.read { [claims] db in try claims.wouldRepeat(release, db) }
     }
 
     public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] {

@@ -24,3 +24,18 @@ public enum SigningTimeWindow: Sendable, Equatable {
         }
     }
 }
+
+extension SigningTimeWindow: CustomStringConvertible {
+    /// How far to either side; nil when it is off.
+    public var duration: Duration? {
+        switch self {
+        case .off: nil
+        case .within(let duration): duration
+        }
+    }
+
+    /// `off`, or seconds as the configuration would spell them: `300s`.
+    public var description: String {
+        duration.map { "\($0.components.seconds)s" } ?? "off"
+    }
+}

@@ -26,17 +26,6 @@ public struct CertificateDescription: Sendable, Equatable {
     /// SHA-256 of the DER, 32 bytes.
     public let sha256: [UInt8]
 
-    init(
-        subject: String, issuer: String, serialNumber: String, notBefore: Date, notAfter: Date, sha256: [UInt8]
-    ) {
-        self.subject = subject
-        self.issuer = issuer
-        self.serialNumber = serialNumber
-        self.notBefore = notBefore
-        self.notAfter = notAfter
-        self.sha256 = sha256
-    }
-
     /// - Parameter der: the bytes that `certificate` was read from.
     public init(_ certificate: Certificate, der: [UInt8]) {
         subject = certificate.subject.description
@@ -49,6 +38,16 @@ public struct CertificateDescription: Sendable, Equatable {
 }
 
 extension CertificateDescription {
+    /// The fingerprint in lower-case hexadecimal, 64 characters.
+    public var sha256Hex: String { Hexadecimal.encode(sha256) }
+
+    /// - Throws: where the certificate cannot be written as DER.
+    public init(_ certificate: Certificate) throws {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        self.init(certificate, der: serializer.serializedBytes)
+    }
+
     /// Whether `time` lies within the validity, both ends included (RFC 5280 §4.1.2.5).
     func isValid(at time: Date) -> Bool {
         notBefore <= time && time <= notAfter

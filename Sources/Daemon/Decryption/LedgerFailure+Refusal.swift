@@ -1,0 +1,16 @@
+import Ledger
+import Refusals
+
+extension LedgerFailure {
+    /// The one place where the ledger's troubles become what a caller hears; a reason belongs in the log.
+    var refusal: Refusal {
+        switch self {
+        case .unavailable:
+            Refusal(
+                .ledgerUnavailable,
+                "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
+        case .conflict(let conflict):
+            Refusal(.invalidState, conflict.description)
+        }
+    }
+}

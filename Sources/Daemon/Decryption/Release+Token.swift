@@ -1,0 +1,14 @@
+import Crypto
+import Foundation
+import Ledger
+import PaymentToken
+
+extension Release {
+    /// The claim that a token's release would make, known before anything is opened.
+    init(of token: PaymentToken, for caller: Caller, reference: String?, at moment: Date) {
+        self.init(
+            transactionId: token.transactionIdentifier, publicKeyHash: token.publicKeyHash, caller: caller.name,
+            referenceDigest: reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
+            contentDigest: Array(SHA256.hash(data: token.signedContent)), at: moment)
+    }
+}

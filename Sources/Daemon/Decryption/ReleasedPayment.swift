@@ -1,0 +1,42 @@
+import DaemonAPI
+import Foundation
+import PaymentToken
+import WorkerProtocol
+
+/// A payment that was verified, opened, compared and claimed: what a 200 answer of `POST /v1/decrypt` says.
+///
+/// It holds the account number and the cryptogram in the clear, so it prints as its identifier alone and goes nowhere
+/// but into the one answer.
+struct ReleasedPayment: Sendable {
+    let transactionIdentifier: TransactionIdentifier
+    let merchantIdentifier: String
+    let publicKeyHash: PublicKeyHash
+    let version: TokenVersion
+    let signingTime: Date
+    let protection: ProtectionTier
+    /// The members of `expected` that were compared.
+    let checked: [String]
+    let isRepeat: Bool
+    /// The decrypted dictionary, byte for byte as Apple wrote it.
+    let paymentData: [UInt8]
+
+    var json: [UInt8] {
+        DecryptAnswer(
+            transactionId: transactionIdentifier.hex, merchantIdentifier: merchantIdentifier,
+            publicKeyHash: publicKeyHash.base64, version: version.rawValue, signingTime: signingTime,
+            protection: protection.rawValue, checked: checked, repeated: isRepeat
+        ).json(paymentData: paymentData)
+    }
+}
+
+extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
+    var description: String { "ReleasedPayment(\(transactionIdentifier.hex))" }
+    var customMirror: Mirror { Mirror(self, children: [:]) }
+}
+
+/// A token whose signature was found to be Apple's: what a 200 answer of `POST /v1/verify` says.
+struct VerifiedToken: Sendable {
+    let token: PaymentToken
+    let signingTime: Date
+    let chain: VerifiedChain
+}

@@ -1,0 +1,187 @@
+import DaemonAPI
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import StrictJSON
+import WorkerProtocol
+
+/// Verifies and decrypts payment tokens. Both functions read from top to bottom as the steps of Apple's "Payment token
+/// format reference" do; the first failure wins.
+///
+/// The order is part of the public contract, and a matter of security: nothing reaches the HSM that Apple did not
+/// sign, nothing is claimed that was not opened and compared, and nothing leaves that was not claimed.
+struct TokenDecryptor: Sendable {
+    let policies: CurrentPolicies
+    let keys: KeyIndex
+    let hsm: any TransactionDecrypting
+    let ledger: any Ledger
+    let instruments: Instruments
+    let clock: WallClock
+
+    func decrypt(_ request: DecryptRequest, for caller: Caller) async throws(Refusal) -> ReleasedPayment {
+        let policies = policies.current
+        let now = clock.now()
+
+        let expected = try (request.expected.map(ExpectedDetails.init) ?? .nothing).requiring(caller.requireExpected)
+
+        // Step 1: the signature, its chain, and its time.
+        let token = try PaymentToken(json: request.token)
+        let (evidence, _) = try await Self.verify(token, trust: policies.trust)
+        var release = Release(of: token, for: caller, reference: request.reference, at: now)
+        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
+        release.admitsNew = try await judgeWindow(window, signingTime: evidence.signingTime, release: release)
+
+        // Step 2: the merchant's key.
+        guard let key = keys.entry(token.publicKeyHash) else {
+            throw Refusal(
+                .unknownPublicKeyHash, "No merchant key here has the public key hash that the token names.",
+                details: "publicKeyHash \(token.publicKeyHash.hex)")
+        }
+        let merchant = key.merchantIdentifier
+        guard caller.allows(merchant: merchant) else {
+            throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
+        }
+        try expected.judgeMerchant(merchant)
+        try expected.judgeApplicationData(token)
+        try Self.judgeState(of: key, at: now)
+
+        // Steps 3 and 4: the symmetric key, and the data.
+        let opened = try await open(token, with: key)
+        let payload = try PaymentPayload(plaintext: opened.plaintext)
+
+        // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
+        try expected.judgeCurrency(payload)
+        try expected.judgeAmount(payload)
+
+        // Step 5: released once.
+        let isRepeat = try await claim(release)
+        keys.countUse(token.publicKeyHash, at: now)
+        instruments.keyUses.increment(token.publicKeyHash.hex)
+
+        // Step 7: the payment may be processed.
+        return ReleasedPayment(
+            transactionIdentifier: token.transactionIdentifier, merchantIdentifier: merchant,
+            publicKeyHash: token.publicKeyHash, version: token.version, signingTime: evidence.signingTime,
+            protection: opened.tier, checked: expected.checkedMembers, isRepeat: isRepeat,
+            paymentData: opened.plaintext)
+    }
+
+    /// Step 1 alone: no key is used and nothing is claimed.
+    ///
+    /// - Parameter moment: what the window takes for the present; nil for the clock's.
+    func verify(
+        _ json: JSONValue, at moment: Date?, for caller: Caller
+    ) async throws(Refusal) -> VerifiedToken {
+        let policies = policies.current
+        let token = try PaymentToken(json: json)
+        let (evidence, chain) = try await Self.verify(token, trust: policies.trust)
+        let window = caller.signingTimeWindow ?? policies.signingTimeWindow
+        try window.judge(signingTime: evidence.signingTime, now: moment ?? clock.now())
+        return VerifiedToken(token: token, signingTime: evidence.signingTime, chain: chain)
+    }
+
+    private static func verify(
+        _ token: PaymentToken, trust: TrustPolicy
+    ) async throws(Refusal) -> (SignatureEvidence, VerifiedChain) {
+        let evidence = try SignatureEvidence(of: token)
+        return (evidence, try await trust.judge(evidence))
+    }
+
+    /// A token outside the window is refused, unless it is the repetition of a release: the contract judges that by
+    /// everything but the window. Whether it is one is then decided by the claim itself.
+    ///
+    /// - Returns: whether a transaction that is not known yet may be claimed.
+    private func judgeWindow(
+        _ window: SigningTimeWindow, signingTime: Date, release: Release
+    ) async throws(Refusal) -> Bool {
+        do throws(Refusal) {
+            try window.judge(signingTime: signingTime, now: release.at)
+            return true
+        } catch {
+            guard release.referenceDigest != nil, try await isRepeat(release) else { throw error }
+            return false
+        }
+    }
+
+    private static func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
+        switch key.condition {
+        case .served:
+            guard key.decrypts(at: now) else {
+                throw Refusal(
+                    .keyNotActive,
+                    "The merchant key is in the state \(key.state.rawValue), in which it does not decrypt.")
+            }
+        case .external:
+            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted.")
+        case .inconsistent:
+            throw Refusal(
+                .keyNotActive, "The merchant key, its identifier and its certificate disagree; key show says how.")
+        case .missing:
+            throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
+        }
+    }
+
+    private func open(
+        _ token: PaymentToken, with key: KeyEntry
+    ) async throws(Refusal) -> (plaintext: [UInt8], tier: ProtectionTier) {
+        let scheme: RestorationScheme
+        let otherInfo: [UInt8]
+        switch (token.version, key.algorithm) {
+        case (.ecV1, .ec):
+            scheme = .ecV1
+            otherInfo = OtherInfo.ecV1(merchantIdentifier: key.merchantIdentifier)
+        case (.rsaV1, .rsa):
+            scheme = .rsaV1
+            otherInfo = []
+        default:
+            // Apple signed a version that this key's certificate cannot have led to.
+            throw .decryptionFailed
+        }
+        let decryption = Decryption(
+            publicKeyHash: token.publicKeyHash.bytes, scheme: scheme, keyMaterial: try token.restorationInput(),
+            otherInfo: otherInfo, ciphertext: token.encryptedData)
+        do {
+            return try await hsm.decrypt(decryption)
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func isRepeat(_ release: Release) async throws(Refusal) -> Bool {
+        do throws(LedgerFailure) {
+            return try await ledger.wouldRepeat(release)
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    /// - Returns: whether the same caller was given the same payment before.
+    private func claim(_ release: Release) async throws(Refusal) -> Bool {
+        let started = ContinuousClock.now
+        let verdict: ReleaseVerdict
+        do throws(LedgerFailure) {
+            verdict = try await ledger.release(release)
+        } catch {
+            throw error.refusal
+        }
+        instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
+        instruments.ledgerBatchSize.observe(1)
+        switch verdict {
+        case .released: return false
+        case .repeated: return true
+        case .replayed:
+            throw Refusal(
+                .transactionReplayed, "This transaction was released before; do not process it a second time.",
+                details: "the same caller gets it again only with the reference of the first request")
+        case .keyNotActive:
+            throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")
+        }
+    }
+}
+
+/// What the decryptor asks of the HSM's side: one transaction's data, opened.
+protocol TransactionDecrypting: Sendable {
+    func decrypt(_ decryption: Decryption) async throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier)
+}

@@ -1,0 +1,35 @@
+import Refusals
+import WorkerProtocol
+
+extension WorkerFailure {
+    /// The one place where what a worker says becomes what a caller hears. The worker's own sentence names PKCS#11
+    /// calls and belongs in the log, not in an answer.
+    var refusal: Refusal {
+        switch kind {
+        case .decryptionFailed:
+            .decryptionFailed
+        case .keyNotFound:
+            Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
+        case .notSupported:
+            Refusal(.hsmUnavailable, "The token cannot restore this version's symmetric keys; status says why.")
+        case .overloaded:
+            Refusal(.overloaded, "Too many decryptions wait for the token.")
+        case .inputQuarantined:
+            Refusal(
+                .hsmUnavailable,
+                "This token was in flight when two workers ended, and is not tried again for some minutes.")
+        case .tokenUnavailable, .loginRefused:
+            Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
+        case .importRefused:
+            Refusal(.invalidState, "The token refused the import.", details: message)
+        case .protocolViolation:
+            Refusal(.internalError, "The daemon has a defect; its log has more.")
+        }
+    }
+}
+
+extension Refusal {
+    /// One sentence for every cause that a stranger's bytes can produce, so that it is no oracle.
+    static let decryptionFailed = Refusal(
+        .decryptionFailed, "The payment data could not be opened with the merchant key that the token names.")
+}

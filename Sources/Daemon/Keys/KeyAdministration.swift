@@ -1,0 +1,172 @@
+import DaemonAPI
+import Foundation
+import Glibc
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+/// Imports of keys and certificates: each judges everything first, then changes the token, then the ledger. A failure
+/// in between leaves a key that is listed and not served, and the same command again completes it.
+struct KeyAdministration: Sendable {
+    let catalogue: KeyCatalogue
+    let token: any TokenAdministering
+    let ledger: any Ledger
+    /// `approvals.people`.
+    let people: Int
+    let clock: WallClock
+
+    struct KeyImport: Sendable {
+        let merchantIdentifier: String?
+        let certificate: [UInt8]
+        let encapsulatedKey: [UInt8]
+        let sealedPrivateKey: [UInt8]
+        let allowExpired: Bool
+    }
+
+    enum Outcome: Sendable {
+        case changed(KeyEntry)
+        /// A dry run found nothing against it: this certificate would serve this merchant.
+        case wouldServe(MerchantCertificate, merchant: String)
+    }
+
+    /// Brings a private key with its certificate into the token and into service.
+    func importKey(_ request: KeyImport, by caller: Caller, dryRun: Bool) async throws(Refusal) -> Outcome {
+        let certificate = try Self.read(request.certificate)
+        let merchant = try certificate.merchantForImport(
+            expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
+        try judgeSecondPerson(caller)
+        let record = try await record(of: certificate.publicKeyHash)
+        try Self.judgeRecord(record, merchant: merchant)
+        guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
+
+        try await changeToken { () async throws(WorkerFailure) in
+            try await token.importPrivateKey(
+                PrivateKeyImport(
+                    merchantIdentifier: merchant, certificate: certificate.der,
+                    encapsulatedKey: request.encapsulatedKey, sealedPrivateKey: request.sealedPrivateKey))
+        }
+        return .changed(try await activate(certificate, merchant: merchant, record: record, origin: .imported))
+    }
+
+    /// Stores a certificate beside the private key that the token holds already.
+    func importCertificate(_ der: [UInt8], allowExpired: Bool, dryRun: Bool) async throws(Refusal) -> Outcome {
+        let certificate = try Self.read(der)
+        guard let known = catalogue.index.entry(certificate.publicKeyHash) else {
+            throw Refusal(
+                .keyNotFound, "No key in the token belongs to this certificate; import the certificate with its key.",
+                details: "publicKeyHash \(certificate.publicKeyHash.hex)")
+        }
+        let merchant = try certificate.merchantForImport(
+            expected: known.merchantIdentifier.isEmpty ? nil : known.merchantIdentifier, allowExpired: allowExpired,
+            now: clock.now())
+        let record = try await record(of: certificate.publicKeyHash)
+        try Self.judgeRecord(record, merchant: merchant)
+        guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
+
+        try await changeToken { () async throws(WorkerFailure) in
+            try await token.importCertificate(
+                CertificateImport(
+                    publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
+                    certificate: certificate.der))
+        }
+        guard let record else {
+            // Made by other means: the certificate is there now, but a certificate adopts nothing.
+            return .changed(try await entry(certificate.publicKeyHash))
+        }
+        return .changed(try await activate(certificate, merchant: merchant, record: record, origin: record.origin))
+    }
+
+    // MARK: Judging
+
+    private static func read(_ der: [UInt8]) throws(Refusal) -> MerchantCertificate {
+        do {
+            return try MerchantCertificate(der: der)
+        } catch {
+            throw Refusal(.certificateUnsuitable, error.description)
+        }
+    }
+
+    /// The rule binds staff, not root or the daemon's own user, who can reach token and ledger without asking.
+    private func judgeSecondPerson(_ caller: Caller) throws(Refusal) {
+        guard people > 1, caller.uid != 0, caller.uid != geteuid() else { return }
+        throw Refusal(
+            .forbidden,
+            "Importing a private key needs a second person, and approvals are not yet supported: let root or the "
+                + "daemon's own user import it, or set approvals.people to 1.")
+    }
+
+    private static func judgeRecord(_ record: KeyRecord?, merchant: String) throws(Refusal) {
+        guard let record else { return }
+        guard record.merchantIdentifier == merchant else {
+            throw Refusal(
+                .invalidState, "This key is recorded for another merchant.",
+                details: "recorded for \(record.merchantIdentifier)")
+        }
+        guard record.state == .preActivation || record.state == .active else {
+            throw Refusal(
+                .invalidState, "This key is recorded in the state \(record.state.rawValue) and is not imported again.")
+        }
+    }
+
+    // MARK: Changing
+
+    private func changeToken(_ change: () async throws(WorkerFailure) -> Void) async throws(Refusal) {
+        do {
+            try await change()
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
+        do {
+            return try await ledger.keyRecords().first { $0.publicKeyHash == hash }
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func activate(
+        _ certificate: MerchantCertificate, merchant: String, record: KeyRecord?, origin: KeyRecord.Origin
+    ) async throws(Refusal) -> KeyEntry {
+        var record =
+            record
+            ?? KeyRecord(
+                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: merchant,
+                algorithm: certificate.algorithm, state: .active, createdAt: clock.now(), origin: origin)
+        record.state = .active
+        do {
+            try await ledger.record(record)
+        } catch {
+            throw error.refusal
+        }
+        return try await entry(certificate.publicKeyHash)
+    }
+
+    /// The key as it stands in the index once the token has been asked again.
+    private func entry(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry {
+        let keys: [KeyDescription]
+        do {
+            keys = try await token.listKeys()
+        } catch {
+            throw error.refusal
+        }
+        do {
+            try await catalogue.tokenShows(keys, token: token.name)
+        } catch {
+            throw error.refusal
+        }
+        guard let entry = catalogue.index.entry(hash) else { throw .defect }
+        return entry
+    }
+}
+
+/// What administration asks of a token.
+protocol TokenAdministering: Sendable {
+    var name: String { get }
+    func listKeys() async throws(WorkerFailure) -> [KeyDescription]
+    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
+    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
+}

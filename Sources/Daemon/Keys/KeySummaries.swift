@@ -1,0 +1,44 @@
+import DaemonAPI
+import Foundation
+import MerchantKeys
+import WorkerProtocol
+
+/// A key as the API shows it.
+struct KeySummaries: Sendable {
+    let index: KeyIndex
+    /// The tier at which tokens with this algorithm are opened now; nil when no token can.
+    let tier: @Sendable (KeyAlgorithm) -> ProtectionTier?
+    let clock: WallClock
+
+    func summary(_ entry: KeyEntry) -> KeySummary {
+        let uses = index.uses(entry.publicKeyHash)
+        let notAfter = entry.certificate?.notAfter
+        let remarks = [entry.condition.explanation].compactMap { $0 } + entry.remarks
+        return KeySummary(
+            publicKeyHash: entry.publicKeyHash.base64,
+            merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
+            algorithm: entry.algorithm.name, state: entry.state.rawValue, notAfter: notAfter,
+            daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
+            tier: entry.tokens.isEmpty ? nil : tier(entry.algorithm)?.rawValue, lastUse: uses.last, uses: uses.count,
+            condition: entry.condition.name, remark: remarks.isEmpty ? nil : remarks.joined(separator: " "),
+            tokens: entry.tokens)
+    }
+
+    /// What an import led to, or would have led to.
+    func summary(_ outcome: KeyAdministration.Outcome, token: String) -> KeySummary {
+        switch outcome {
+        case .changed(let entry):
+            return summary(entry)
+        case .wouldServe(let certificate, let merchant):
+            let uses = index.uses(certificate.publicKeyHash)
+            return KeySummary(
+                publicKeyHash: certificate.publicKeyHash.base64, merchantIdentifier: merchant,
+                algorithm: certificate.algorithm.name, state: KeyState.active.rawValue,
+                notAfter: certificate.notAfter,
+                daysLeft: KeySummary.daysLeft(until: certificate.notAfter, now: clock.now()),
+                tier: tier(certificate.algorithm)?.rawValue, lastUse: uses.last, uses: uses.count,
+                condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
+                tokens: [token])
+        }
+    }
+}

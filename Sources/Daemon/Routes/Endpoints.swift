@@ -1,0 +1,31 @@
+/// Every path that the daemon answers. A path that is not in this table does not exist.
+struct Endpoints: Sendable {
+    let decrypt: DecryptRoute
+    let verify: VerifyRoute
+    let health: HealthRoutes
+    let metrics: MetricsRoute
+    let status: StatusRoute
+    let keys: KeyRoutes
+    let imports: ImportRoutes
+
+    func all(bodyLimit: Int) -> [Endpoint] {
+        let both = Set(SocketKind.allCases)
+        return [
+            Endpoint(
+                "POST", "/v1/decrypt", on: [.payments], role: .decrypt, bodyLimit: bodyLimit, respond: decrypt.respond),
+            Endpoint(
+                "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit, respond: verify.respond),
+            Endpoint("GET", "/healthz", on: both, role: nil, respond: health.health),
+            Endpoint("GET", "/readyz", on: both, role: nil, respond: health.ready),
+            Endpoint("GET", "/metrics", on: [.admin], role: .monitor, respond: metrics.respond),
+            Endpoint("GET", "/v1/status", on: [.admin], role: .monitor, respond: status.respond),
+            Endpoint("GET", "/v1/keys", on: [.admin], role: .monitor, respond: keys.list),
+            Endpoint("GET", "/v1/keys/{key}", on: [.admin], role: .monitor, respond: keys.show),
+            Endpoint(
+                "POST", "/v1/keys/import", on: [.admin], role: .admin, bodyLimit: bodyLimit, respond: imports.importKey),
+            Endpoint(
+                "POST", "/v1/certificates", on: [.admin], role: .admin, bodyLimit: bodyLimit,
+                respond: imports.importCertificate),
+        ]
+    }
+}

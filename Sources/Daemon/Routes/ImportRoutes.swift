@@ -1,0 +1,44 @@
+import DaemonAPI
+import Foundation
+import Refusals
+
+/// `POST /v1/keys/import` and `POST /v1/certificates`.
+struct ImportRoutes: Sendable {
+    let administration: KeyAdministration
+    let summaries: KeySummaries
+    /// The token that keys are imported into.
+    let tokenName: String
+
+    func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let body = try KeyImportRequest(parsing: request.body)
+        guard body.sealedKeys.count == 1, body.sealedKeys[0].token == tokenName else {
+            throw Refusal(
+                .malformedRequest, "sealedKeys must name the one token; several are not yet supported.",
+                details: "the token is \(tokenName)")
+        }
+        let outcome = try await administration.importKey(
+            KeyAdministration.KeyImport(
+                merchantIdentifier: body.merchantIdentifier,
+                certificate: try Self.base64(body.certificate, "certificate"),
+                encapsulatedKey: try Self.base64(body.sealedKeys[0].encapsulatedKey, "encapsulatedKey"),
+                sealedPrivateKey: try Self.base64(body.sealedKeys[0].sealedPrivateKey, "sealedPrivateKey"),
+                allowExpired: body.allowExpired),
+            by: request.knownCaller(), dryRun: request.isDryRun())
+        return try .json(summaries.summary(outcome, token: tokenName))
+    }
+
+    func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let body = try CertificateImportRequest(parsing: request.body)
+        let outcome = try await administration.importCertificate(
+            Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            dryRun: request.isDryRun())
+        return try .json(summaries.summary(outcome, token: tokenName))
+    }
+
+    private static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
+        guard let data = Data(base64Encoded: text), !data.isEmpty else {
+            throw Refusal(.malformedRequest, "\(name) is not base64.", details: name)
+        }
+        return Array(data)
+    }
+}

@@ -1,0 +1,36 @@
+import DaemonAPI
+import Foundation
+import MerchantKeys
+import Refusals
+
+/// `GET /v1/keys` and `GET /v1/keys/{key}`.
+struct KeyRoutes: Sendable {
+    let summaries: KeySummaries
+    let index: KeyIndex
+
+    /// `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into `after`.
+    func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let limit = try Self.limit(request.query["limit"])
+        var entries = index.entries[...]
+        if let after = request.query["after"] {
+            entries = entries.drop { $0.publicKeyHash.hex <= after }
+        }
+        let page = entries.prefix(limit)
+        return try .json(
+            ListAnswer(
+                items: page.map(summaries.summary),
+                next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil))
+    }
+
+    func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try .json(summaries.summary(index.find(request.pathArguments[0])))
+    }
+
+    private static func limit(_ text: String?) throws(Refusal) -> Int {
+        guard let text else { return 100 }
+        guard let limit = Int(text), (1...1000).contains(limit) else {
+            throw Refusal(.malformedRequest, "The query's limit must be a number from 1 to 1000.")
+        }
+        return limit
+    }
+}

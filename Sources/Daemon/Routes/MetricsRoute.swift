@@ -1,0 +1,30 @@
+import Foundation
+import MerchantKeys
+import Refusals
+
+/// `GET /metrics`, in Prometheus' text format.
+struct MetricsRoute: Sendable {
+    let instruments: Instruments
+    let index: KeyIndex
+    let clock: WallClock
+
+    func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        showExpiries()
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200,
+                headers: [HTTPAnswer.Header(name: "Content-Type", value: MetricsText.contentType)],
+                body: Array(instruments.exposition().utf8)))
+    }
+
+    /// Days change without anything happening, so they are counted when somebody looks.
+    private func showExpiries() {
+        let now = clock.now()
+        let days = index.entries.compactMap { entry in
+            entry.certificate.map {
+                ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
+            }
+        }
+        instruments.keyExpiryDays.replaceAll(Dictionary(days) { first, _ in first })
+    }
+}

@@ -1,0 +1,87 @@
+import DaemonAPI
+import Foundation
+import Logging
+import Refusals
+
+/// From a request's head to the endpoint that answers it. Peer, path, method and role are judged here, in this order,
+/// before a byte of the body is read; nothing past this file asks who may call what.
+struct Router: RequestHandler {
+    let endpoints: [Endpoint]
+    let policies: CurrentPolicies
+    let journal: RequestJournal
+
+    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+        let caller = policies.current.access.caller(for: peer)
+        let segments = head.path.split(separator: "/", omittingEmptySubsequences: false)
+        let here = endpoints.filter { $0.sockets.contains(socket) && $0.match(segments) != nil }
+        let endpoint = here.first { $0.method == head.method }
+        let line = RequestLine(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, at: head.receivedAt)
+        do throws(Refusal) {
+            // A stranger learns nothing of what there is.
+            guard caller != nil || endpoint?.role == nil && endpoint != nil else {
+                throw Refusal(.forbidden, "No access rule matches this peer.")
+            }
+            guard !here.isEmpty else {
+                throw Refusal(.notFound, "There is nothing at this path on the \(socket.rawValue) socket.")
+            }
+            guard let endpoint, let arguments = endpoint.match(segments) else {
+                throw Refusal(
+                    .methodNotAllowed, "This path does not know this method.",
+                    details: "it knows \(Self.methods(here))")
+            }
+            if let role = endpoint.role, caller?.has(role) != true {
+                throw Refusal(
+                    .forbidden, "The access rule that matches this peer does not give it what the request needs.",
+                    details: "the role \(role.rawValue)")
+            }
+            if endpoint.bodyLimit > 0, head.contentType != "application/json" {
+                throw Refusal(
+                    .unsupportedMediaType, "The body must be JSON, with the header Content-Type: application/json.")
+            }
+            return .accept(bodyLimit: endpoint.bodyLimit) { body in
+                await respond(
+                    to: EndpointRequest(
+                        caller: caller, peer: peer, socket: socket, pathArguments: arguments, query: head.query,
+                        body: body),
+                    endpoint: endpoint, line: line)
+            }
+        } catch {
+            journal.finish(line, refusal: error)
+            var answer = Self.answer(error)
+            if error.code == .methodNotAllowed {
+                // RFC 9110 §15.5.6: a 405 names the methods.
+                answer.headers.append(HTTPAnswer.Header(name: "Allow", value: Self.methods(here)))
+            }
+            return .refuse(answer)
+        }
+    }
+
+    func answer(for refusal: Refusal, socket: SocketKind) -> HTTPAnswer {
+        journal.count(refusal, of: "listener")
+        return Self.answer(refusal)
+    }
+
+    private func respond(to request: EndpointRequest, endpoint: Endpoint, line: RequestLine) async -> HTTPAnswer {
+        do throws(Refusal) {
+            let answer = try await endpoint.respond(request)
+            journal.finish(line, answer: answer)
+            return answer.http
+        } catch {
+            journal.finish(line, refusal: error)
+            return Self.answer(error)
+        }
+    }
+
+    /// The one place where a refusal becomes an answer.
+    static func answer(_ refusal: Refusal) -> HTTPAnswer {
+        let row = ErrorTable.row(for: refusal.code)
+        return .json(
+            status: row.status, RefusalAnswer(refusal).json,
+            headers: row.retryAfter.map { [HTTPAnswer.Header(name: "Retry-After", value: String($0))] } ?? [],
+            closes: refusal.code == .requestTimeout || refusal.code == .requestTooLarge)
+    }
+
+    private static func methods(_ endpoints: [Endpoint]) -> String {
+        endpoints.map(\.method).sorted().joined(separator: ", ")
+    }
+}

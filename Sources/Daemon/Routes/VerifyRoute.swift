@@ -1,0 +1,19 @@
+import DaemonAPI
+import PaymentToken
+import Refusals
+
+/// `POST /v1/verify`: is this token Apple's? No key is used, nothing is claimed.
+struct VerifyRoute: Sendable {
+    let decryptor: TokenDecryptor
+
+    func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        let body = try VerifyRequest(parsing: request.body)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller)
+        return try .json(
+            VerifyAnswer(
+                version: verified.token.version.rawValue, transactionId: verified.token.transactionIdentifier.hex,
+                publicKeyHash: verified.token.publicKeyHash.base64, signingTime: verified.signingTime,
+                chain: verified.chain.certificates.map(CertificateSummary.init)))
+    }
+}

@@ -1,0 +1,112 @@
+import CLinux
+public import DaemonAPI
+import Foundation
+import Glibc
+import Logging
+import NIOPosix
+import ProductVersion
+import UnixSignals
+
+/// What the program `paytokend` does, from its configuration file to its exit status.
+public enum DaemonProgram {
+    /// Says every problem and every warning of the configuration on standard error.
+    ///
+    /// - Returns: `done`, or `configuration` when there is a problem.
+    public static func check(configurationFile: String) -> ExitStatus {
+        do throws(StartFailure) {
+            let configuration = try load(configurationFile)
+            for warning in configuration.warnings { say("\(warning.place): warning: \(warning.message)") }
+            return .done
+        } catch {
+            say(error.message)
+            return error.exitStatus
+        }
+    }
+
+    /// Serves until SIGTERM or SIGINT.
+    public static func run(configurationFile: String) async -> ExitStatus {
+        do throws(StartFailure) {
+            try await serve(configurationFile: configurationFile)
+            return .done
+        } catch {
+            say(error.message)
+            return error.exitStatus
+        }
+    }
+
+    /// At most this long do requests under way keep a stopping daemon alive.
+    private static let drainTime = Duration.seconds(30)
+
+    private static func serve(configurationFile: String) async throws(StartFailure) {
+        try harden()
+        let inherited: InheritedSockets
+        do throws(ListenerError) {
+            inherited = try InheritedSockets.takeFromEnvironment()
+        } catch {
+            throw StartFailure(listener: error)
+        }
+        let configuration = try load(configurationFile)
+        let log = StandardErrorLog(configuration.log)
+        let logger = log.logger("paytokend")
+        // Before anything is started: a signal that comes early must not end the process half-way.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        for warning in configuration.warnings {
+            logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+        }
+
+        let assembly = try await Assembly.make(configuration, logger: logger)
+        let listener: Listener
+        do throws(ListenerError) {
+            listener = try await Listener.start(
+                settings: configuration.listener, inherited: inherited, handler: assembly.router,
+                instruments: assembly.instruments, group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        } catch {
+            await assembly.ledger.close()
+            throw StartFailure(listener: error)
+        }
+        await assembly.worker.start()
+        let pruning = ClaimPruning(ledger: assembly.ledger, live: assembly.live, logger: logger).start()
+        logger.notice(
+            "serving",
+            metadata: [
+                "version": "\(ProductVersion.current)", "socket": "\(configuration.listener.socket)",
+                "admin_socket": "\(configuration.listener.adminSocket)", "node": "\(assembly.ledger.node)",
+            ])
+
+        let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
+        for await signal in signals {
+            guard signal == .sighup else {
+                logger.notice("draining", metadata: ["signal": "\(signal)"])
+                break
+            }
+            await reload.run()
+        }
+
+        await listener.shutdown(grace: drainTime)
+        pruning.cancel()
+        await assembly.worker.shutdown()
+        await assembly.ledger.close()
+        logger.notice("stopped")
+        log.flush()
+    }
+
+    static func load(_ file: String) throws(StartFailure) -> Configuration {
+        do throws(ConfigurationProblems) {
+            return try Configuration.load(path: file)
+        } catch {
+            throw StartFailure(.configuration, error.description)
+        }
+    }
+
+    /// What a process with card data in its memory gives up: new privileges, core dumps, debuggers of its own user.
+    private static func harden() throws(StartFailure) {
+        guard paytokend_forbid_new_privileges() == 0, paytokend_forbid_dumps() == 0 else {
+            throw StartFailure(.defect, "paytokend: the process cannot be hardened (prctl).")
+        }
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    private static func say(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+}

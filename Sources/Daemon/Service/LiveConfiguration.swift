@@ -1,0 +1,54 @@
+import Ledger
+import PaymentToken
+import Refusals
+import Synchronization
+import X509
+
+/// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust and the
+/// log level. Everything else needs a restart and is left as it was started.
+final class LiveConfiguration: Sendable {
+    let policies: CurrentPolicies
+    private let inForce: Mutex<Configuration>
+    private let instruments: Instruments
+
+    init(_ configuration: Configuration, instruments: Instruments) throws(StartFailure) {
+        policies = CurrentPolicies(try Policies(configuration))
+        inForce = Mutex(configuration)
+        self.instruments = instruments
+        instruments.show(warnings: configuration.warnings)
+    }
+
+    var warnings: [ConfigurationWarning] { inForce.withLock { $0.warnings } }
+
+    /// After what time claims may be forgotten; nil when never.
+    var claimRetention: ClaimRetention? {
+        let configuration = inForce.withLock { $0 }
+        let windows = [configuration.signingTimeWindow] + configuration.access.rules.compactMap(\.signingTimeWindow)
+        return ClaimRetention(
+            retainClaims: configuration.ledger.retainClaims, repeatFor: configuration.ledger.repeatFor,
+            windows: windows.map(\.duration))
+    }
+
+    func replace(with new: Configuration) throws(StartFailure) {
+        policies.replace(with: try Policies(new))
+        inForce.withLock { $0 = new }
+        instruments.show(warnings: new.warnings)
+    }
+}
+
+extension Policies {
+    init(_ configuration: Configuration) throws(StartFailure) {
+        var roots = configuration.trust.roots
+        if roots.isEmpty {
+            do throws(Refusal) {
+                roots = [try AppleRootCAG3.certificate()]
+            } catch {
+                throw StartFailure(.defect, "The built-in root certificate is damaged; install paytokend anew.")
+            }
+        }
+        self.init(
+            access: configuration.access,
+            trust: TrustPolicy(roots: roots, distrusted: configuration.trust.distrusted), roots: roots,
+            distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow)
+    }
+}

@@ -1,0 +1,44 @@
+import ArgumentParser
+import Daemon
+import DaemonAPI
+import Foundation
+import ProductVersion
+
+/// The daemon, in the foreground.
+@main
+struct Paytokend: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "paytokend",
+        abstract: "Verifies and decrypts Apple Pay payment tokens with keys that stay in a PKCS#11 token.",
+        discussion: """
+            Serves HTTP/1.1 with JSON on two Unix sockets: one for payment backends, one for administration. Logs go to \
+            standard error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads access \
+            rules, trust, log level and PIN files again, all or nothing.
+
+            EXAMPLES
+              paytokend --config /etc/paytokend/paytokend.yaml --check
+              paytokend --config /etc/paytokend/paytokend.yaml
+
+            EXIT STATUS
+              0   stopped by a signal, or --check found nothing wrong
+              64  wrong usage
+              70  a defect
+              75  another daemon serves the socket or uses the ledger
+              78  the configuration is wrong
+            """,
+        version: "paytokend \(ProductVersion.current)")
+
+    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
+    var configurationFile: String
+
+    @Flag(help: "Say every problem of the configuration with its line, and exit 0 or 78.")
+    var check = false
+
+    func run() async throws {
+        let status =
+            check
+            ? DaemonProgram.check(configurationFile: configurationFile)
+            : await DaemonProgram.run(configurationFile: configurationFile)
+        if status != .done { throw ExitCode(status.rawValue) }
+    }
+}
