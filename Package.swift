@@ -103,7 +103,7 @@ let package = Package(
 
         // The command line's side.
         .target(
-            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", crypto, cryptoExtras, x509, asn1],
+            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", x509],
             swiftSettings: house),
 
         // Apple and the Secure Element, played for tests and demonstrations. Shares no code with what it tests.
