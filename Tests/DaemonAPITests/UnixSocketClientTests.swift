@@ -129,6 +129,33 @@ struct UnixSocketClientTests {
         }
     }
 
+    @Test("A daemon that accepts nobody any more is called busy, not gone")
+    func busy() async throws {
+        let directory = try FreshDirectory()
+        let path = directory.path("s.sock")
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 1)
+            .serverChannelOption(.autoRead, value: false)
+            .bind(unixDomainSocketPath: path).get()
+        let errors = await withTaskGroup(of: UnixSocketClientError?.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    do throws(UnixSocketClientError) {
+                        _ = try await UnixSocketClient(path: path, deadline: .milliseconds(500)).send(.get("/"))
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(errors.contains(.busy(path: path)))
+        #expect(errors.contains(.deadlineExceeded(path: path, after: .milliseconds(500))))
+        #expect(errors.count == 8 && !errors.contains(nil))
+        try await channel.close()
+    }
+
     @Test("A permission that is missing is named, with the settings that grant it")
     func permission() {
         let client = UnixSocketClient(path: "/run/paytokend/admin.sock")

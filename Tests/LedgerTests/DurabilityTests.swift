@@ -90,6 +90,17 @@ struct DurabilityTests {
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
     }
 
+    @Test("A transaction left open by a rollback that failed is neither read as committed nor in the way of the next")
+    func transactionLeftOpen() async throws {
+        let fixture = try await LedgerFixture()
+        try await fixture.ledger.connections.write { db in
+            try db.execute(sql: "BEGIN IMMEDIATE")
+            try db.execute(sql: "UPDATE merchant_key SET state = 'suspended'")
+        }
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        #expect(try await fixture.ledger.keyRecords().map(\.state) == [.active])
+    }
+
     @Test("A key's change whose acknowledgement got lost is not reported as failed")
     func recordAcknowledgementLost() async throws {
         let lost = Fault()

@@ -18,6 +18,50 @@ struct OpeningTests {
         await again.close()
     }
 
+    @Test("Of many openers at once of a ledger that does not exist yet exactly one has it", .timeLimit(.minutes(1)))
+    func simultaneousFirstStart() async throws {
+        let directory = try FreshDirectory()
+        let settings = SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1")
+        let opened = await withTaskGroup(of: Result<SQLiteLedger, LedgerOpeningError>.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    do throws(LedgerOpeningError) {
+                        return .success(try await SQLiteLedger.open(settings))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        var ledgers: [SQLiteLedger] = []
+        for result in opened {
+            switch result {
+            case .success(let ledger): ledgers.append(ledger)
+            case .failure(let error): #expect(error == .inUse(path: settings.path))
+            }
+        }
+        #expect(ledgers.count == 1)
+        for ledger in ledgers { await ledger.close() }
+    }
+
+    @Test("A refused second opener in the same process does not cost the first its locks")
+    func locksSurvive() async throws {
+        let fixture = try await LedgerFixture()
+        let before = try locks(fixture.settings.path)
+        #expect(before > 0)
+        await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(fixture.settings) }
+        #expect(try locks(fixture.settings.path) == before)
+    }
+
+    /// How many of the kernel's POSIX locks lie on a file.
+    private func locks(_ path: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        let inode = try #require(attributes[.systemFileNumber] as? NSNumber)
+        return try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n")
+            .filter { $0.contains("POSIX") && $0.contains(":\(inode.uint64Value) ") }.count
+    }
+
     @Test("The lock does not pass to child processes")
     func childrenDoNotHoldTheLock() async throws {
         let fixture = try await LedgerFixture()

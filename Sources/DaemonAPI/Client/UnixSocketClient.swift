@@ -47,6 +47,7 @@ public struct UnixSocketClient: Sendable {
             switch error.errnoCode {
             case ENOENT, ENOTDIR: return .notThere(path: path)
             case ECONNREFUSED, ENOTSOCK: return .notListening(path: path)
+            case EAGAIN: return .busy(path: path)
             case EACCES, EPERM: return .notPermitted(path: path)
             case ECONNRESET, EPIPE: return .cutShort(path: path)
             default: return .cannotConnect(path: path, error: error.description)

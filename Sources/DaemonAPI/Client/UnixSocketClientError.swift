@@ -4,6 +4,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     case notThere(path: String)
     /// ECONNREFUSED: a socket file that nobody listens on.
     case notListening(path: String)
+    /// EAGAIN: the queue of connections that wait to be accepted is full.
+    case busy(path: String)
     /// EACCES, EPERM.
     case notPermitted(path: String)
     /// More bytes than `sockaddr_un` has room for (108 with the terminating zero on Linux).
@@ -26,6 +28,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
                 + "Name another with --socket, or look at `systemctl status paytokend`."
         case .notListening(let path):
             "Nobody listens on \(path): paytokend has ended and left its socket behind. Start it again."
+        case .busy(let path):
+            "Too many connections wait at \(path) already. Try again in a moment."
         case .notPermitted(let path):
             "No permission to connect to \(path). Use an account that the socket's owner, group and mode admit "
                 + "(listener.group, listener.mode, listener.admin_mode)."
@@ -48,6 +52,7 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
 
     public var exitStatus: ExitStatus {
         switch self {
+        case .busy: .tryAgainLater
         case .notPermitted: .notPermitted
         case .pathTooLong: .usage
         case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .answerTooLarge, .cutShort, .notHTTP:

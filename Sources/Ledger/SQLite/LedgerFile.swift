@@ -6,79 +6,89 @@ import Glibc
 struct LedgerFile {
     let path: String
 
-    /// Checks directory and file, and makes the file, empty and 0600, when there is none. SQLite gives its own side
-    /// files the same mode.
-    func prepare() throws(LedgerOpeningError) {
-        let resolved = URL(filePath: path).deletingLastPathComponent().resolvingSymlinksInPath()
-        let directory = resolved.path(percentEncoded: false).trimmingTrailingSlash
-        guard let place = attributes(directory), place.type == .typeDirectory else {
-            throw .noDirectory(path: directory)
+    /// Checks the directory, takes the lock, and then makes the file, empty and for its owner alone, when there is none.
+    ///
+    /// In this order: closing any descriptor of a database gives up the locks that SQLite holds on it in the same
+    /// process, so a file that is in use must not even be looked into.
+    func prepare() throws(LedgerOpeningError) -> LedgerLock {
+        try requirePrivateDirectory()
+        let lock = LedgerLock(descriptor: try openPrivately(path + ".lock"))
+        guard flock(lock.descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let error = errno
+            lock.release()
+            if error == EWOULDBLOCK { throw .inUse(path: path) }
+            throw .cannotOpen(path: path + ".lock", reason: "flock failed with error number \(error).")
         }
-        guard place.mode & 0o022 == 0 else {
-            throw .notPrivate(
-                path: directory, why: "can be written by others (mode \(octal(place.mode))); use chmod go-w")
+        do throws(LedgerOpeningError) {
+            close(try openPrivately(path))
+        } catch {
+            lock.release()
+            throw error
         }
-        guard place.owner == Int(geteuid()) || place.owner == 0 else {
-            throw .notPrivate(path: directory, why: "belongs to uid \(place.owner), not to the daemon or root")
-        }
-        try makePrivate(path)
+        return lock
     }
 
-    private func makePrivate(_ path: String) throws(LedgerOpeningError) {
-        guard let file = attributes(path) else {
-            guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
-            else { throw .cannotOpen(path: path, reason: "the file cannot be created; look at its directory's owner.") }
-            return
-        }
-        guard file.type == .typeRegular else { throw .notPrivate(path: path, why: "is not a regular file") }
-        guard file.mode & 0o077 == 0 else {
-            throw .notPrivate(path: path, why: "can be used by others (mode \(octal(file.mode))); use chmod 0600")
-        }
-        guard file.owner == Int(geteuid()) else {
-            throw .notPrivate(path: path, why: "belongs to uid \(file.owner), not to the daemon")
-        }
-    }
-
-    /// The lock that one process holds for as long as it uses the ledger. Its file stays: unlinking it would let two
-    /// processes each lock a file of that name.
-    func lock() throws(LedgerOpeningError) -> LedgerLock {
-        let lockPath = path + ".lock"
-        try makePrivate(lockPath)
-        guard let handle = FileHandle(forUpdatingAtPath: lockPath) else {
-            throw .cannotOpen(path: lockPath, reason: "the lock's file cannot be opened; look at its owner and mode.")
-        }
-        // Not for children: a worker that outlives the daemon must not keep its lock.
-        guard fcntl(handle.fileDescriptor, F_SETFD, FD_CLOEXEC) == 0 else {
-            throw .cannotOpen(path: lockPath, reason: "the lock's descriptor cannot be kept from children.")
-        }
-        guard flock(handle.fileDescriptor, LOCK_EX | LOCK_NB) == 0 else {
-            if errno == EWOULDBLOCK { throw .inUse(path: path) }
-            throw .cannotOpen(path: lockPath, reason: "flock failed with error number \(errno).")
-        }
-        return LedgerLock(handle: handle)
-    }
-
-    private func attributes(_ path: String) -> (type: FileAttributeType, mode: Int, owner: Int)? {
-        guard let found = try? FileManager.default.attributesOfItem(atPath: path),
-            let type = found[.type] as? FileAttributeType,
+    private func requirePrivateDirectory() throws(LedgerOpeningError) {
+        let parent = URL(filePath: path).deletingLastPathComponent().resolvingSymlinksInPath().path(
+            percentEncoded: false)
+        let directory = parent.count > 1 && parent.hasSuffix("/") ? String(parent.dropLast()) : parent
+        guard let found = try? FileManager.default.attributesOfItem(atPath: directory),
+            found[.type] as? FileAttributeType == .typeDirectory,
             let mode = (found[.posixPermissions] as? NSNumber)?.intValue,
-            let owner = (found[.ownerAccountID] as? NSNumber)?.intValue
-        else { return nil }
-        return (type, mode, owner)
+            let owner = (found[.ownerAccountID] as? NSNumber)?.uint32Value
+        else { throw .noDirectory(path: directory) }
+        guard mode & 0o022 == 0 else {
+            throw .notPrivate(path: directory, why: "can be written by others (mode \(octal(mode))); use chmod go-w")
+        }
+        guard owner == geteuid() || owner == 0 else {
+            throw .notPrivate(path: directory, why: "belongs to uid \(owner), not to the daemon or root")
+        }
+    }
+
+    /// Opens or makes a file without following a link; it is judged by its descriptor, so that it cannot be exchanged
+    /// between the look and the use. SQLite gives its own side files the same mode.
+    private func openPrivately(_ path: String) throws(LedgerOpeningError) -> Int32 {
+        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw switch errno {
+            case ELOOP, EISDIR: .notPrivate(path: path, why: "is not a regular file")
+            case EACCES, EPERM: .cannotOpen(path: path, reason: "permission denied; look at its owner and mode.")
+            case EROFS: .cannotOpen(path: path, reason: "its file system is read-only.")
+            case ENOSPC, EDQUOT: .cannotOpen(path: path, reason: "its file system is full.")
+            default: .cannotOpen(path: path, reason: "open failed with error number \(errno).")
+            }
+        }
+        do throws(LedgerOpeningError) {
+            var status = stat()
+            guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+                throw .notPrivate(path: path, why: "is not a regular file")
+            }
+            guard status.st_mode & 0o077 == 0 else {
+                let mode = octal(Int(status.st_mode & 0o7777))
+                throw .notPrivate(path: path, why: "can be used by others (mode \(mode)); use chmod 0600")
+            }
+            guard status.st_uid == geteuid() else {
+                throw .notPrivate(path: path, why: "belongs to uid \(status.st_uid), not to the daemon")
+            }
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        return descriptor
     }
 
     private func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 }
 
-/// Held for life: it ends with ``release()``, or with the process however that ends.
+/// The lock that one process holds for as long as it uses the ledger; it ends with ``release()``, or with the process
+/// however that ends. No child inherits it: a worker that outlives the daemon must not keep it.
+///
+/// Its file stays: unlinking it would let two processes each lock a file of that name.
 struct LedgerLock: Sendable {
-    fileprivate let handle: FileHandle
+    fileprivate let descriptor: Int32
 
+    /// Once only: the descriptor's number may be another file's afterwards.
     func release() {
-        try? handle.close()
+        close(descriptor)
     }
-}
-
-extension String {
-    fileprivate var trimmingTrailingSlash: String { count > 1 && hasSuffix("/") ? String(dropLast()) : self }
 }

@@ -2,6 +2,7 @@ import Dispatch
 public import Foundation
 import GRDB
 public import MerchantKeys
+import Synchronization
 
 /// The ledger in one SQLite file, for one host.
 ///
@@ -14,7 +15,8 @@ public final class SQLiteLedger: Ledger {
     public let schemaVersion = SQLiteSchema.version
 
     let connections: SQLiteConnections
-    private let lock: LedgerLock
+    /// Nil once it is closed.
+    private let lock: Mutex<LedgerLock?>
     private let claims: SQLiteClaims
     private let keys: SQLiteKeyRecords
     private let faults: SQLiteFaults
@@ -61,9 +63,7 @@ public final class SQLiteLedger: Ledger {
     private init(blocking settings: Settings, faults: SQLiteFaults) throws(LedgerOpeningError) {
         let path = settings.path
         if let node = settings.node, !NodeName.isValid(node) { throw .nodeName(node) }
-        let file = LedgerFile(path: path)
-        try file.prepare()
-        let lock = try file.lock()
+        let lock = try LedgerFile(path: path).prepare()
         var node = ""
         do {
             let timeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
@@ -80,7 +80,7 @@ public final class SQLiteLedger: Ledger {
             lock.release()
             throw .cannotOpen(path: path, reason: LedgerFailure(error).description)
         }
-        self.lock = lock
+        self.lock = Mutex(lock)
         self.node = node
         self.path = path
         self.faults = faults
@@ -161,11 +161,16 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func close() async {
+        let held = lock.withLock { lock in
+            defer { lock = nil }
+            return lock
+        }
+        guard let held else { return }
         await withCheckedContinuation { (turn: CheckedContinuation<Void, Never>) in
-            DispatchQueue.global().async { [connections, lock] in
+            DispatchQueue.global().async { [connections] in
                 // A connection that will not close is closed by the process's end; the lock must not outlive it here.
                 try? connections.close()
-                lock.release()
+                held.release()
                 turn.resume()
             }
         }
