@@ -166,7 +166,10 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "DaemonTests",
-            dependencies: ["Daemon", "DaemonAPI", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix],
+            dependencies: [
+                "Daemon", "DaemonAPI", "PaymentToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge", logging, nioCore,
+                nioPosix,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "KeyFilesTests", dependencies: ["KeyFiles", "SecretMemory", "TestSupport"], swiftSettings: house),

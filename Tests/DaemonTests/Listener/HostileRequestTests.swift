@@ -1,0 +1,290 @@
+import Foundation
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Requests that are wrong, too large or too slow")
+struct HostileRequestTests {
+    private static func nonsense(_ count: Int) -> String {
+        // Printable, fixed, and no HTTP.
+        let bytes = (0..<count).map { (index: Int) -> UInt8 in
+            let spread = index * 31 + index / 7
+            return UInt8(33 + spread % 90)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    @Test(
+        "what is not HTTP gets a bare 400 and a close",
+        arguments: [
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "hello\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /a b HTTP/1.1\r\n\r\n", "{\"token\": 1}\r\n",
+            "GET / HTTP/1.1\r\nNo colon\r\n\r\n", "GET / HTTP/1.1\r\nA : b\r\n\r\n",
+            "GET / HTTP/1.1\r\nA: \u{1}\r\n\r\n",
+        ])
+    func refusesGarbage(bytes: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(bytes)
+            let answer = try await client.answer()
+            #expect(answer.status == 400)
+            #expect(answer.body.isEmpty)
+            #expect(answer.headers["connection"] == "close")
+            try await client.waitForEnd()
+            #expect(fixture.handler.answered.value == 0)
+        }
+    }
+
+    @Test("64 KiB of nonsense are refused, and others are served meanwhile")
+    func refusesNonsense() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            client.sendLossy(Self.nonsense(65_536))
+            let other = try await fixture.connect()
+            try await other.send("GET /o HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await other.answer().body == "GET /o 0")
+            #expect(try await client.answer().status == 400)
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test(
+        "a message whose length is in doubt is refused",
+        arguments: [
+            "Content-Length: 3\r\nContent-Length: 3", "Content-Length: 3\r\nContent-Length: 4", "Content-Length: 3, 3",
+            "Content-Length: 3\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 3",
+            "Transfer-Encoding: gzip, chunked", "Transfer-Encoding: chunked, chunked", "Transfer-Encoding: xchunked",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Content-Length: -1", "Content-Length: +3",
+            "Content-Length: 0x3", "Content-Length: 99999999999999999999999", "Content-Length: ",
+        ])
+    func refusesSmuggling(framing: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(
+                "POST /x HTTP/1.1\r\nHost: a\r\n\(framing)\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n")
+            #expect(try await client.answer().status == 400)
+            try await client.waitForEnd()
+            #expect(fixture.handler.answered.value == 0)
+        }
+    }
+
+    @Test("chunked in HTTP/1.0 is refused")
+    func refusesChunkedHTTP10() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /x HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            #expect(try await client.answer().status == 400)
+        }
+    }
+
+    @Test("a chunk's size that is no number is refused")
+    func refusesBadChunk() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(
+                "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n")
+            #expect(try await client.answer().status == 400)
+            #expect(fixture.handler.answered.value == 0)
+        }
+    }
+
+    @Test("garbage after a good request does not cost that request its answer")
+    func answersBeforeGarbage() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /good HTTP/1.1\r\nHost: a\r\n\r\n\u{0}\u{1}garbage\r\n\r\n")
+            #expect(try await client.answer().body == "GET /good 0")
+            #expect(try await client.answer().status == 400)
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("a declared length over the limit is refused before the body, and the connection closed")
+    func refusesLargeLength() async throws {
+        try await ListenerFixture(bodyLimit: 1_000).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 413)
+            #expect(answer.body.contains("\"request_too_large\""))
+            #expect(answer.headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("a client that goes on sending after its 413 can still read it")
+    func lingersForTheAnswer() async throws {
+        try await ListenerFixture(bodyLimit: 1_000).use { fixture in
+            let curl = try await Curl.request(
+                "/x", socket: fixture.socket, body: [UInt8](repeating: 0x20, count: 600_000))
+            #expect(curl.status == 413)
+            #expect(curl.code == "request_too_large")
+        }
+    }
+
+    @Test("a chunked body over the limit is refused at the chunk that exceeds it")
+    func refusesLargeChunks() async throws {
+        try await ListenerFixture(bodyLimit: 10).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            try await client.send("a\r\n0123456789\r\n1\r\nX\r\n")
+            #expect(try await client.answer().status == 413)
+            try await client.waitForEnd()
+            #expect(fixture.handler.answered.value == 0)
+        }
+    }
+
+    @Test("chunk extensions that outweigh the body are refused")
+    func refusesHeavyChunks() async throws {
+        try await ListenerFixture(bodyLimit: 100).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            let chunk = "1;\(String(repeating: "e", count: 4_000))=1\r\nx\r\n"
+            client.sendLossy(String(repeating: chunk, count: 30))
+            #expect(try await client.answer().status == 413)
+            try await client.waitForEnd()
+        }
+    }
+
+    enum LargeHead: CaseIterable {
+        case oneField, allFields, manyFields, target
+
+        var text: String {
+            let fields =
+                switch self {
+                case .oneField: "A: \(String(repeating: "a", count: 9_000))\r\n"
+                case .allFields: String(repeating: "A: \(String(repeating: "a", count: 1_000))\r\n", count: 20)
+                case .manyFields: String(repeating: "A: b\r\n", count: 70)
+                case .target: ""
+                }
+            let target = self == .target ? String(repeating: "a", count: 20_000) : ""
+            return "GET /\(target) HTTP/1.1\r\n\(fields)\r\n"
+        }
+    }
+
+    @Test("a head over its limits is request_too_large", arguments: LargeHead.allCases)
+    func refusesLargeHead(head: LargeHead) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            client.sendLossy(head.text)
+            let answer = try await client.answer()
+            #expect(answer.status == 413)
+            #expect(answer.body.contains("request_too_large"))
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test(
+        "a target that cannot be decoded is malformed_request",
+        arguments: [
+            "/%", "/%2", "/%zz", "/%ff", "/%00", "/a?x=%0a", "/a?x=1&x=2",
+        ])
+    func refusesTarget(target: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 400)
+            #expect(answer.body.contains("malformed_request"))
+            #expect(fixture.handler.answered.value == 0)
+        }
+    }
+
+    @Test(
+        "an upgrade and CONNECT are answered as requests, and the connection closed",
+        arguments: [
+            "GET /u HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbytes",
+            "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\nbytes",
+        ])
+    func endsUpgrades(request: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(request)
+            #expect(try await client.answer().headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test(
+        "a sender that is too slow gets 408 and a close",
+        arguments: [
+            "P", "POST /s HTTP/1.1\r\nHost: a\r\n", "POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
+            "POST /s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        ])
+    func timesOut(beginning: String) async throws {
+        try await ListenerFixture(request: .milliseconds(200)).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(beginning)
+            let answer = try await client.answer()
+            #expect(answer.status == 408)
+            #expect(answer.body.contains("request_timeout"))
+            #expect(answer.headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("a byte now and then does not lengthen the time a request has")
+    func drippingTimesOut() async throws {
+        try await ListenerFixture(request: .milliseconds(300)).use { fixture in
+            let client = try await fixture.connect()
+            let dripping = Task {
+                while !Task.isCancelled {
+                    client.sendLossy("x")
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            defer { dripping.cancel() }
+            try await client.send("POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n")
+            #expect(try await client.answer(within: 5).status == 408)
+        }
+    }
+
+    @Test("the time of a request does not run while it is answered")
+    func answeringIsNotTimed() async throws {
+        try await ListenerFixture(request: .milliseconds(100)).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
+            try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+            try await Task.sleep(for: .milliseconds(400))
+            fixture.handler.gate.open()
+            #expect(try await client.answer().body == "GET /gate 0")
+        }
+    }
+
+    @Test("an idle connection is closed without a word, one in use is not")
+    func closesIdle() async throws {
+        try await ListenerFixture(idle: .milliseconds(500)).use { fixture in
+            let silent = try await fixture.connect()
+            let used = try await fixture.connect()
+            let start = ContinuousClock.now
+            var requests = 0
+            while ContinuousClock.now - start < .milliseconds(1_200) {
+                try await used.send("GET /k HTTP/1.1\r\nHost: a\r\n\r\n")
+                _ = try await used.answer()
+                requests += 1
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(requests > 3)
+            #expect(silent.ended)
+            #expect(silent.unread.isEmpty)
+            #expect(!used.ended)
+            try await used.waitForEnd()
+        }
+    }
+
+    @Test("a peer that leaves while it is answered leaves nothing behind")
+    func survivesDeparture() async throws {
+        try await ListenerFixture().use { fixture in
+            for _ in 0..<10 {
+                let client = try await fixture.connect()
+                try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
+                await client.close()
+            }
+            try await wait(for: "the requests to be under way") { fixture.handler.gate.waiting == 10 }
+            fixture.handler.gate.open()
+            try await wait(for: "the connections to go") { fixture.instruments.connections.value() == 0 }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("HTTP rules of a request")
+struct RequestRulesTests {
+    @Test("a request with Content-Length is answered and the connection stays")
+    func keepsAlive() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            for length in [0, 5, 65_536] {
+                try await client.send(
+                    "POST /echo HTTP/1.1\r\nHost: any\r\nContent-Length: \(length)\r\n\r\n"
+                        + String(repeating: "x", count: length))
+                let answer = try await client.answer()
+                #expect(answer.status == 200)
+                #expect(answer.body == "POST /echo \(length)")
+                #expect(answer.headers["connection"] == nil)
+                #expect(answer.headers["date"]?.hasSuffix(" GMT") == true)
+            }
+            #expect(!client.ended)
+        }
+    }
+
+    @Test("a chunked body is joined")
+    func joinsChunks() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            try await client.send("4\r\ndefg\r\n0\r\n\r\n")
+            #expect(try await client.answer().body == "POST /c 7")
+        }
+    }
+
+    @Test("a request in single bytes is answered like any other")
+    func takesSingleBytes() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            for character in "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok" {
+                try await client.send(String(character))
+            }
+            #expect(try await client.answer().body == "POST /b 2")
+        }
+    }
+
+    @Test("pipelined requests are answered one after the other, in order")
+    func answersPipelined() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            let requests = (0..<100).map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }
+            try await client.send(requests.joined())
+            for index in 0..<100 {
+                #expect(try await client.answer().body == "GET /\(index) 0")
+            }
+        }
+    }
+
+    @Test("HEAD gets the head alone, with the body's length")
+    func answersHEAD() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("HEAD /h HTTP/1.1\r\nHost: a\r\n\r\nGET /g HTTP/1.1\r\nHost: a\r\n\r\n")
+            let head = try await client.answer(toHEAD: true)
+            #expect(head.headers["content-length"] == "9")
+            #expect(try await client.answer().body == "GET /g 0")
+        }
+    }
+
+    @Test("HTTP/1.0 closes unless it asks to stay")
+    func speaksHTTP10() async throws {
+        try await ListenerFixture().use { fixture in
+            let staying = try await fixture.connect()
+            try await staying.send("GET /s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            #expect(try await staying.answer().headers["connection"] == "keep-alive")
+            try await staying.send("GET /s HTTP/1.0\r\n\r\n")
+            #expect(try await staying.answer().headers["connection"] == "close")
+            try await staying.waitForEnd()
+        }
+    }
+
+    @Test("Connection: close is kept")
+    func closesOnRequest() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            #expect(try await client.answer().headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("the handler can end the connection with its answer")
+    func handlerCloses() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /close HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.answer().headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("Expect: 100-continue is told to go on, but not when it is refused")
+    func continues() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            let head = "HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+            try await client.send("POST /e \(head)")
+            #expect(try await client.answer().status == 100)
+            try await client.send("abc")
+            #expect(try await client.answer().body == "POST /e 3")
+            try await client.send("POST /forbidden \(head)")
+            let refused = try await client.answer()
+            #expect(refused.status == 403)
+            #expect(refused.headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("a refusal after the head comes before the body, and the connection survives a small one")
+    func refusesEarly() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /forbidden HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n")
+            #expect(try await client.answer().status == 403)
+            try await client.send("bodyGET /after HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.answer().body == "GET /after 0")
+            #expect(fixture.handler.answered.value == 1)
+        }
+    }
+
+    @Test(
+        "a refusal of a large or chunked body closes instead of reading it",
+        arguments: [
+            "Content-Length: 1000000", "Transfer-Encoding: chunked",
+        ])
+    func refusesWithoutDraining(framing: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /forbidden HTTP/1.1\r\nHost: a\r\n\(framing)\r\n\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 403)
+            #expect(answer.headers["connection"] == "close")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("a client that has said its last byte still gets its answer")
+    func answersHalfClosed() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /gate HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+            try await client.finishSending()
+            try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+            fixture.handler.gate.open()
+            #expect(try await client.answer().body == "POST /gate 2")
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("path and query reach the handler decoded")
+    func decodesTarget() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET http://any.host/a%20b?x=1%2B1&y=a+b&z HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.answer().body == "GET /a b 0 x=1+1 y=a b z=")
+        }
+    }
+
+    @Test("the media type reaches the handler without its parameters")
+    func readsMediaType() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(
+                "POST /type HTTP/1.1\r\nHost: a\r\nContent-Type: Application/JSON ; charset=utf-8\r\n"
+                    + "Content-Length: 0\r\n\r\n")
+            #expect(try await client.answer().body == "POST /type 0application/json")
+        }
+    }
+}
