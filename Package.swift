@@ -143,7 +143,7 @@ let package = Package(
         .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
-            dependencies: ["HSMWorker", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
+            dependencies: ["HSMWorker", "KeySealing", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
@@ -188,6 +188,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
+                crypto, nioCore, nioPosix,
             ],
             swiftSettings: house),
     ]

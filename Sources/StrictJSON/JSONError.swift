@@ -14,12 +14,17 @@ public struct JSONError: Error, Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// The offset in bytes, from 0, of the first byte that is wrong; for a duplicate, of what follows the second name.
+    /// The offset in bytes, from 0, of the first byte that is wrong; for a repeated name, the end of
+    /// its object.
     public let offset: Int
+    /// The name of the outermost object's member in whose value the fault lies, if it lies in one: it tells an
+    /// envelope's fault from its content's. As the text has it, so compare it and do not repeat it.
+    public internal(set) var outermostMember: String?
 
-    public init(kind: Kind, offset: Int) {
+    public init(kind: Kind, offset: Int, outermostMember: String? = nil) {
         self.kind = kind
         self.offset = offset
+        self.outermostMember = outermostMember
     }
 }
 

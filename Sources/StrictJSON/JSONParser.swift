@@ -58,7 +58,13 @@ struct JSONParser {
             skipWhiteSpace()
             guard take(UInt8(ascii: ":")) else { throw error(.syntax) }
             skipWhiteSpace()
-            members.append((name, try parseValue(depth: depth)))
+            do {
+                members.append((name, try parseValue(depth: depth)))
+            } catch {
+                var fault = error
+                if depth == 1 { fault.outermostMember = name }
+                throw fault
+            }
             skipWhiteSpace()
         } while take(UInt8(ascii: ","))
         guard take(UInt8(ascii: "}")) else { throw error(.syntax) }

@@ -93,11 +93,9 @@ public struct PrivateKeyImport: Sendable, Equatable {
     /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
     /// ``TokenDescription/importKey``: the encapsulated key, 65 bytes.
     public var encapsulatedKey: [UInt8]
-    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = ``importInfo`` and the
-    /// certificate's DER as associated data.
+    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1"
+    /// and the certificate's DER as associated data: KeySealing does it at both ends.
     public var sealedPrivateKey: [UInt8]
-
-    public static let importInfo = Array("paytokend key import v1".utf8)
 
     public init(
         merchantIdentifier: String, certificate: [UInt8], encapsulatedKey: [UInt8], sealedPrivateKey: [UInt8]

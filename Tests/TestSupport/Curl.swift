@@ -31,6 +31,29 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     public var description: String { "\(status) \(text)" }
 }
 
+/// Another account than the tests', by numbers that need not be anybody's.
+public struct PeerIdentity: Sendable {
+    public var uid: UInt32
+    public var gid: UInt32
+    public var supplementaryGroups: [UInt32] = []
+
+    public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = []) {
+        self.uid = uid
+        self.gid = gid
+        self.supplementaryGroups = supplementaryGroups
+    }
+
+    /// Whether the tests may take on an identity at all.
+    public static let available = geteuid() == 0
+
+    /// setpriv's arguments before the command.
+    var arguments: [String] {
+        let groups = supplementaryGroups.map(String.init).joined(separator: ",")
+        return ["--reuid", String(uid), "--regid", String(gid)]
+            + (groups.isEmpty ? ["--clear-groups"] : ["--groups", groups])
+    }
+}
+
 /// The real curl command over a Unix socket.
 public enum Curl {
     /// One request.
@@ -38,23 +61,33 @@ public enum Curl {
     /// - Parameters:
     ///   - body: sent as it is, with POST; nil sends GET.
     ///   - arguments: more of curl's own.
+    ///   - identity: the peer that the daemon is to see; only root can be somebody else.
     public static func request(
         _ path: String, socket: String, method: String? = nil, body: [UInt8]? = nil,
-        contentType: String? = "application/json", arguments: [String] = [], within seconds: Double = 60
+        contentType: String? = "application/json", arguments: [String] = [], as identity: PeerIdentity? = nil,
+        within seconds: Double = 60
     ) async throws -> CurlAnswer {
         let files = try FreshDirectory()
+        if identity != nil { try files.open() }
         var line = [
             "--silent", "--show-error", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--dump-header",
             files.path("head"), "--output", files.path("body"), "--write-out", "%{http_code}",
         ]
         if let method { line += ["--request", method] }
         if let body {
-            try files.write(body, to: "request")
+            try files.write(body, to: "request", mode: 0o644)
             line += ["--data-binary", "@\(files.path("request"))", "--header", "Expect:"]
             line += ["--header", contentType.map { "Content-Type: \($0)" } ?? "Content-Type:"]
         }
-        let result = try await Program.run(
-            Program.installed("curl"), line + arguments + ["http://localhost\(path)"], within: seconds + 10)
+        line += arguments + ["http://localhost\(path)"]
+        let curl = try Program.installed("curl")
+        let result =
+            if let identity {
+                try await Program.run(
+                    Program.installed("setpriv"), identity.arguments + [curl] + line, within: seconds + 10)
+            } else {
+                try await Program.run(curl, line, within: seconds + 10)
+            }
         guard let status = Int(result.output), status > 0 else { throw CurlFailure(result: result) }
         let head = (try? String(contentsOfFile: files.path("head"), encoding: .utf8)) ?? ""
         let headers = head.split(whereSeparator: \.isNewline).dropFirst().compactMap { line in
@@ -67,6 +100,43 @@ public enum Curl {
         }
         let content = (try? Data(contentsOf: URL(filePath: files.path("body")))).map(Array.init) ?? []
         return CurlAnswer(status: status, headers: headers, body: content)
+    }
+}
+
+extension Curl {
+    /// The same request path with several bodies, all under way at once on connections of their own.
+    ///
+    /// - Returns: the answers without headers, in the order of `bodies`.
+    public static func simultaneously(
+        _ path: String, socket: String, bodies: [[UInt8]], within seconds: Double = 120
+    ) async throws -> [CurlAnswer] {
+        let files = try FreshDirectory()
+        var line = [
+            "--silent", "--show-error", "--parallel", "--parallel-immediate", "--parallel-max", "\(bodies.count)",
+        ]
+        for (index, body) in bodies.enumerated() {
+            try files.write(body, to: "request\(index)")
+            if index > 0 { line.append("--next") }
+            // Every transfer has a host name of its own, else curl would reuse one's connection for another.
+            line += [
+                "--silent", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--output",
+                files.path("body\(index)"), "--write-out", "\(index) %{http_code}\\n", "--header", "Expect:",
+                "--header",
+                "Content-Type: application/json", "--data-binary", "@\(files.path("request\(index)"))",
+                "http://caller\(index).localhost\(path)",
+            ]
+        }
+        let result = try await Program.run(Program.installed("curl"), line, within: seconds + 10)
+        var statuses: [Int: Int] = [:]
+        for written in result.output.split(separator: "\n") {
+            let numbers = written.split(separator: " ").compactMap { Int($0) }
+            if numbers.count == 2 { statuses[numbers[0]] = numbers[1] }
+        }
+        guard statuses.count == bodies.count else { throw CurlFailure(result: result) }
+        return bodies.indices.map { index in
+            let content = (try? Data(contentsOf: URL(filePath: files.path("body\(index)")))).map(Array.init) ?? []
+            return CurlAnswer(status: statuses[index] ?? 0, headers: [], body: content)
+        }
     }
 }
 

@@ -41,6 +41,11 @@ public final class FreshDirectory: Sendable {
         try write(Array(text.utf8), to: name, mode: mode)
     }
 
+    /// Lets everybody in, for tests with several accounts.
+    public func open() throws {
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: path)
+    }
+
     /// Makes a directory inside and gives its path.
     @discardableResult
     public func makeDirectory(_ name: String) throws -> String {

@@ -1,5 +1,4 @@
-import Crypto
-import Foundation
+import KeySealing
 import PKCS11
 import SecretMemory
 import WorkerProtocol
@@ -72,20 +71,17 @@ extension OpenToken {
     }
 
     private func unseal(_ request: PrivateKeyImport) throws(WorkerFailure) -> PrivateKeyInfo {
-        var opened: Data
+        let pkcs8: SecretBytes
         do {
-            var recipient = try HPKE.Recipient(
-                privateKey: importKey, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(PrivateKeyImport.importInfo),
-                encapsulatedKey: Data(request.encapsulatedKey))
-            opened = try recipient.open(request.sealedPrivateKey, authenticating: request.certificate)
+            pkcs8 = try importRecipient.open(
+                encapsulatedKey: request.encapsulatedKey, sealed: request.sealedPrivateKey,
+                certificate: request.certificate)
         } catch {
             throw WorkerFailure(
                 .importRefused,
                 "The sealed private key does not open: the worker was replaced since its import key was asked for, "
                     + "or the certificate is not the one that was sealed with it. Try again.")
         }
-        let pkcs8 = SecretBytes(copying: opened.bytes)
-        opened.resetBytes(in: opened.indices)
         do {
             return try PrivateKeyInfo(pkcs8: pkcs8)
         } catch {

@@ -1,4 +1,4 @@
-import Crypto
+import KeySealing
 import PKCS11
 import ProductVersion
 import SecretMemory
@@ -11,7 +11,7 @@ final class OpenToken: Sendable {
     let tiers: TierSelection
     let keys = PrivateKeyMap()
     /// For imports, made at this start and known to nobody else.
-    let importKey = P256.KeyAgreement.PrivateKey()
+    let importRecipient = KeySealing.Recipient()
 
     private let slot: Slot
     /// Holds the login, which ends with a token's last session, and owns the working copies of the keys.
@@ -29,7 +29,7 @@ final class OpenToken: Sendable {
         self.anchor = Mutex(anchor)
         self.tiers = tiers
         var description = description
-        description.importKey = Array(importKey.publicKey.x963Representation)
+        description.importKey = importRecipient.publicKey
         self.description = description
     }
 

@@ -25,7 +25,7 @@ public struct SignatureEvidence: Sendable {
         }
     }
 
-    private init(leafDER: [UInt8], intermediateDER: [UInt8], signingTime: Date) {
+    init(leafDER: [UInt8], intermediateDER: [UInt8], signingTime: Date) {
         self.leafDER = leafDER
         self.intermediateDER = intermediateDER
         self.signingTime = signingTime

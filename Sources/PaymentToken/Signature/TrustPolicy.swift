@@ -27,6 +27,9 @@ public final class TrustPolicy: Sendable {
         self.cache = Mutex(ChainCache(capacity: chainCacheCapacity))
     }
 
+    /// How many accepted chains are remembered now.
+    var rememberedChains: Int { cache.withLock { cache in cache.count } }
+
     /// - Throws: `certificate_untrusted`; then `marker_oid_missing` for a chain that is trusted otherwise.
     public func judge(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
         let key = ChainCache.Key(leafDER: evidence.leafDER, intermediateDER: evidence.intermediateDER)

@@ -26,6 +26,17 @@ public struct CertificateDescription: Sendable, Equatable {
     /// SHA-256 of the DER, 32 bytes.
     public let sha256: [UInt8]
 
+    init(
+        subject: String, issuer: String, serialNumber: String, notBefore: Date, notAfter: Date, sha256: [UInt8]
+    ) {
+        self.subject = subject
+        self.issuer = issuer
+        self.serialNumber = serialNumber
+        self.notBefore = notBefore
+        self.notAfter = notAfter
+        self.sha256 = sha256
+    }
+
     /// - Parameter der: the bytes that `certificate` was read from.
     public init(_ certificate: Certificate, der: [UInt8]) {
         subject = certificate.subject.description

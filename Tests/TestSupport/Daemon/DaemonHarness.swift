@@ -22,7 +22,9 @@ public final class DaemonHarness: Sendable {
         ].first(where: FileManager.default.fileExists(atPath:)) ?? "/usr/lib/softhsm/libsofthsm2.so"
 
     /// Writes the configuration and initialises the token; nothing runs yet.
-    public init(prepared configuration: DaemonConfiguration = DaemonConfiguration()) async throws {
+    public init(
+        prepared configuration: DaemonConfiguration, initializesToken: Bool = true
+    ) async throws {
         directory = try FreshDirectory()
         socket = directory.path("p.sock")
         adminSocket = directory.path("a.sock")
@@ -35,6 +37,11 @@ public final class DaemonHarness: Sendable {
         try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
         try directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem", mode: 0o644)
         try configure(configuration)
+        if initializesToken { try await initializeToken() }
+    }
+
+    /// `paytokenctl token init`.
+    public func initializeToken() async throws {
         let made = try await Program.run(
             Program.built("paytokenctl"),
             [
@@ -74,24 +81,42 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// Starts the daemon and waits until it is ready.
-    public func start(environment: [String: String] = [:]) async throws {
+    /// Starts the daemon and waits until it is ready, or only until it serves.
+    public func start(environment: [String: String] = [:], untilReady: Bool = true) async throws {
         let program = try RunningProgram(
             Program.built("paytokend"), ["--config", configurationFile], environment: environment)
         running.withLock { $0 = program }
-        try await waitUntilReady()
+        try await waitUntil(untilReady ? "/readyz" : "/healthz")
     }
 
     /// Waits for 200 from /readyz; fails at once when the daemon ends.
     public func waitUntilReady(within seconds: Double = 60) async throws {
+        try await waitUntil("/readyz", within: seconds)
+    }
+
+    private func waitUntil(_ path: String, within seconds: Double = 60) async throws {
         let program = try daemon
-        try await wait(for: "the daemon to be ready", within: seconds) {
+        try await wait(for: "200 from \(path)", within: seconds) {
             guard program.isRunning else {
                 throw HarnessFailure(description: "the daemon ended at start: \(program.error)")
             }
             guard FileManager.default.fileExists(atPath: socket) else { return false }
-            return (try? await Curl.request("/readyz", socket: socket))?.status == 200
+            return (try? await Curl.request(path, socket: socket))?.status == 200
         }
+    }
+
+    /// The worker's process: the daemon's child.
+    public func worker() throws -> Int32 {
+        let parent = try daemon.processIdentifier
+        for entry in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
+            guard let pid = Int32(entry), let stat = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8),
+                let name = stat.lastIndex(of: ")")
+            else { continue }
+            // After the name in parentheses: state, parent.
+            let fields = stat[stat.index(after: name)...].split(separator: " ")
+            if fields.count > 1, fields[0] != "Z", fields[1] == String(parent) { return pid }
+        }
+        throw HarnessFailure(description: "the daemon has no worker process")
     }
 
     /// SIGTERM, and how it ended.
@@ -155,4 +180,6 @@ public final class DaemonHarness: Sendable {
 /// The harness could not do what a test needs.
 public struct HarnessFailure: Error, CustomStringConvertible {
     public let description: String
+
+    public init(description: String) { self.description = description }
 }

@@ -1,0 +1,176 @@
+import Foundation
+import PaymentToken
+import Refusals
+import StrictJSON
+import SwiftASN1
+import TestSupport
+import Testing
+import TokenForge
+
+// ContentInfo: [1] is [0] EXPLICIT, its only child SignedData. SignedData: 0 version, 1 digestAlgorithms,
+// 2 encapContentInfo, 3 certificates, 4 signerInfos. SignerInfo: 0 version, 1 sid, 2 digestAlgorithm, 3 signedAttrs,
+// 4 signatureAlgorithm, 5 signature.
+@Suite("CMS structure, RFC 5652")
+struct CMSStructureTests {
+    @Test("The message that the other tests change is accepted as it is")
+    func unchanged() throws {
+        #expect(try details { _ in } == nil)
+    }
+
+    @Test("The content type is signedData")
+    func contentType() throws {
+        #expect(
+            try details { message in message[0] = .primitive(tag: 6, Self.dataIdentifier) }
+                == "the CMS content type is not signedData")
+    }
+
+    @Test("The encapsulated content's type is data")
+    func encapsulatedContentType() throws {
+        #expect(
+            try details { message in message[1, 0, 2, 0] = message[0] } == "the encapsulated content type is not data")
+    }
+
+    @Test("Both versions are 1")
+    func versions() throws {
+        #expect(
+            try details { message in message[1, 0, 0] = .primitive(tag: 2, [3]) }
+                == "the version of signedData is not 1")
+        #expect(
+            try details { message in message[1, 0, 4, 0, 0] = .primitive(tag: 2, [3]) }
+                == "the version of signerInfo is not 1")
+    }
+
+    @Test("SHA-256 is the only digest algorithm of the message and of the signer, with NULL or nothing as parameters")
+    func digestAlgorithms() throws {
+        let null = DERTree.primitive(tag: 5, [])
+        #expect(try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], null] } == nil)
+        #expect(try details { message in message[1, 0, 4, 0, 2].children = [message[1, 0, 4, 0, 2, 0], null] } == nil)
+        #expect(
+            try details { message in message[1, 0, 1].children.append(message[1, 0, 1, 0]) }
+                == "the digest algorithms are not SHA-256 alone")
+        #expect(
+            try details { message in message[1, 0, 1].children = [] } == "the digest algorithms are not SHA-256 alone")
+        #expect(
+            try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], .primitive(tag: 4, [])] }
+                == "an algorithm has parameters other than NULL")
+        #expect(
+            try details { message in message[1, 0, 4, 0, 2, 0] = .primitive(tag: 6, Self.sha512Identifier) }
+                == "the signer's digest algorithm is not SHA-256")
+    }
+
+    @Test("The signer is named by issuer and serial number, both of the certificate")
+    func signerIdentifier() throws {
+        #expect(
+            try details { message in message[1, 0, 4, 0, 1] = .primitive(tag: 0x80, [1, 2, 3]) }
+                == "the signer is not named by issuer and serial number")
+        #expect(
+            try details { message in message[1, 0, 4, 0, 1, 1] = .primitive(tag: 2, [1]) }
+                == "the two certificates are not the signer's and another")
+        // The issuer's own name instead of the root's: then no certificate has both.
+        #expect(
+            try details { message in message[1, 0, 4, 0, 1, 0] = message[1, 0, 3, 1, 0, 3] }
+                == "the two certificates are not the signer's and another")
+    }
+
+    @Test("The second certificate is named as the signer's issuer")
+    func otherIntermediate() throws {
+        let relations = try DERTree(SharedForge.authority.developerRelations.certificate)
+        #expect(
+            try details { message in message[1, 0, 3, 1] = relations }
+                == "the certificate beside the signer's is not its issuer's")
+        #expect(
+            try details { message in message[1, 0, 3, 1] = message[1, 0, 3, 0] }
+                == "the two certificates are not the signer's and another")
+    }
+
+    @Test("Something else than an X.509 certificate among the certificates is refused")
+    func otherCertificateChoices() throws {
+        for choice: DERTree in [
+            .constructed(tag: 0xA1, []), .constructed(tag: 0x30, []), .primitive(tag: 0x04, []),
+            .constructed(tag: 0x30, [.constructed(tag: 0x30, [])]),
+        ] {
+            #expect(
+                try details { message in message[1, 0, 3, 1] = choice }
+                    == "a certificate is not an X.509 certificate")
+        }
+    }
+
+    @Test("The signature algorithm fits the version")
+    func signatureAlgorithm() throws {
+        var wire = WireForm.distinguished
+        // Else cmsAlgorithmProtection would be met first.
+        wire.algorithmProtection = false
+        #expect(
+            try details(wire: wire) { message in
+                message[1, 0, 4, 0, 4, 0] = .primitive(tag: 6, Self.ecdsaWithSHA512)
+            } == "the signature algorithm does not fit EC_v1")
+    }
+
+    @Test("Nobody signed unsigned attributes")
+    func unsignedAttributes() throws {
+        #expect(
+            try details { message in message[1, 0, 4, 0].children.append(.constructed(tag: 0xA1, [])) }
+                == "the signer has unsigned attributes")
+    }
+
+    @Test("Signed attributes in another order than DER's are refused")
+    func attributeOrder() throws {
+        #expect(
+            try details { message in message[1, 0, 4, 0, 3].children.reverse() } == "the signed attributes are not DER")
+    }
+
+    @Test("Signed attributes of indefinite length are refused, where the rest of the message may have it")
+    func indefiniteAttributes() throws {
+        let minted = try Minting.minted(wire: .distinguished)
+        let message = try DERTree(minted.signature)
+        let attributes = message[1, 0, 4, 0, 3]
+        // The outer levels indefinite as well, so that no length has to be corrected.
+        var bytes: [UInt8] = [0x30, 0x80] + message[0].encoded + [0xA0, 0x80, 0x30, 0x80]
+        bytes += message[1, 0].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
+        let signer = message[1, 0, 4, 0].children
+        let definite = bytes + signer.flatMap(\.encoded) + [UInt8](repeating: 0, count: 10)
+        bytes += signer[0...2].flatMap(\.encoded) + attributes.encodedIndefinite + signer[4...].flatMap(\.encoded)
+        bytes += [UInt8](repeating: 0, count: 10)
+        #expect(try details(minted, signature: definite) == nil)
+        #expect(try details(minted, signature: bytes) == "the signed attributes are not DER")
+    }
+
+    @Test("Bytes after the message, end-of-contents octets without a beginning too, are refused")
+    func trailing() throws {
+        let minted = try Minting.minted(wire: .since2019)
+        for tail in [[0x00], [0x00, 0x00], [0x05, 0x00], [0xFF]] as [[UInt8]] {
+            #expect(try details(minted, signature: minted.signature + tail) != nil)
+        }
+    }
+
+    @Test("Nesting without end is an error, not a crash")
+    func nesting() throws {
+        let minted = try Minting.minted()
+        let deep = [UInt8]((0..<8_000).flatMap { _ in [0x30, 0x80] as [UInt8] })
+        #expect(try details(minted, signature: deep) != nil)
+        #expect(try details(minted, signature: [UInt8](repeating: 0x30, count: 16_000)) != nil)
+    }
+
+    static let dataIdentifier: [UInt8] = [0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x07, 0x01]
+    static let sha512Identifier: [UInt8] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03]
+    static let ecdsaWithSHA512: [UInt8] = [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x04]
+
+    /// What is said about a good EC_v1 token's message after `change`.
+    private func details(
+        wire: WireForm = .distinguished, _ change: (inout DERTree) throws -> Void
+    ) throws -> String? {
+        let minted = try Minting.minted(wire: wire)
+        var message = try DERTree(minted.signature)
+        try change(&message)
+        return try details(minted, signature: message.encoded)
+    }
+
+    private func details(_ minted: MintedToken, signature: [UInt8]) throws -> String? {
+        let json = try JSONValue(parsing: minted.paymentData).setting(
+            "signature", to: .string(Base64.encode(signature)))
+        let token = try PaymentToken(json: json)
+        let refusal = try refusal { _ = try SignatureEvidence(of: token) }
+        #expect(refusal == nil || refusal?.code == .signatureInvalid)
+        return refusal?.details
+    }
+}

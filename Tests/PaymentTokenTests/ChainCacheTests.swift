@@ -1,0 +1,109 @@
+import Foundation
+import Refusals
+import TestSupport
+import Testing
+import TokenForge
+import X509
+
+@testable import PaymentToken
+
+@Suite("Remembered chains")
+struct ChainCacheTests {
+    @Test("A chain is remembered once accepted, and not when it was refused")
+    func onlyAccepted() async throws {
+        let policy = try Minting.policy()
+        for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
+            let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
+            #expect(try await refusal { _ = try await policy.judge(evidence) } != nil)
+        }
+        #expect(policy.rememberedChains == 0)
+        for _ in 0..<3 { _ = try await policy.judge(SignatureEvidence(of: Minting.token())) }
+        #expect(policy.rememberedChains == 1)
+        _ = try await policy.judge(SignatureEvidence(of: Minting.token(.rsaV1)))
+        #expect(policy.rememberedChains == 2)
+    }
+
+    @Test("A remembered chain is answered without another look at its signatures")
+    func answersFromMemory() throws {
+        let chain = VerifiedChain.sample
+        var cache = ChainCache(capacity: 2)
+        cache.insert(chain, for: .init(leafDER: [1], intermediateDER: [2]))
+        let time = Date(timeIntervalSince1970: 50)
+        #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == chain)
+        #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [3]), validAt: time) == nil)
+        #expect(cache.chain(for: .init(leafDER: [2], intermediateDER: [1]), validAt: time) == nil)
+        // The bytes are not simply put together.
+        #expect(cache.chain(for: .init(leafDER: [1, 2], intermediateDER: []), validAt: time) == nil)
+    }
+
+    @Test(
+        "A signing time outside the validity of any of the three certificates is not answered from memory",
+        arguments: [9, 91, 0, 100])
+    func validities(seconds: Double) {
+        // The three are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds.
+        var cache = ChainCache(capacity: 2)
+        cache.insert(.sample, for: .init(leafDER: [1], intermediateDER: [2]))
+        let time = Date(timeIntervalSince1970: seconds)
+        #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == nil)
+    }
+
+    @Test("The memory is bounded: the oldest chain leaves first")
+    func bounded() {
+        var cache = ChainCache(capacity: 2)
+        let time = Date(timeIntervalSince1970: 50)
+        for leaf in UInt8(1)...3 { cache.insert(.sample, for: .init(leafDER: [leaf], intermediateDER: [])) }
+        #expect(cache.count == 2)
+        #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: []), validAt: time) == nil)
+        #expect(cache.chain(for: .init(leafDER: [3], intermediateDER: []), validAt: time) != nil)
+    }
+
+    @Test("A root that was not valid at the signing time trusts nobody")
+    func rootValidity() async throws {
+        let chain = try TestChain(rootNotAfter: Date(timeIntervalSince1970: 1_000_000_100))
+        let policy = TrustPolicy(roots: [chain.root], distrusted: [])
+        let inside = SignatureEvidence(
+            leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
+            signingTime: Date(timeIntervalSince1970: 1_000_000_100))
+        #expect(try await policy.judge(inside).root.subject == "CN=root")
+        let outside = SignatureEvidence(
+            leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
+            signingTime: Date(timeIntervalSince1970: 1_000_000_101))
+        let refusal = try await refusal { _ = try await policy.judge(outside) }
+        #expect(refusal?.details == "the root certificate was not valid at the signing time")
+    }
+
+    @Test("A root that is no certificate authority trusts nobody")
+    func rootNotAuthority() async throws {
+        let chain = try TestChain(rootIsAuthority: false)
+        let evidence = SignatureEvidence(
+            leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
+            signingTime: Date(timeIntervalSince1970: 1_000_000_000))
+        let policy = TrustPolicy(roots: [chain.root], distrusted: [])
+        #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+    }
+
+    @Test("Bytes that are no certificate are untrusted")
+    func notCertificates() async throws {
+        let chain = try TestChain()
+        let policy = TrustPolicy(roots: [chain.root], distrusted: [])
+        for (leaf, intermediate) in [([0x30, 0x00], chain.intermediateDER), (chain.leafDER, [0x30, 0x00])] {
+            let evidence = SignatureEvidence(
+                leafDER: leaf, intermediateDER: intermediate, signingTime: Date(timeIntervalSince1970: 1_000_000_000))
+            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+        }
+    }
+}
+
+extension VerifiedChain {
+    fileprivate static let sample = VerifiedChain(
+        leaf: CertificateDescription(from: 10, to: 100), intermediate: CertificateDescription(from: 0, to: 90),
+        root: CertificateDescription(from: 5, to: 95))
+}
+
+extension CertificateDescription {
+    fileprivate init(from: Double, to: Double) {
+        self.init(
+            subject: "CN=a", issuer: "CN=b", serialNumber: "01", notBefore: Date(timeIntervalSince1970: from),
+            notAfter: Date(timeIntervalSince1970: to), sha256: [])
+    }
+}

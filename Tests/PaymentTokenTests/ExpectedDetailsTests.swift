@@ -1,0 +1,156 @@
+import Crypto
+import PaymentToken
+import Refusals
+import StrictJSON
+import Testing
+
+@Suite("Expected details")
+struct ExpectedDetailsTests {
+    @Test(
+        "What cannot be expected is a malformed request",
+        arguments: [
+            #"{"currencyCode":840}"#, #"{"currencyCode":"84"}"#, #"{"currencyCode":"8400"}"#,
+            #"{"currencyCode":"USD"}"#,
+            #"{"currencyCode":null}"#, #"{"currencyCode":"８40"}"#, #"{"transactionAmount":"1099"}"#,
+            #"{"transactionAmount":null}"#, #"{"transactionAmount":1e9999}"#, #"{"applicationData":"*"}"#,
+            #"{"applicationData":1}"#, #"{"applicationDataHash":null}"#, #"{"applicationDataHash":"00"}"#,
+            #"{"applicationDataHash":"\#(String(repeating: "g", count: 64))"}"#,
+            #"{"applicationData":null,"applicationDataHash":"\#(String(repeating: "0", count: 64))"}"#,
+            #"{"applicationData":"AAAA","applicationDataHash":"\#(String(repeating: "0", count: 64))"}"#,
+            #"{"merchantIdentifier":""}"#, #"{"merchantIdentifier":null}"#, #"{"merchantIdentifier":[]}"#,
+            #"{"amount":1099}"#, #"{"currencycode":"840"}"#, #"{"":1}"#,
+        ])
+    func malformed(text: String) throws {
+        #expect(try refusal { _ = try expected(text) }?.code == .malformedRequest)
+    }
+
+    @Test("A refusal does not repeat an unknown member's name")
+    func unknownName() throws {
+        let refusal = try refusal { _ = try expected(#"{"4817499130000004":1}"#) }
+        #expect(refusal?.details?.contains("4817") == false)
+    }
+
+    @Test("Nothing expected is nothing checked")
+    func nothing() throws {
+        let token = try Minting.token(applicationData: [1])
+        for details in [ExpectedDetails.nothing, try expected("{}")] {
+            #expect(details.checkedMembers == [])
+            try details.judgeMerchant("m")
+            try details.judgeApplicationData(token)
+            try details.judgeCurrency(payload("{}"))
+            try details.judgeAmount(payload("{}"))
+        }
+    }
+
+    @Test("What was checked is named as the request named it")
+    func checkedMembers() throws {
+        let hash = String(repeating: "0", count: 64)
+        #expect(
+            try expected(
+                #"{"merchantIdentifier":"m","applicationData":null,"transactionAmount":1,"currencyCode":"840"}"#
+            ).checkedMembers == ["currencyCode", "transactionAmount", "applicationData", "merchantIdentifier"])
+        #expect(try expected(#"{"applicationDataHash":"\#(hash)"}"#).checkedMembers == ["applicationDataHash"])
+    }
+
+    @Test("The merchant is the same byte for byte")
+    func merchant() throws {
+        let details = try expected(#"{"merchantIdentifier":"merchant.é"}"#)
+        try details.judgeMerchant("merchant.\u{E9}")
+        for other in ["merchant.e\u{301}", "Merchant.é", "merchant", "", "merchant.é "] {
+            #expect(try refusal { try details.judgeMerchant(other) }?.code == .merchantMismatch)
+        }
+    }
+
+    @Test("applicationData is expected as original data or as its hash, and compared with the token's hash")
+    func applicationData() throws {
+        let token = try Minting.token(applicationData: Array("order 1".utf8))
+        let data = Base64.encode(Array("order 1".utf8))
+        let hash = Hexadecimal.encode(Array(SHA256.hash(data: Array("order 1".utf8))))
+        try expected(#"{"applicationData":"\#(data)"}"#).judgeApplicationData(token)
+        try expected(#"{"applicationDataHash":"\#(hash.uppercased())"}"#).judgeApplicationData(token)
+        for text in [
+            #"{"applicationData":null}"#, #"{"applicationData":""}"#,
+            #"{"applicationData":"\#(Base64.encode(Array("order 2".utf8)))"}"#,
+            #"{"applicationDataHash":"\#(String(repeating: "0", count: 64))"}"#,
+        ] {
+            #expect(
+                try refusal { try expected(text).judgeApplicationData(token) }?.code == .applicationDataMismatch)
+        }
+    }
+
+    @Test("A token without applicationData meets null and no other expectation")
+    func noApplicationData() throws {
+        let token = try Minting.token()
+        try expected(#"{"applicationData":null}"#).judgeApplicationData(token)
+        #expect(
+            try refusal { try expected(#"{"applicationData":""}"#).judgeApplicationData(token) }?.code
+                == .applicationDataMismatch)
+    }
+
+    @Test("The currency is the same three digits; absent or unreadable it is a mismatch")
+    func currency() throws {
+        let details = try expected(#"{"currencyCode":"036"}"#)
+        try details.judgeCurrency(payload(#"{"currencyCode":"036"}"#))
+        for text in [
+            "{}", #"{"currencyCode":"36"}"#, #"{"currencyCode":36}"#, #"{"currencyCode":"840"}"#,
+            #"{"currencyCode":null}"#,
+            #"{"currencyCode":"036 "}"#,
+        ] {
+            #expect(try refusal { try details.judgeCurrency(payload(text)) }?.code == .currencyMismatch)
+        }
+    }
+
+    @Test(
+        "The amount is the same exact decimal, however it is written",
+        arguments: ["1099", "1099.0", "1.099e3", "109900e-2"])
+    func amount(text: String) throws {
+        try expected(#"{"transactionAmount":1099}"#).judgeAmount(payload(#"{"transactionAmount":\#(text)}"#))
+        try expected(#"{"transactionAmount":\#(text)}"#).judgeAmount(payload(#"{"transactionAmount":1099}"#))
+    }
+
+    @Test(
+        "Another amount, however near, and an absent or unreadable one are a mismatch",
+        arguments: [
+            "{}", #"{"transactionAmount":1099.0000000000000000001}"#, #"{"transactionAmount":10.99}"#,
+            #"{"transactionAmount":-1099}"#, #"{"transactionAmount":"1099"}"#, #"{"transactionAmount":null}"#,
+            #"{"transactionAmount":1099e2000}"#, #"{"transactionAmount":1098.9999999999999}"#,
+        ])
+    func otherAmount(text: String) throws {
+        let details = try expected(#"{"transactionAmount":1099}"#)
+        #expect(try refusal { try details.judgeAmount(payload(text)) }?.code == .amountMismatch)
+    }
+
+    @Test("What the caller's rule requires and the request lacks is that member's mismatch, at that member's turn")
+    func required() throws {
+        let token = try Minting.token()
+        let details = try expected("{}").requiring(ExpectedDetails.memberNames)
+        #expect(try refusal { try details.judgeMerchant("m") }?.code == .merchantMismatch)
+        #expect(try refusal { try details.judgeApplicationData(token) }?.code == .applicationDataMismatch)
+        #expect(try refusal { try details.judgeCurrency(payload("{}")) }?.code == .currencyMismatch)
+        #expect(try refusal { try details.judgeAmount(payload("{}")) }?.code == .amountMismatch)
+        #expect(
+            details.missing(required: ExpectedDetails.memberNames)
+                == ["applicationData", "currencyCode", "merchantIdentifier", "transactionAmount"])
+    }
+
+    @Test("A requirement is met by the member itself, and for applicationData by its hash or null")
+    func requirementMet() throws {
+        let token = try Minting.token(applicationData: [1])
+        let hash = Hexadecimal.encode(Array(SHA256.hash(data: [1])))
+        let details = try expected(#"{"applicationDataHash":"\#(hash)","currencyCode":"840"}"#)
+            .requiring(["applicationData", "currencyCode"])
+        try details.judgeApplicationData(token)
+        try details.judgeCurrency(payload(#"{"currencyCode":"840"}"#))
+        #expect(details.missing(required: ["applicationData", "currencyCode"]) == [])
+        try expected(#"{"applicationData":null}"#).requiring(["applicationData"])
+            .judgeApplicationData(Minting.token())
+    }
+
+    private func expected(_ text: String) throws -> ExpectedDetails {
+        try ExpectedDetails(json: #require(JSONValue(parsing: text).objectValue))
+    }
+
+    private func payload(_ text: String) throws -> PaymentPayload {
+        try PaymentPayload(plaintext: Array(text.utf8))
+    }
+}

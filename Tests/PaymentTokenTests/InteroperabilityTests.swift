@@ -1,0 +1,76 @@
+import Crypto
+import Foundation
+import PaymentToken
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite(
+    "Real tokens",
+    .enabled(if: Fixtures.directory != nil, "PAYTOKEND_INTEROP_FIXTURES names no folder of real tokens"))
+struct InteroperabilityTests {
+    @Test("Every real token's signature verifies up to Apple Root CA - G3 at its signing time")
+    func signatures() async throws {
+        let policy = TrustPolicy(roots: [try AppleRootCAG3.certificate()], distrusted: [])
+        for fixture in try Fixtures.tokens() {
+            let token = try PaymentToken(json: JSONValue(parsing: fixture.json))
+            let evidence = try SignatureEvidence(of: token)
+            let chain = try await policy.judge(evidence)
+            let signingTime = try Date(fixture.signingTime, strategy: .iso8601)
+            #expect(token.version.rawValue == fixture.version, "\(fixture.name)")
+            #expect(evidence.signingTime == signingTime, "\(fixture.name)")
+            #expect(Hexadecimal.encode(chain.root.sha256) == AppleRootCAG3.fingerprint)
+            try SigningTimeWindow.within(.seconds(300)).judge(
+                signingTime: evidence.signingTime, now: signingTime.addingTimeInterval(299))
+            let today = try refusal {
+                try SigningTimeWindow.within(.seconds(300)).judge(signingTime: evidence.signingTime, now: Date())
+            }
+            #expect(today?.code == .signingTimeOutsideWindow, "\(fixture.name)")
+        }
+    }
+
+    @Test("A real signature over a changed token is refused")
+    func changedTokens() throws {
+        for fixture in try Fixtures.tokens() {
+            let json = try JSONValue(parsing: fixture.json)
+            let path: [String] = json.objectValue?["paymentData"] == nil ? [] : ["paymentData"]
+            let added = JSONValue.string(String(repeating: "0", count: 64))
+            let changed =
+                path.isEmpty
+                ? json.setting("header", "applicationData", to: added)
+                : json.setting("paymentData", "header", "applicationData", to: added)
+            let refusal = try refusal { _ = try SignatureEvidence(of: PaymentToken(json: changed)) }
+            #expect(refusal?.code == .signatureInvalid, "\(fixture.name)")
+        }
+    }
+
+    @Test("The real EC_v1 tokens open with this OtherInfo, and their payload is read")
+    func payloads() throws {
+        for fixture in try Fixtures.tokens() where fixture.version == "EC_v1" {
+            guard let file = fixture.privateKey, let merchant = fixture.merchantIdentifier else { continue }
+            let token = try PaymentToken(json: JSONValue(parsing: fixture.json))
+            let key = try P256.KeyAgreement.PrivateKey(derRepresentation: Data(contentsOf: file))
+            #expect(PublicKeyHash.of(subjectPublicKeyInfo: key.publicKey.derRepresentation) == token.publicKeyHash)
+
+            let point = try P256.KeyAgreement.PublicKey(x963Representation: token.restorationInput())
+            let secret = try unsafe key.sharedSecretFromKeyAgreement(with: point).withUnsafeBytes { bytes in
+                unsafe Array(bytes)
+            }
+            let symmetricKey = SHA256.hash(data: [0, 0, 0, 1] + secret + OtherInfo.ecV1(merchantIdentifier: merchant))
+            let box = try AES.GCM.SealedBox(
+                nonce: AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)),
+                ciphertext: token.encryptedData.dropLast(16), tag: token.encryptedData.suffix(16))
+            let plaintext = Array(try AES.GCM.open(box, using: SymmetricKey(data: Data(symmetricKey))))
+            #expect(Hexadecimal.encode(Array(SHA256.hash(data: plaintext))) == fixture.plaintextSHA256)
+
+            // Whether the members are there; what they hold is nobody's business.
+            let payload = try PaymentPayload(plaintext: plaintext)
+            #expect(payload.applicationPrimaryAccountNumber != nil)
+            #expect(payload.currencyCode?.count == 3)
+            #expect(payload.transactionAmount != nil)
+            #expect(payload.paymentDataType == .threeDSecure)
+            #expect(payload.detailedPaymentData != nil)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Foundation
+import PaymentToken
+import Refusals
+import StrictJSON
+import TestSupport
+import TokenForge
+import X509
+
+/// Tokens for these tests, minted under the run's own root.
+enum Minting {
+    /// A whole second, so that what is minted and what is read compare equal.
+    static let signingTime = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
+
+    static func minted(
+        _ version: TokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
+        applicationData: [UInt8]? = nil, signingTime: Date = signingTime
+    ) throws -> MintedToken {
+        let merchant = version == .ecV1 ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
+        return try SharedForge.mint.mint(
+            TokenRecipe(
+                merchant: merchant.merchant, applicationData: applicationData, signingTime: signingTime, wire: wire,
+                deviations: deviations))
+    }
+
+    static func token(
+        _ version: TokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
+        applicationData: [UInt8]? = nil, signingTime: Date = signingTime
+    ) throws -> PaymentToken {
+        try token(
+            minted(version, deviations, wire: wire, applicationData: applicationData, signingTime: signingTime))
+    }
+
+    static func token(_ minted: MintedToken) throws -> PaymentToken {
+        try PaymentToken(json: JSONValue(parsing: minted.paymentToken))
+    }
+
+    /// A policy that trusts the run's root alone.
+    static func policy(distrusted: Set<[UInt8]> = [], chainCacheCapacity: Int = 64) throws -> TrustPolicy {
+        TrustPolicy(
+            roots: [try Certificate(derEncoded: SharedForge.authority.root.certificate)], distrusted: distrusted,
+            chainCacheCapacity: chainCacheCapacity)
+    }
+}
+
+/// The refusal that `body` throws; nil when it throws none. Any other error is passed on.
+func refusal(_ body: () async throws -> Void) async throws -> Refusal? {
+    do {
+        try await body()
+        return nil
+    } catch let refusal as Refusal {
+        return refusal
+    }
+}
+
+/// The refusal that `body` throws; nil when it throws none. Any other error is passed on.
+func refusal(_ body: () throws -> Void) throws -> Refusal? {
+    do {
+        try body()
+        return nil
+    } catch let refusal as Refusal {
+        return refusal
+    }
+}
+
+extension JSONValue {
+    /// The same value with the member at `path` replaced, added where there is none, or removed for nil.
+    func setting(_ path: String..., to value: JSONValue?) -> JSONValue {
+        setting(path[...], to: value)
+    }
+
+    private func setting(_ path: ArraySlice<String>, to value: JSONValue?) -> JSONValue {
+        guard let name = path.first, let object = objectValue else { return value ?? .null }
+        var members = object.members.filter { member in member.name != name }
+        if path.count > 1 {
+            members.append((name, (object[name] ?? .object(JSONObject())).setting(path.dropFirst(), to: value)))
+        } else if let value {
+            members.append((name, value))
+        }
+        return JSONObject(members).map(JSONValue.object) ?? .null
+    }
+}

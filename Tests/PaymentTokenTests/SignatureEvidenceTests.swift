@@ -1,0 +1,112 @@
+import Foundation
+import PaymentToken
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+@Suite("CMS signature")
+struct SignatureEvidenceTests {
+    @Test(
+        "Every form that Apple has written since 2014 gives evidence: signer, issuer and signing time",
+        arguments: TokenVersion.allCases,
+        [WireForm.since2014, .since2019, .since2023, .distinguished])
+    func wireForms(version: TokenVersion, wire: WireForm) throws {
+        let minted = try Minting.minted(version, wire: wire, applicationData: [7])
+        let evidence = try SignatureEvidence(of: Minting.token(minted))
+        #expect(evidence.leafDER == minted.certificates[0])
+        #expect(evidence.intermediateDER == minted.certificates[1])
+        #expect(evidence.signingTime == minted.signingTime)
+    }
+
+    @Test("The order of the two certificates does not matter, nor which RSA name the signature algorithm has")
+    func freeForms() throws {
+        var wire = WireForm.since2019
+        (wire.issuerFirst, wire.rsaEncryptionAlgorithm) = (true, true)
+        for version in TokenVersion.allCases {
+            let minted = try Minting.minted(version, wire: wire)
+            #expect(try SignatureEvidence(of: Minting.token(minted)).leafDER == minted.certificates[0])
+        }
+    }
+
+    /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
+    static let deviations: [(Deviation, String)] = [
+        (.notCMS, "not a CMS signedData structure"), (.truncatedSignature, "not a CMS signedData structure"),
+        (.trailingBytes, "not a CMS signedData structure"), (.encapsulatedContent, "not detached"),
+        (.noCertificates, "no certificates"), (.onlyLeafCertificate, "not exactly two certificates"),
+        (.duplicateCertificate, "not exactly two certificates"),
+        (.rootCertificateIncluded, "not exactly two certificates"),
+        (.thirdCertificateSigns, "not exactly two certificates"), (.noSigner, "not exactly one signer"),
+        (.twoSigners, "not exactly one signer"), (.signerNotAmongCertificates, "not the signer's and another"),
+        (.signerByKeyIdentifier, "version of signedData is not 1"), (.digestSHA1, "not SHA-256 alone"),
+        (.revocationLists, "other parts"), (.noSignedAttributes, "no signed attributes"),
+        (.missingContentType, "contentType is missing"), (.missingSigningTime, "signingTime is missing"),
+        (.missingMessageDigest, "messageDigest is missing"), (.duplicateContentType, "attribute is repeated"),
+        (.duplicateSigningTime, "attribute is repeated"), (.duplicateMessageDigest, "attribute is repeated"),
+        (.twoMessageDigestValues, "messageDigest has not exactly one value"),
+        (.wrongContentType, "contentType is not data"), (.wrongMessageDigest, "over another content"),
+        (.algorithmProtectionMismatch, "cmsAlgorithmProtection"), (.generalizedSigningTime, "GeneralizedTime"),
+        (.flippedSignature, "not by the signer's key"), (.signatureByOtherKey, "not by the signer's key"),
+        (.otherContent, "over another content"), (.dataChanged, "over another content"),
+        (.keyMaterialChanged, "over another content"), (.transactionIdentifierChanged, "over another content"),
+        (.applicationDataAdded, "over another content"), (.applicationDataRemoved, "over another content"),
+        (.applicationDataChanged, "over another content"),
+    ]
+
+    @Test("Each way of forging a signature is refused for its own reason", arguments: TokenVersion.allCases, deviations)
+    func forged(version: TokenVersion, deviation: (Deviation, String)) throws {
+        let hasApplicationData = [.applicationDataRemoved, .applicationDataChanged].contains(deviation.0)
+        let token = try Minting.token(
+            version, [deviation.0], wire: .since2019, applicationData: hasApplicationData ? [1] : nil)
+        let refusal = try #require(try refusal { _ = try SignatureEvidence(of: token) })
+        #expect(refusal.code == .signatureInvalid)
+        #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
+    }
+
+    @Test("The list of forgeries is TokenForge's whole list")
+    func allForgeries() {
+        let listed = Set(Self.deviations.map(\.0))
+        #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "signature_invalid" }))
+    }
+
+    @Test("A genuine signature of another token proves nothing about this one", arguments: TokenVersion.allCases)
+    func genuineSignatureOfAnotherToken(version: TokenVersion) throws {
+        let (one, other) = (try Minting.minted(version), try Minting.minted(version))
+        let swapped = try JSONValue(parsing: one.paymentData).setting(
+            "signature", to: .string(Base64.encode(other.signature)))
+        #expect(try details(of: PaymentToken(json: swapped))?.contains("over another content") == true)
+    }
+
+    @Test("An EC_v1 token is not signed with RSA, nor an RSA_v1 token with ECDSA")
+    func signatureOfTheOtherVersion() throws {
+        let (ec, rsa) = (try Minting.minted(.ecV1), try Minting.minted(.rsaV1))
+        let ecWithRSA = try JSONValue(parsing: ec.paymentData).setting(
+            "signature", to: .string(Base64.encode(rsa.signature)))
+        #expect(try details(of: PaymentToken(json: ecWithRSA))?.contains("no P-256 key") == true)
+        let rsaWithEC = try JSONValue(parsing: rsa.paymentData).setting(
+            "signature", to: .string(Base64.encode(ec.signature)))
+        #expect(try details(of: PaymentToken(json: rsaWithEC))?.contains("no RSA key") == true)
+    }
+
+    @Test("Of all bytes of a token's message none can be changed unnoticed", arguments: TokenVersion.allCases)
+    func changedBytes(version: TokenVersion) async throws {
+        let minted = try Minting.minted(version, wire: .distinguished)
+        let json = try JSONValue(parsing: minted.paymentData)
+        let policy = try Minting.policy(chainCacheCapacity: 0)
+        // Every seventh is enough to meet every field.
+        for position in stride(from: 0, to: minted.signature.count, by: 7) {
+            var signature = minted.signature
+            signature[position] ^= 1
+            let changed = json.setting("signature", to: .string(Base64.encode(signature)))
+            let refusal = try await refusal {
+                _ = try await policy.judge(SignatureEvidence(of: PaymentToken(json: changed)))
+            }
+            #expect(refusal != nil, "byte \(position)")
+        }
+    }
+
+    private func details(of token: PaymentToken) throws -> String? {
+        try refusal { _ = try SignatureEvidence(of: token) }?.details
+    }
+}

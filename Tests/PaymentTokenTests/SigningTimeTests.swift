@@ -1,0 +1,37 @@
+import Foundation
+import SwiftASN1
+import Testing
+
+@testable import PaymentToken
+
+@Suite("The signing-time attribute, RFC 5652 §11.3")
+struct SigningTimeTests {
+    @Test(
+        "UTCTime covers 1950 to 2049, GeneralizedTime the rest",
+        arguments: [
+            (0x17, "151210174410Z", "2015-12-10T17:44:10Z"), (0x17, "491231235959Z", "2049-12-31T23:59:59Z"),
+            (0x17, "500101000000Z", "1950-01-01T00:00:00Z"), (0x17, "700101000000Z", "1970-01-01T00:00:00Z"),
+            (0x17, "000229120000Z", "2000-02-29T12:00:00Z"), (0x17, "000301000000Z", "2000-03-01T00:00:00Z"),
+            (0x17, "240229235959Z", "2024-02-29T23:59:59Z"), (0x18, "20500101000000Z", "2050-01-01T00:00:00Z"),
+            (0x18, "21000301000000Z", "2100-03-01T00:00:00Z"),
+        ] as [(UInt8, String, String)])
+    func accepted(tag: UInt8, text: String, time: String) throws {
+        let expected = try Date(time, strategy: .iso8601)
+        #expect(try SigningTime.date(of: node(tag, text)) == expected)
+    }
+
+    @Test(
+        "Other forms are refused",
+        arguments: [
+            (0x18, "20260131120000Z"), (0x18, "20500101000000.5Z"), (0x17, "2601311200Z"), (0x17, "260131120000+0100"),
+            (0x17, "260230120000Z"), (0x17, "261301120000Z"), (0x17, "260131240000Z"), (0x17, "260131120000"),
+            (0x17, ""), (0x18, "2050010100Z"), (0x04, "260131120000Z"), (0x13, "260131120000Z"),
+        ] as [(UInt8, String)])
+    func refused(tag: UInt8, text: String) {
+        #expect(throws: CMSDefect.self) { try SigningTime.date(of: node(tag, text)) }
+    }
+
+    private func node(_ tag: UInt8, _ text: String) throws -> ASN1Node {
+        try DER.parse([tag, UInt8(text.utf8.count)] + Array(text.utf8))
+    }
+}

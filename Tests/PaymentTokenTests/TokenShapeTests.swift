@@ -1,0 +1,188 @@
+import PaymentToken
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+@Suite("Token shape")
+struct TokenShapeTests {
+    @Test(
+        "A token of either version is read, from the whole dictionary and from its paymentData",
+        arguments: TokenVersion.allCases)
+    func wellFormed(version: TokenVersion) throws {
+        let minted = try Minting.minted(version, applicationData: [1, 2, 3])
+        let whole = try Minting.token(minted)
+        #expect(whole.version == version)
+        #expect(whole.publicKeyHash.bytes == minted.publicKeyHash)
+        #expect(whole.transactionIdentifier.hex == minted.transactionIdentifier)
+        #expect(whole.signature == minted.signature)
+        #expect(whole.signedContent == minted.signedContent)
+        #expect(whole.applicationDataHash?.count == 32)
+        #expect(try PaymentToken(json: JSONValue(parsing: minted.paymentData)) == whole)
+    }
+
+    @Test("Base64 without padding and hexadecimal in upper case read as the same token")
+    func otherSpelling() throws {
+        var wire = WireForm.since2023
+        (wire.unpaddedBase64, wire.upperCaseHex) = (true, true)
+        let minted = try Minting.minted(wire: wire, applicationData: [1])
+        let token = try Minting.token(minted)
+        #expect(token.signedContent == minted.signedContent)
+        #expect(token.transactionIdentifier.hex == minted.transactionIdentifier)
+    }
+
+    @Test("Members that nobody knows are ignored, wherever they are")
+    func unknownMembers() throws {
+        #expect(throws: Never.self) { try Minting.token(.ecV1, [.unknownMembers]) }
+        #expect(throws: Never.self) { try Minting.token(.rsaV1, [.unknownMembers]) }
+    }
+
+    @Test("RSA_v2 is another name for RSA_v1")
+    func secondRSAName() throws {
+        let json = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)
+        #expect(try PaymentToken(json: json.setting("version", to: .string("RSA_v2"))).version == .rsaV1)
+    }
+
+    @Test(
+        "An unknown version is named as such before anything else is looked at",
+        arguments: ["EC_v2", "", "ec_v1", "RSA_v3"])
+    func unsupportedVersion(name: String) throws {
+        let json = JSONValue.object(try #require(JSONObject([("version", .string(name))])))
+        #expect(try code(of: json) == .unsupportedVersion)
+        #expect(
+            try code(of: JSONValue(parsing: Minting.minted(.ecV1, [.unsupportedVersion]).paymentToken))
+                == .unsupportedVersion)
+    }
+
+    @Test(
+        "A token of the wrong shape is malformed, and the refusal names the member",
+        arguments: [
+            (["paymentData"], JSONValue.string("e30="), "paymentData"), (["paymentData"], .null, "paymentData"),
+            (["paymentData", "version"], nil, "version"),
+            (["paymentData", "version"], .number(JSONNumber(1)), "version"),
+            (["paymentData", "header"], nil, "header"), (["paymentData", "header"], .string("x"), "header"),
+            (["paymentData", "header"], .array([]), "header"),
+            (["paymentData", "data"], nil, "data"), (["paymentData", "data"], .null, "data"),
+            (["paymentData", "data"], .string(""), "data"), (["paymentData", "data"], .string("*"), "data"),
+            (["paymentData", "data"], .string(Base64.encode([UInt8](repeating: 1, count: 16))), "data"),
+            (["paymentData", "data"], .string(Base64.encode([UInt8](repeating: 1, count: 65_537))), "data"),
+            (["paymentData", "signature"], nil, "signature"), (["paymentData", "signature"], .string(""), "signature"),
+            (["paymentData", "signature"], .string("AAA_"), "signature"),
+            (["paymentData", "signature"], .string(Base64.encode([UInt8](repeating: 1, count: 16_385))), "signature"),
+            (["paymentData", "header", "publicKeyHash"], nil, "publicKeyHash"),
+            (
+                ["paymentData", "header", "publicKeyHash"], .string(Base64.encode([UInt8](repeating: 1, count: 31))),
+                "publicKeyHash"
+            ),
+            (
+                ["paymentData", "header", "publicKeyHash"], .string(Base64.encode([UInt8](repeating: 1, count: 33))),
+                "publicKeyHash"
+            ),
+            (["paymentData", "header", "transactionId"], nil, "transactionId"),
+            (["paymentData", "header", "transactionId"], .string(String(repeating: "a", count: 62)), "transactionId"),
+            (["paymentData", "header", "transactionId"], .string(String(repeating: "a", count: 63)), "transactionId"),
+            (["paymentData", "header", "transactionId"], .string(String(repeating: "a", count: 66)), "transactionId"),
+            (["paymentData", "header", "transactionId"], .string(String(repeating: "g", count: 64)), "transactionId"),
+            (["paymentData", "header", "applicationData"], .null, "applicationData"),
+            (["paymentData", "header", "applicationData"], .string(""), "applicationData"),
+            (
+                ["paymentData", "header", "applicationData"], .string(String(repeating: "a", count: 62)),
+                "applicationData"
+            ),
+            (["paymentData", "header", "ephemeralPublicKey"], nil, "ephemeralPublicKey"),
+            (["paymentData", "header", "ephemeralPublicKey"], .null, "ephemeralPublicKey"),
+            (
+                ["paymentData", "header", "wrappedKey"], .string(Base64.encode([UInt8](repeating: 1, count: 256))),
+                "both"
+            ),
+            (["transactionIdentifier"], .null, "transactionIdentifier"),
+            (["transactionIdentifier"], .string("00"), "transactionIdentifier"),
+            (["transactionIdentifier"], .string(String(repeating: "0", count: 64)), "differs"),
+        ] as [([String], JSONValue?, String)])
+    func malformed(path: [String], value: JSONValue?, named: String) throws {
+        let json = try JSONValue(parsing: Minting.minted().paymentToken)
+        let changed =
+            switch path.count {
+            case 1: json.setting(path[0], to: value)
+            case 2: json.setting(path[0], path[1], to: value)
+            default: json.setting(path[0], path[1], path[2], to: value)
+            }
+        let refusal = try #require(try refusal { _ = try PaymentToken(json: changed) })
+        #expect(refusal.code == .malformedToken)
+        #expect(refusal.details?.contains(named) == true, "\(refusal.details ?? "")")
+    }
+
+    @Test(
+        "What is not an object is no token",
+        arguments: ["null", "1", "\"x\"", "[]", "[{}]", "{}", "{\"paymentData\":{}}"])
+    func notAnObject(text: String) throws {
+        #expect(try code(of: JSONValue(parsing: text)) == .malformedToken)
+    }
+
+    @Test("Outer and inner transaction identifier may differ in the case of their letters")
+    func outerIdentifierCase() throws {
+        let minted = try Minting.minted()
+        let json = try JSONValue(parsing: minted.paymentToken)
+        let upper = minted.transactionIdentifier.uppercased()
+        #expect(throws: Never.self) {
+            try PaymentToken(json: json.setting("transactionIdentifier", to: .string(upper)))
+        }
+        #expect(throws: Never.self) { try PaymentToken(json: json.setting("transactionIdentifier", to: nil)) }
+    }
+
+    @Test("Each version wants its own key material, and only that")
+    func keyMaterialOfTheOtherVersion() throws {
+        let ec = try JSONValue(parsing: Minting.minted(.ecV1).paymentData)
+        let rsa = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)
+        #expect(try code(of: ec.setting("version", to: .string("RSA_v1"))) == .malformedToken)
+        #expect(try code(of: rsa.setting("version", to: .string("EC_v1"))) == .malformedToken)
+        for size in [0, 16, 255, 257, 512] {
+            let key = JSONValue.string(Base64.encode([UInt8](repeating: 1, count: size)))
+            #expect(try code(of: rsa.setting("header", "wrappedKey", to: key)) == .malformedToken)
+        }
+    }
+
+    @Test("Every malformed token that TokenForge knows is refused as such", arguments: TokenVersion.allCases)
+    func forgedShapes(version: TokenVersion) throws {
+        for deviation in Deviation.allCases
+        where deviation.refusal == "malformed_token" && deviation.applies(to: version.rawValue)
+            && deviation != .duplicateHeaderMember
+        {
+            let json = try JSONValue(parsing: Minting.minted(version, [deviation]).paymentToken)
+            #expect(try code(of: json) == .malformedToken, "\(deviation)")
+        }
+    }
+
+    @Test("A name repeated within the token makes the token malformed, elsewhere the request")
+    func repeatedNames() throws {
+        let body = try Minting.minted(.ecV1, [.duplicateHeaderMember]).decryptBody()
+        let error = try #require(throws: JSONError.self) { try JSONValue(parsing: body) }
+        #expect(Refusal.malformedJSON(error).code == .malformedToken)
+        let envelope = try #require(throws: JSONError.self) {
+            try JSONValue(parsing: #"{"token":{},"expected":{"a":1,"a":1}}"#)
+        }
+        #expect(Refusal.malformedJSON(envelope).code == .malformedRequest)
+        let syntax = try #require(throws: JSONError.self) { try JSONValue(parsing: #"{"token":{x}}"#) }
+        #expect(Refusal.malformedJSON(syntax).code == .malformedRequest)
+    }
+
+    @Test("A point off the curve is well-formed, and fails as a decryption when it would be used")
+    func pointOffCurve() throws {
+        let token = try Minting.token(.ecV1, [.pointOffCurve])
+        #expect(try refusal { _ = try token.restorationInput() }?.code == .decryptionFailed)
+    }
+
+    @Test("The restoration's input is the point of 65 bytes or the wrapped key of 256")
+    func restorationInput() throws {
+        let ec = try Minting.token(.ecV1)
+        #expect(try ec.restorationInput() == Array(ec.keyMaterial.encoded.suffix(65)))
+        let rsa = try Minting.token(.rsaV1)
+        #expect(try rsa.restorationInput() == rsa.keyMaterial.encoded)
+        #expect(rsa.keyMaterial.encoded.count == 256)
+    }
+
+    private func code(of json: JSONValue) throws -> RefusalCode? {
+        try refusal { _ = try PaymentToken(json: json) }?.code
+    }
+}

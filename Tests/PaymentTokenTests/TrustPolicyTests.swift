@@ -1,0 +1,142 @@
+import Crypto
+import Foundation
+import PaymentToken
+import Refusals
+import TestSupport
+import Testing
+import TokenForge
+import X509
+
+@Suite("Trust policy")
+struct TrustPolicyTests {
+    @Test("A genuine token's chain is described from leaf to root", arguments: TokenVersion.allCases)
+    func genuine(version: TokenVersion) async throws {
+        let minted = try Minting.minted(version)
+        let chain = try await Minting.policy().judge(SignatureEvidence(of: Minting.token(minted)))
+        let root = try SharedForge.authority.root.certificate
+        for (description, der) in zip(chain.certificates, minted.certificates + [root]) {
+            let certificate = try Certificate(derEncoded: der)
+            #expect(description.sha256 == Array(SHA256.hash(data: der)))
+            #expect(description.subject == certificate.subject.description)
+            #expect(description.issuer == certificate.issuer.description)
+            #expect(description.notBefore == certificate.notValidBefore)
+            #expect(description.notAfter == certificate.notValidAfter)
+            #expect(Hexadecimal.decode(description.serialNumber) == Array(certificate.serialNumber.bytes))
+        }
+        #expect(chain.certificates.count == 3)
+        #expect(chain.leaf.issuer == chain.intermediate.subject)
+        #expect(chain.intermediate.issuer == chain.root.subject)
+    }
+
+    /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
+    static let untrustedChains: [(Deviation, String)] = [
+        (.otherRoot, "no chain from the signer to a trusted root"),
+        (.leafIssuedByRoot, "not leaf, intermediate and root"),
+        (.leafWithForgedIssuerSignature, "no chain from the signer to a trusted root"),
+        (.leafExpired, "leaf certificate was not valid"), (.leafNotYetValid, "leaf certificate was not valid"),
+        (.leafWithoutDigitalSignature, "key usage is not digitalSignature"),
+        (.leafIsCA, "leaf is a certificate authority"),
+        (.leafWithUnknownCriticalExtension, "no chain from the signer to a trusted root"),
+        (.intermediateExpired, "intermediate certificate was not valid"),
+        (.intermediateNotCA, "no chain from the signer to a trusted root"),
+        (.intermediateWithoutKeyCertSign, "key usage is not keyCertSign"),
+    ]
+
+    @Test("Each untrusted chain is refused for its own reason", arguments: TokenVersion.allCases, untrustedChains)
+    func untrusted(version: TokenVersion, deviation: (Deviation, String)) async throws {
+        let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        #expect(refusal.code == .certificateUntrusted)
+        #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
+    }
+
+    @Test("The list of untrusted chains is TokenForge's whole list")
+    func allUntrusted() {
+        let listed = Set(Self.untrustedChains.map(\.0))
+        #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "certificate_untrusted" }))
+    }
+
+    @Test(
+        "Without the markers in their places a trusted chain is not Apple Pay's", arguments: TokenVersion.allCases,
+        [
+            (.leafMarkerMissing, "leaf certificate has no extension 1.2.840.113635.100.6.29"),
+            (.intermediateMarkerMissing, "intermediate certificate has no extension 1.2.840.113635.100.6.2.14"),
+            (.markersSwapped, "leaf certificate has no extension"),
+            (.leafMarkerOnIntermediate, "leaf certificate has no extension"),
+        ] as [(Deviation, String)])
+    func markers(version: TokenVersion, deviation: (Deviation, String)) async throws {
+        let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        #expect(refusal.code == .markerOIDMissing)
+        #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
+    }
+
+    @Test("Trust is judged before markers")
+    func order() async throws {
+        let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [.otherRoot, .leafMarkerMissing]))
+        #expect(try await refusal { _ = try await Minting.policy().judge(evidence) }?.code == .certificateUntrusted)
+    }
+
+    @Test("Apple's root does not vouch for the forge, nor does no root at all")
+    func foreignRoots() async throws {
+        let evidence = try SignatureEvidence(of: Minting.token())
+        for roots in [[], [try AppleRootCAG3.certificate()]] {
+            let policy = TrustPolicy(roots: roots, distrusted: [])
+            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+        }
+    }
+
+    @Test("A leaf or an intermediate among the roots does not make a chain; with the true root it does no harm")
+    func lowerCertificatesAsRoots() async throws {
+        let evidence = try SignatureEvidence(of: Minting.token())
+        let leaf = try Certificate(derEncoded: evidence.leafDER)
+        let intermediate = try Certificate(derEncoded: evidence.intermediateDER)
+        let root = try Certificate(derEncoded: SharedForge.authority.root.certificate)
+        for roots in [[leaf], [intermediate], [leaf, intermediate]] {
+            let policy = TrustPolicy(roots: roots, distrusted: [])
+            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+        }
+        let all = TrustPolicy(roots: [leaf, intermediate, root], distrusted: [])
+        #expect(try await all.judge(evidence).root.subject == root.subject.description)
+    }
+
+    @Test("A distrusted leaf, intermediate or root is refused at once")
+    func distrusted() async throws {
+        let minted = try Minting.minted()
+        let evidence = try SignatureEvidence(of: Minting.token(minted))
+        for der in minted.certificates + [try SharedForge.authority.root.certificate] {
+            let policy = try Minting.policy(distrusted: [Array(SHA256.hash(data: der))])
+            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            #expect(refusal?.code == .certificateUntrusted)
+            #expect(refusal?.details?.contains("distrusted") == true)
+        }
+    }
+
+    @Test(
+        "The leaf is valid up to the last second of its validity and no longer, remembered or not", arguments: [0, 64])
+    func validityOfRememberedChain(capacity: Int) async throws {
+        let policy = try Minting.policy(chainCacheCapacity: capacity)
+        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        let leaf = try SharedForge.authority.leafEC
+        let (first, last) = (
+            leaf.notBefore.timeIntervalSince1970.rounded(.down), leaf.notAfter.timeIntervalSince1970.rounded(.down)
+        )
+        for (time, isValid) in [(first, true), (last, true), (first - 1, false), (last + 1, false)] {
+            let evidence = try SignatureEvidence(
+                of: Minting.token(signingTime: Date(timeIntervalSince1970: time)))
+            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            #expect((refusal == nil) == isValid)
+            #expect(isValid || refusal?.code == .certificateUntrusted)
+        }
+    }
+
+    @Test("A remembered leaf is judged anew beside another intermediate")
+    func rememberedLeafOtherIntermediate() async throws {
+        let policy = try Minting.policy()
+        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        for deviation in [Deviation.intermediateExpired, .intermediateMarkerMissing] {
+            let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
+            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code.rawValue == deviation.refusal)
+        }
+    }
+}

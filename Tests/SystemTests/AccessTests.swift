@@ -1,0 +1,168 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Who is served: the peer as the kernel fixed it, against the access rules.
+@Suite struct AccessTests {
+    private static let checkout = PeerIdentity(uid: 12345, gid: 12345)
+    private static let member = PeerIdentity(uid: 12346, gid: 12346, supplementaryGroups: [23456])
+    private static let monitor = PeerIdentity(uid: 12347, gid: 12347)
+    private static let stranger = PeerIdentity(uid: 12348, gid: 12348)
+
+    /// One daemon with rules for several accounts, open sockets.
+    private static let started = Task {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]
+        configuration.access = [
+            "{ name: checkout, user: \"12345\", roles: [decrypt], merchants: [\"merchant.com.example.shop\"] }",
+            "{ name: backend, group: \"23456\", roles: [decrypt], require_expected: [currencyCode, transactionAmount] }",
+            "{ user: \"12347\", roles: [monitor] }",
+            "{ user: root, roles: [decrypt, admin, audit] }",
+        ]
+        let harness = try await DaemonHarness(
+            configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
+        try harness.directory.open()
+        return harness
+    }
+
+    private func decrypt(
+        _ merchant: ForgedMerchant, as identity: PeerIdentity, expected: String? = nil
+    ) async throws -> CurlAnswer {
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        return try await Curl.request(
+            "/v1/decrypt", socket: Self.started.value.socket, body: token.decryptBody(expected: expected), as: identity)
+    }
+
+    private func ask(_ path: String, as identity: PeerIdentity) async throws -> CurlAnswer {
+        try await Curl.request(path, socket: Self.started.value.adminSocket, as: identity)
+    }
+
+    private static let needsRoot: Comment = "only root can connect as other accounts"
+
+    @Test("a rule's merchants are served and no others", .enabled(if: PeerIdentity.available, needsRoot))
+    func merchants() async throws {
+        #expect(try await decrypt(SharedForge.ecMerchant, as: Self.checkout).status == 200)
+        let other = try await decrypt(SharedForge.rsaMerchant, as: Self.checkout)
+        #expect(other.status == 403 && other.code == "forbidden", "\(other)")
+    }
+
+    @Test(
+        "a supplementary group matches, and its rule's expectations are required",
+        .enabled(if: PeerIdentity.available, needsRoot))
+    func supplementaryGroup() async throws {
+        let without = try await decrypt(SharedForge.ecMerchant, as: Self.member)
+        #expect(without.status == 422 && without.code?.hasSuffix("_mismatch") == true, "\(without)")
+        let with = try await decrypt(
+            SharedForge.ecMerchant, as: Self.member, expected: "{\"currencyCode\":\"840\",\"transactionAmount\":1099}")
+        #expect(with.status == 200, "\(with)")
+    }
+
+    @Test(
+        "the role decides: monitor sees metrics, status and keys and decrypts nothing",
+        .enabled(if: PeerIdentity.available, needsRoot))
+    func monitorRole() async throws {
+        for path in ["/metrics", "/v1/status", "/v1/keys"] {
+            let answer = try await ask(path, as: Self.monitor)
+            #expect(answer.status == 200, "\(path): \(answer)")
+        }
+        let decrypted = try await decrypt(SharedForge.ecMerchant, as: Self.monitor)
+        #expect(decrypted.status == 403 && decrypted.code == "forbidden", "\(decrypted)")
+        for path in ["/v1/keys/import", "/v1/certificates"] {
+            let answer = try await Curl.request(
+                path, socket: Self.started.value.adminSocket, body: Array("{}".utf8), as: Self.monitor)
+            #expect(answer.status == 403 && answer.code == "forbidden", "\(path): \(answer)")
+        }
+        let caller = try await ask("/v1/status", as: Self.checkout)
+        #expect(caller.status == 403, "\(caller)")
+    }
+
+    @Test(
+        "no rule, no service; health without reasons is for everybody", .enabled(if: PeerIdentity.available, needsRoot))
+    func stranger() async throws {
+        let answer = try await decrypt(SharedForge.ecMerchant, as: Self.stranger)
+        #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
+        #expect(try await ask("/v1/status", as: Self.stranger).status == 403)
+        #expect(try await ask("/healthz", as: Self.stranger).status == 200)
+        #expect(try await ask("/readyz", as: Self.stranger).status == 200)
+    }
+
+    @Test(
+        "a caller is judged before its body: a stranger's megabytes are refused as a stranger's",
+        .enabled(if: PeerIdentity.available, needsRoot))
+    func beforeTheBody() async throws {
+        let answer = try await Curl.request(
+            "/v1/decrypt", socket: Self.started.value.socket, body: Array("nonsense".utf8), as: Self.stranger)
+        #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
+    }
+
+    @Test(
+        "a repeat belongs to its caller: another's same reference is a replay",
+        .enabled(if: PeerIdentity.available, needsRoot))
+    func repeatsByCaller() async throws {
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let socket = try await Self.started.value.socket
+        let body = token.decryptBody(reference: "order-1")
+        let first = try await Curl.request("/v1/decrypt", socket: socket, body: body, as: Self.checkout)
+        #expect(first.status == 200, "\(first)")
+        let other = try await Curl.request("/v1/decrypt", socket: socket, body: body)
+        #expect(other.status == 409 && other.code == "transaction_replayed", "\(other)")
+        let again = try await Curl.request("/v1/decrypt", socket: socket, body: body, as: Self.checkout)
+        #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
+    }
+
+    @Test("without access rules the daemon's own account has every role")
+    func withoutRules() async throws {
+        let harness = try await SharedDaemon.harness
+        #expect(try await harness.admin("/v1/status").status == 200)
+        #expect(try await harness.admin("/v1/keys").status == 200)
+    }
+
+    @Test("the sockets' modes are those configured, and the defaults otherwise")
+    func modes() async throws {
+        func mode(_ path: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        }
+        let harness = try await SharedDaemon.harness
+        #expect(try mode(harness.socket) == 0o660)
+        #expect(try mode(harness.adminSocket) == 0o600)
+        if PeerIdentity.available { #expect(try await mode(Self.started.value.socket) == 0o666) }
+    }
+
+    @Test("SIGHUP takes new rules for the next request of open connections; broken ones change nothing")
+    func reload() async throws {
+        let me = geteuid()
+        var configuration = DaemonConfiguration()
+        configuration.access = ["{ user: \"\(me)\", roles: [decrypt, admin] }"]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let open = try await RawConnection(harness.socket)
+        func status(over connection: RawConnection) async throws -> String {
+            let body = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant)).verifyBody()
+            let before = connection.received.count
+            try await connection.send(Array(RawConnection.head("/v1/verify", length: body.count).utf8) + body)
+            try await wait(for: "an answer") { connection.received.count > before + 12 }
+            return String(String(decoding: connection.received[(before + 9)..<(before + 12)], as: UTF8.self))
+        }
+        #expect(try await status(over: open) == "200")
+
+        var broken = configuration
+        broken.access = ["{ user: \"\(me)\", roles: [decrypt], colour: blue }"]
+        try harness.configure(broken)
+        try harness.daemon.signal(SIGHUP)
+        try await wait(for: "the complaint") { try harness.daemon.error.contains("colour") }
+        #expect(try await status(over: open) == "200")
+
+        configuration.access = ["{ user: \"\(me)\", roles: [monitor] }"]
+        try harness.configure(configuration)
+        try harness.daemon.signal(SIGHUP)
+        try await wait(for: "the new rule") {
+            let connection = try await RawConnection(harness.socket)
+            defer { Task { await connection.close() } }
+            return try await status(over: connection) == "403"
+        }
+        #expect(try await status(over: open) == "403")
+        await open.close()
+        #expect(try await harness.stop().status == 0)
+    }
+}

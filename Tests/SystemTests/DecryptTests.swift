@@ -1,0 +1,126 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The main job over the socket: mint, curl, compare.
+@Suite struct DecryptTests {
+    static let merchants = ["EC_v1", "RSA_v1"]
+
+    private func merchant(_ version: String) throws -> ForgedMerchant {
+        try version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant
+    }
+
+    /// The decrypted dictionary stands in the answer byte for byte.
+    private func expectVerbatim(_ answer: CurlAnswer, _ token: MintedToken) {
+        #expect(answer.status == 200, "\(answer)")
+        let member = Array("\"paymentData\":".utf8) + token.plaintext
+        #expect(answer.body.holds(member), "paymentData is not verbatim")
+    }
+
+    @Test("a fresh token is decrypted, and the answer says whose it is and how it was opened", arguments: merchants)
+    func freshToken(version: String) async throws {
+        let merchant = try merchant(version).merchant
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant))
+        let answer = try await SharedDaemon.harness.decrypt(token)
+        expectVerbatim(answer, token)
+        #expect(answer.header("Content-Type")?.hasPrefix("application/json") == true)
+        #expect(answer.string("transactionId") == token.transactionIdentifier)
+        #expect(answer.string("merchantIdentifier") == merchant.identifier)
+        #expect(answer.string("publicKeyHash") == Data(token.publicKeyHash).base64EncodedString())
+        #expect(answer.string("version") == version)
+        #expect(answer.string("signingTime") == token.signingTime.formatted(.iso8601))
+        // SoftHSM can neither derive nor unwrap to a key that stays inside.
+        #expect(answer.string("protection") == "C")
+        #expect(answer.member("repeated")?.boolValue == false)
+        #expect(answer.member("checked")?.arrayValue?.isEmpty == true)
+    }
+
+    @Test(
+        "every form that real tokens had is read", arguments: merchants,
+        [WireForm.since2014, .since2019, .since2023, .distinguished])
+    func wireForms(version: String, wire: WireForm) async throws {
+        var wire = wire
+        for turn in 0..<2 {
+            // Then with everything spelled differently that may be.
+            if turn == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
+            let token = try SharedForge.mint.mint(
+                TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
+            expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+        }
+    }
+
+    @Test("paymentData alone is a token too", arguments: merchants)
+    func paymentDataAlone(version: String) async throws {
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant(version).merchant))
+        expectVerbatim(try await SharedDaemon.harness.decrypt(token.decryptBody(whole: false)), token)
+    }
+
+    @Test("unknown members inside the token are ignored", arguments: merchants)
+    func unknownMembers(version: String) async throws {
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: merchant(version).merchant, deviations: [.unknownMembers]))
+        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+    }
+
+    @Test("RSA_v2 is another name for RSA_v1")
+    func rsaV2() async throws {
+        var recipe = TokenRecipe(merchant: try SharedForge.rsaMerchant.merchant)
+        recipe.version = "RSA_v2"
+        let token = try SharedForge.mint.mint(recipe)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+    }
+
+    @Test("a shared secret that begins with a zero byte opens")
+    func leadingZero() async throws {
+        var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
+        recipe.leadingZeroSharedSecret = true
+        let token = try SharedForge.mint.mint(recipe)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+    }
+
+    @Test("payloads of every kind pass as they are: EMV, no ECI, merchant tokens, responses, members of tomorrow")
+    func payloads() async throws {
+        var emv = PayloadRecipe(.emv)
+        emv.encryptedPINData = "0123456789ABCDEF"
+        var withoutECI = PayloadRecipe()
+        withoutECI.eciIndicator = nil
+        var merchantToken = PayloadRecipe()
+        merchantToken.merchantTokenIdentifier = "DNITHE0000000001"
+        var responses = PayloadRecipe()
+        responses.authenticationResponses = [("sub.one", "Y3J5cHQ=", "5.00")]
+        responses.amount = "1099.00"
+        var tomorrow = PayloadRecipe()
+        tomorrow.extraMembers = ["\"tomorrow\":{\"deep\":[1e3,\"\\u00e9\",null]}", "\"transaction Amount\":\"x\""]
+        var payloads = [emv, withoutECI, merchantToken, responses, tomorrow].map(\.json)
+        // The payload's schema refuses nothing.
+        payloads.append(Array("{}".utf8))
+        payloads.append(Array("{ \"currencyCode\" : 840,\n \"transactionAmount\" : \"much\" }".utf8))
+        for payload in payloads {
+            for version in Self.merchants {
+                let token = try SharedForge.mint.mint(
+                    TokenRecipe(merchant: merchant(version).merchant, payload: payload))
+                expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+            }
+        }
+    }
+
+    @Test("a token for a key of the other algorithm is no token for it")
+    func otherAlgorithm() async throws {
+        // An RSA_v1 token whose publicKeyHash is the EC merchant's.
+        let rsa = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
+        let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
+            Data(rsa.publicKeyHash).base64EncodedString(), with: Data(ecHash).base64EncodedString())
+        let answer = try await SharedDaemon.harness.decrypt(Array(text.utf8))
+        #expect([400, 422].contains(answer.status), "\(answer)")
+        #expect(
+            ["malformed_token", "unsupported_version", "decryption_failed"].contains(answer.code ?? ""), "\(answer)")
+    }
+}
+
+extension Array where Element == UInt8 {
+    /// Whether `other` stands somewhere inside.
+    func holds(_ other: [UInt8]) -> Bool { Data(self).range(of: Data(other)) != nil }
+}

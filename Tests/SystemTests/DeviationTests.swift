@@ -1,0 +1,124 @@
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Every attack and accident that the forge knows, against the running daemon.
+@Suite struct DeviationTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        let deviation: Deviation
+        let version: String
+        var testDescription: String { "\(deviation.rawValue) \(version)" }
+    }
+
+    static let refused = ["EC_v1", "RSA_v1"].flatMap { version in
+        Deviation.allCases.filter { $0.refusal != nil && $0.applies(to: version) }
+            .map { Case(deviation: $0, version: version) }
+    }
+
+    /// HTTP status by code, after the contract's table.
+    static func status(_ code: String) -> Int {
+        ["malformed_token", "unsupported_version", "malformed_request"].contains(code) ? 400 : 422
+    }
+
+    static func recipe(_ version: String, _ deviations: Set<Deviation>) throws -> TokenRecipe {
+        let merchant = try (version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant).merchant
+        return TokenRecipe(
+            merchant: merchant,
+            // Added means: there was none before.
+            applicationData: deviations.contains(.applicationDataAdded) ? nil : Array("order 7".utf8),
+            deviations: deviations)
+    }
+
+    @Test("a token with one thing wrong meets exactly its refusal", arguments: refused)
+    func refusal(_ tested: Case) async throws {
+        let code = try #require(tested.deviation.refusal)
+        let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+        let answer = try await SharedDaemon.harness.decrypt(token)
+        #expect(answer.code == code, "\(answer)")
+        #expect(answer.status == Self.status(code), "\(answer)")
+        #expect(answer.string("message")?.isEmpty == false)
+        #expect(answer.member("paymentData") == nil)
+    }
+
+    /// What `/v1/verify` looks at: steps 2 to 4.
+    static let seenByVerify: Set<String> = [
+        "malformed_token", "unsupported_version", "signature_invalid", "certificate_untrusted", "marker_oid_missing",
+    ]
+
+    @Test("verify refuses for the same reasons as far as no key is needed", arguments: refused)
+    func verify(_ tested: Case) async throws {
+        let code = try #require(tested.deviation.refusal)
+        let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+        let answer = try await SharedDaemon.harness.verify(token)
+        if Self.seenByVerify.contains(code) {
+            #expect(answer.code == code, "\(answer)")
+            #expect(answer.status == Self.status(code), "\(answer)")
+        } else {
+            #expect(answer.status == 200, "\(answer)")
+        }
+    }
+
+    /// One deviation for each step, in the order in which the contract judges them.
+    static let inOrder: [Deviation] = [
+        .unsupportedVersion, .publicKeyHashTooShort, .flippedSignature, .leafIsCA, .intermediateMarkerMissing,
+        .unknownPublicKeyHash, .badTag,
+    ]
+
+    @Test("of two things wrong the first in the contract's order is answered", arguments: inOrder.indices.dropLast())
+    func firstFailureWins(index: Int) async throws {
+        for later in Self.inOrder[(index + 1)...] {
+            let token = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
+            let answer = try await SharedDaemon.harness.decrypt(token)
+            #expect(answer.code == Self.inOrder[index].refusal, "\(later.rawValue): \(answer)")
+        }
+    }
+
+    @Test("the window stands between the marker OIDs and the key")
+    func windowsPlace() async throws {
+        for (deviation, code) in [
+            (Deviation.leafMarkerMissing, "marker_oid_missing"),
+            (.unknownPublicKeyHash, "signing_time_outside_window"), (.badTag, "signing_time_outside_window"),
+        ] {
+            var recipe = try Self.recipe("EC_v1", [deviation])
+            recipe.signingTime = recipe.signingTime.addingTimeInterval(-3600)
+            let answer = try await SharedDaemon.harness.decrypt(SharedForge.mint.mint(recipe))
+            #expect(answer.code == code, "\(deviation.rawValue): \(answer)")
+        }
+    }
+
+    @Test(
+        "a token signed before or after the window is refused, one just inside is not",
+        arguments: [-330, 330, -240, 240])
+    func window(offset: Int) async throws {
+        var recipe = try Self.recipe("EC_v1", [])
+        recipe.signingTime = recipe.signingTime.addingTimeInterval(Double(offset))
+        let answer = try await SharedDaemon.harness.decrypt(SharedForge.mint.mint(recipe))
+        if abs(offset) > 300 {
+            #expect(answer.status == 422 && answer.code == "signing_time_outside_window", "\(answer)")
+        } else {
+            #expect(answer.status == 200, "\(answer)")
+        }
+    }
+
+    @Test("a distrusted certificate is refused at once, leaf or intermediate")
+    func distrusted() async throws {
+        let authority = try SharedForge.authority
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration())
+        var configuration = DaemonConfiguration()
+        configuration.distrusted = [Fingerprint.hex(authority.leafEC.certificate)]
+        try harness.configure(configuration)
+        try await harness.start()
+        let ec = try SharedForge.mint.mint(Self.recipe("EC_v1", []))
+        let rsa = try SharedForge.mint.mint(Self.recipe("RSA_v1", []))
+        #expect(try await harness.verify(ec).code == "certificate_untrusted")
+        #expect(try await harness.verify(rsa).status == 200)
+        // A chain that was good, and is in the cache, is looked at anew.
+        configuration.distrusted = [Fingerprint.hex(authority.intermediate.certificate)]
+        try harness.configure(configuration)
+        try harness.daemon.signal(1)
+        try await wait(for: "the reload") { try await harness.verify(rsa).code == "certificate_untrusted" }
+        #expect(try await harness.verify(ec).code == "certificate_untrusted")
+        #expect(try await harness.stop().status == 0)
+    }
+}

@@ -1,0 +1,105 @@
+import Crypto
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// What the caller expected of the payment: step 6 of Apple's document.
+@Suite struct ExpectedDetailsTests {
+    private func token(
+        amount: String = "1099", currency: String = "840", applicationData: String? = nil
+    ) throws -> MintedToken {
+        var payload = PayloadRecipe()
+        payload.amount = amount
+        payload.currencyCode = currency
+        return try SharedForge.mint.mint(
+            TokenRecipe(
+                merchant: SharedForge.ecMerchant.merchant, payload: payload.json,
+                applicationData: applicationData.map { Array($0.utf8) }))
+    }
+
+    private func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
+
+    @Test("what agrees is decrypted, and named under checked")
+    func agrees() async throws {
+        let token = try token(applicationData: "order 1")
+        let answer = try await SharedDaemon.harness.decrypt(
+            token,
+            expected: """
+                {"currencyCode":"840","transactionAmount":1099,"applicationData":"\(base64("order 1"))",\
+                "merchantIdentifier":"merchant.com.example.shop"}
+                """)
+        #expect(answer.status == 200, "\(answer)")
+        let checked = (answer.member("checked")?.arrayValue ?? []).compactMap(\.stringValue)
+        #expect(
+            Set(checked) == ["currencyCode", "transactionAmount", "applicationData", "merchantIdentifier"], "\(answer)")
+    }
+
+    @Test(
+        "amounts compare as exact decimals",
+        arguments: [
+            ("1099", "1099.0", true), ("10.90", "10.9", true), ("1099", "1.099e3", true), ("1099", "1098", false),
+            ("0.1", "0.10000000000000001", false), ("9007199254740993", "9007199254740992", false),
+        ])
+    func amounts(paid: String, expected: String, agree: Bool) async throws {
+        let answer = try await SharedDaemon.harness.decrypt(
+            token(amount: paid), expected: "{\"transactionAmount\":\(expected)}")
+        #expect(answer.status == (agree ? 200 : 422), "\(answer)")
+        if !agree { #expect(answer.code == "amount_mismatch") }
+    }
+
+    @Test("currency, merchant, applicationData that differ, or are absent though expected, are each refused by name")
+    func mismatches() async throws {
+        let hash = SHA256.hash(data: Array("order 1".utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+            .joined()
+        let cases: [(token: MintedToken, expected: String, code: String?)] = [
+            (try token(), "{\"currencyCode\":\"978\"}", "currency_mismatch"),
+            (try token(), "{\"merchantIdentifier\":\"merchant.com.example.other\"}", "merchant_mismatch"),
+            (try token(), "{\"applicationData\":\"\(base64("order 1"))\"}", "application_data_mismatch"),
+            (
+                try token(applicationData: "order 2"), "{\"applicationData\":\"\(base64("order 1"))\"}",
+                "application_data_mismatch"
+            ),
+            (try token(applicationData: "order 1"), "{\"applicationData\":null}", "application_data_mismatch"),
+            (try token(), "{\"applicationData\":null}", nil),
+            (try token(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash)\"}", nil),
+            (try token(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash.uppercased())\"}", nil),
+            (
+                try token(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
+                "application_data_mismatch"
+            ),
+            // The currency is judged before the amount.
+            (try token(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
+        ]
+        for (token, expected, code) in cases {
+            let answer = try await SharedDaemon.harness.decrypt(token, expected: expected)
+            #expect(answer.code == code, "\(expected): \(answer)")
+            #expect(answer.status == (code == nil ? 200 : 422), "\(expected): \(answer)")
+            if code != nil { #expect(!answer.body.holds(Array("applicationPrimaryAccountNumber".utf8))) }
+        }
+    }
+
+    @Test("a payload without readable currency or amount is a mismatch only where they are expected")
+    func unreadable() async throws {
+        func odd() throws -> MintedToken {
+            try SharedForge.mint.mint(
+                TokenRecipe(
+                    merchant: SharedForge.ecMerchant.merchant,
+                    payload: Array("{\"currencyCode\":840,\"transactionAmount\":\"1099\"}".utf8)))
+        }
+        let harness = try await SharedDaemon.harness
+        #expect(try await harness.decrypt(odd(), expected: "{\"currencyCode\":\"840\"}").code == "currency_mismatch")
+        #expect(try await harness.decrypt(odd(), expected: "{\"transactionAmount\":1099}").code == "amount_mismatch")
+        #expect(try await harness.decrypt(odd()).status == 200)
+    }
+
+    @Test("a refused expectation claims nothing: the right one is served afterwards")
+    func nothingClaimed() async throws {
+        let token = try token()
+        let harness = try await SharedDaemon.harness
+        #expect(try await harness.decrypt(token, expected: "{\"transactionAmount\":1}").code == "amount_mismatch")
+        let answer = try await harness.decrypt(token, expected: "{\"transactionAmount\":1099}")
+        #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
+    }
+}

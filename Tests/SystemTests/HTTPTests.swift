@@ -1,0 +1,190 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The listener against requests that are wrong, slow, huge or no HTTP at all.
+@Suite struct HTTPTests {
+    private func post(_ body: [UInt8], contentType: String? = "application/json") async throws -> CurlAnswer {
+        try await Curl.request(
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: body, contentType: contentType)
+    }
+
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    @Test("unknown paths are 404, known ones with another method 405")
+    func routing() async throws {
+        let socket = try await SharedDaemon.harness.socket
+        let unknown = try await Curl.request("/v1/nothing", socket: socket)
+        #expect(unknown.status == 404 && unknown.code == "not_found", "\(unknown)")
+        let method = try await Curl.request("/v1/decrypt", socket: socket)
+        #expect(method.status == 405 && method.code == "method_not_allowed", "\(method)")
+        let administration = try await Curl.request("/v1/status", socket: socket)
+        #expect(administration.status == 404, "\(administration)")
+    }
+
+    @Test("a body that is not called JSON is 415", arguments: ["text/plain", "application/x-www-form-urlencoded"])
+    func mediaType(type: String) async throws {
+        let answer = try await post(token().decryptBody(), contentType: type)
+        #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
+    }
+
+    @Test("JSON with a charset, any Host and chunks is served")
+    func tolerated() async throws {
+        let answer = try await Curl.request(
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: token().decryptBody(),
+            contentType: "application/json; charset=utf-8",
+            arguments: ["--header", "Host: anything.example:99", "--header", "Transfer-Encoding: chunked"])
+        #expect(answer.status == 200, "\(answer)")
+    }
+
+    @Test("nonsense is malformed_request: 64 KiB of it, nothing at all, 30,000 brackets, text, an array, two values")
+    func nonsense() async throws {
+        var random = SystemRandomNumberGenerator()
+        let bodies: [[UInt8]] = [
+            (0..<65_536).map { _ in UInt8.random(in: .min ... .max, using: &random) }, [],
+            Array(repeating: UInt8(ascii: "["), count: 30_000), Array("hello".utf8), Array("[]".utf8),
+            Array("{}{}".utf8), Array("null".utf8), [0xef, 0xbb, 0xbf] + Array("{}".utf8),
+        ]
+        for body in bodies {
+            let answer = try await post(body)
+            #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.prefix(20)): \(answer)")
+        }
+    }
+
+    @Test("the envelope is strict: token required, unknown and duplicate members and wrong types refused")
+    func envelope() async throws {
+        let token = String(decoding: try token().paymentToken, as: UTF8.self)
+        for body in [
+            "{}", "{\"token\":\(token),\"extra\":1}", "{\"token\":\(token),\"reference\":1}",
+            "{\"token\":\(token),\"expected\":[]}", "{\"token\":\(token),\"expected\":{\"amount\":1}}",
+            "{\"token\":\(token),\"reference\":\"a\",\"reference\":\"b\"}",
+            "{\"token\":\(token),\"expected\":{\"transactionAmount\":\"1099\"}}",
+            "{\"token\":\(token),\"expected\":{\"currencyCode\":840}}",
+        ] {
+            let answer = try await post(Array(body.utf8))
+            #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.suffix(60)): \(answer)")
+        }
+        // What is wrong inside the token is the token's fault.
+        for body in ["{\"token\":\"text\"}", "{\"token\":{}}", "{\"token\":{\"paymentData\":[]}}"] {
+            let answer = try await post(Array(body.utf8))
+            #expect(answer.status == 400, "\(body): \(answer)")
+            #expect(["malformed_request", "malformed_token"].contains(answer.code ?? ""), "\(body): \(answer)")
+        }
+    }
+
+    @Test("a body over the limit is 413 and the connection closed, announced or chunked")
+    func tooLarge() async throws {
+        let harness = try await SharedDaemon.harness
+        let large = [UInt8](repeating: UInt8(ascii: " "), count: 65_537)
+        for arguments in [[], ["--header", "Transfer-Encoding: chunked"]] {
+            let answer = try await Curl.request(
+                "/v1/decrypt", socket: harness.socket, body: large, arguments: arguments)
+            #expect(answer.status == 413 && answer.code == "request_too_large", "\(answer)")
+        }
+        // The head alone decides; the body is not awaited.
+        let raw = try await RawConnection(harness.socket)
+        try await raw.send(RawConnection.head("/v1/decrypt", length: 10_000_000))
+        try await wait(for: "413 and the close") { raw.isClosed && raw.text.hasPrefix("HTTP/1.1 413") }
+    }
+
+    @Test(
+        "what is not HTTP gets a bare 400 and a close",
+        arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
+    func notHTTP(bytes: String) async throws {
+        let raw = try await RawConnection(SharedDaemon.harness.socket)
+        try await raw.send(bytes)
+        try await wait(for: "the close") { raw.isClosed }
+        #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
+    }
+
+    @Test("two framings of one body are not served")
+    func smuggling() async throws {
+        let raw = try await RawConnection(SharedDaemon.harness.socket)
+        try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
+        try await raw.send("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        try await wait(for: "the close") { raw.isClosed }
+        #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
+        #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")
+    }
+
+    @Test("a sender who stops in the head or in the body gets 408 and a close after ten seconds")
+    func slowSenders() async throws {
+        let harness = try await SharedDaemon.harness
+        let head = try await RawConnection(harness.socket)
+        let body = try await RawConnection(harness.socket)
+        let began = ContinuousClock.now
+        try await head.send("POST /v1/decrypt HTTP/1.1\r\nHos")
+        try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
+        try await body.send("{\"token\":")
+        // Others are served meanwhile.
+        #expect(try await harness.decrypt(token()).status == 200)
+        try await wait(for: "both closes", within: 30) { head.isClosed && body.isClosed }
+        let took = ContinuousClock.now - began
+        #expect(took > .seconds(8) && took < .seconds(20), "\(took)")
+        #expect(body.text.hasPrefix("HTTP/1.1 408") && body.text.contains("request_timeout"), "\(body.text)")
+        #expect(head.text.hasPrefix("HTTP/1.1 408"), "\(head.text)")
+    }
+
+    @Test("a connection serves one request after the other, pipelined ones in their order")
+    func keepAlive() async throws {
+        let raw = try await RawConnection(SharedDaemon.harness.socket)
+        let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        try await raw.send(health)
+        try await wait(for: "the first answer") { raw.text.contains("HTTP/1.1 200") }
+        let token = try token()
+        let request = RawConnection.head("/v1/decrypt", length: token.decryptBody().count)
+        try await raw.send(Array(request.utf8) + token.decryptBody() + Array(health.utf8))
+        try await wait(for: "three answers") { raw.text.components(separatedBy: "HTTP/1.1 200").count == 4 }
+        let released = try #require(raw.text.range(of: token.transactionIdentifier))
+        let last = try #require(raw.text.range(of: "HTTP/1.1 200", options: .backwards))
+        #expect(released.lowerBound < last.lowerBound)
+        #expect(!raw.isClosed)
+        await raw.close()
+    }
+
+    @Test("a thousand idle connections from one account take only their share; the rest is told to come back")
+    func idleConnections() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["max_connections: 200", "max_connections_per_uid: 50", "mode: \"0666\""]
+        let me = geteuid()
+        configuration.access = [
+            "{ user: \"\(me)\", roles: [decrypt, admin] }", "{ user: \"12345\", roles: [decrypt] }",
+        ]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        try harness.directory.open()
+        var idle: [RawConnection] = []
+        var refused = 0
+        for _ in 0..<1000 {
+            let connection = try await RawConnection(harness.socket)
+            idle.append(connection)
+            idle.removeAll { connection in
+                if connection.isClosed { refused += 1 }
+                return connection.isClosed
+            }
+        }
+        try await wait(for: "the share to be enforced") {
+            idle.removeAll { connection in
+                if connection.isClosed { refused += 1 }
+                return connection.isClosed
+            }
+            return idle.count <= 50
+        }
+        #expect(refused >= 950)
+        let overloaded = try await harness.decrypt(token())
+        #expect(overloaded.status == 503 && overloaded.code == "overloaded", "\(overloaded)")
+        #expect(overloaded.header("Retry-After").flatMap(Int.init) != nil)
+        if PeerIdentity.available {
+            let other = try await Curl.request(
+                "/v1/decrypt", socket: harness.socket, body: token().decryptBody(),
+                as: PeerIdentity(uid: 12345, gid: 12345))
+            #expect(other.status == 200, "\(other)")
+        }
+        for connection in idle { await connection.close() }
+        try await wait(for: "service to come back") { try await harness.decrypt(token()).status == 200 }
+        #expect(try await harness.stop().status == 0)
+    }
+}

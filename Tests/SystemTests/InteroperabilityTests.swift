@@ -1,0 +1,111 @@
+import Crypto
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+/// Real tokens under Apple's real root, through SoftHSM and the socket. Their plaintext is compared by its SHA-256 only
+/// and never shown.
+@Suite(.enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"))
+struct InteroperabilityTests {
+    /// One daemon with Apple's root and every published key; the tokens are years old.
+    private static let started = Task {
+        var configuration = DaemonConfiguration()
+        configuration.roots = []
+        configuration.signingTimeWindow = "off"
+        let harness = try await DaemonHarness(configuration)
+        for token in try Fixtures.tokens() {
+            guard let key = token.privateKey, let certificate = token.certificate else { continue }
+            let copy = try harness.directory.write(Array(Data(contentsOf: key)), to: "import.der")
+            let result = try await harness.paytokenctl([
+                "key", "import", "--private-key", copy, "--certificate", certificate.path, "--allow-expired",
+            ])
+            guard result.status == 0 else { throw HarnessFailure(description: "\(token.name): \(result)") }
+        }
+        return harness
+    }
+
+    @Test("every real token with a published key decrypts to the bytes of its manifest")
+    func decrypts() async throws {
+        let harness = try await Self.started.value
+        var count = 0
+        for token in try Fixtures.tokens() {
+            guard let expected = token.plaintextSHA256, token.privateKey != nil else { continue }
+            let body = Array("{\"token\":".utf8) + token.json + Array("}".utf8)
+            let answer = try await harness.decrypt(body)
+            #expect(answer.status == 200, "\(token.name): \(answer.code ?? "no code")")
+            #expect(answer.string("merchantIdentifier") == token.merchantIdentifier)
+            #expect(answer.string("signingTime") == token.signingTime)
+            #expect(answer.string("version") == token.version)
+            let plaintext = try #require(Self.paymentData(of: answer.body))
+            // Only a Boolean goes into the expectation, so that a failure cannot print the plaintext.
+            let agrees = Fingerprint.hex(plaintext) == expected
+            #expect(agrees, "\(token.name): the decrypted bytes are not those of the manifest")
+            count += 1
+        }
+        #expect(count >= 4)
+    }
+
+    @Test("the signature-only token verifies at its signing time, and not at today's")
+    func signatureOnly() async throws {
+        // With a window, as `at` stands in for the present there.
+        var configuration = DaemonConfiguration()
+        configuration.roots = []
+        let harness = try await DaemonHarness(configuration)
+        let token = try #require(try Fixtures.tokens().first { $0.privateKey == nil })
+        func body(_ time: String?) -> [UInt8] {
+            let at = time.map { ",\"at\":\"\($0)\"" } ?? ""
+            return Array("{\"token\":".utf8) + token.json + Array("\(at)}".utf8)
+        }
+        let then = try await Curl.request("/v1/verify", socket: harness.socket, body: body(token.signingTime))
+        #expect(then.status == 200, "\(then)")
+        #expect(then.string("signingTime") == token.signingTime)
+        let chain = (then.member("chain")?.arrayValue ?? []).compactMap(\.objectValue)
+        #expect(
+            chain.last?["sha256"]?.stringValue?.lowercased()
+                == "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179")
+        let today = try await Curl.request("/v1/verify", socket: harness.socket, body: body(nil))
+        #expect(today.status == 422 && today.code == "signing_time_outside_window", "\(today)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a real token is not believed under another root, nor a minted one under Apple's")
+    func otherRoot() async throws {
+        let real = try #require(try Fixtures.tokens().first { $0.privateKey != nil })
+        let body = Array("{\"token\":".utf8) + real.json + Array("}".utf8)
+        let answer = try await SharedDaemon.harness.decrypt(body)
+        #expect(answer.code == "certificate_untrusted")
+    }
+
+    /// The bytes of the answer's paymentData, cut out of the text: a parser would not keep them.
+    private static func paymentData(of body: [UInt8]) -> [UInt8]? {
+        guard let name = Data(body).range(of: Data("\"paymentData\":".utf8)) else { return nil }
+        var depth = 0
+        var inString = false
+        var escaped = false
+        for index in name.upperBound..<body.count {
+            let byte = body[index]
+            if inString {
+                if escaped {
+                    escaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    escaped = true
+                } else if byte
+                    == UInt8(ascii: "\"")
+                {
+                    inString = false
+                }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\""): inString = true
+            case UInt8(ascii: "{"): depth += 1
+            case UInt8(ascii: "}"):
+                depth -= 1
+                if depth == 0 { return Array(body[name.upperBound...index]) }
+            default: break
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,143 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Starting, reloading, dying and ending.
+@Suite struct LifecycleTests {
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    @Test("--check says yes with 0, and every problem with its line with 78")
+    func check() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+        let paytokend = try Program.built("paytokend")
+        let good = try await Program.run(paytokend, ["--config", harness.configurationFile, "--check"])
+        #expect(good.status == 0, "\(good)")
+        var wrong = DaemonConfiguration()
+        wrong.listener = ["colour: blue"]
+        wrong.signingTimeWindow = "5 minutes"
+        try harness.configure(wrong)
+        let bad = try await Program.run(paytokend, ["--config", harness.configurationFile, "--check"])
+        #expect(bad.status == 78, "\(bad)")
+        let said = bad.output + bad.error
+        let lines = try String(contentsOfFile: harness.configurationFile, encoding: .utf8).split(separator: "\n")
+        for text in ["colour: blue", "5 minutes"] {
+            let number = try #require(lines.firstIndex { $0.contains(text) }) + 1
+            #expect(said.contains("\(number)"), "no line \(number) in \(said)")
+        }
+        #expect(said.contains("colour"))
+        // What --check refuses does not start either.
+        #expect(try await Program.run(paytokend, ["--config", harness.configurationFile]).status == 78)
+        #expect(
+            try await Program.run(paytokend, ["--config", harness.directory.path("absent.yaml"), "--check"]).status != 0
+        )
+    }
+
+    @Test("--version and --help answer in every program")
+    func help() async throws {
+        for program in ["paytokend", "paytokend-hsm", "paytokenctl", "token-forge"] {
+            let version = try await Program.run(Program.built(program), ["--version"])
+            #expect(version.status == 0 && version.output.contains("0."), "\(program): \(version)")
+            let help = try await Program.run(Program.built(program), ["--help"])
+            #expect(help.status == 0 && help.output.contains("USAGE"), "\(program): \(help)")
+        }
+    }
+
+    @Test("a second daemon on a live socket ends with 75 and takes nothing away")
+    func secondDaemon() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
+        #expect(second.status == 75, "\(second)")
+        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("after kill -9 of the daemon the next one takes over the stale sockets, and the worker has ended")
+    func crash() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let worker = try harness.worker()
+        try harness.daemon.signal(SIGKILL)
+        _ = try await harness.daemon.result(within: 10)
+        try await wait(for: "the worker's end") {
+            let status = try? String(contentsOfFile: "/proc/\(worker)/stat", encoding: .utf8)
+            return status == nil || status?.contains(") Z ") == true
+        }
+        #expect(FileManager.default.fileExists(atPath: harness.socket))
+        try await harness.start()
+        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0")
+    func drain() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let idle = try await RawConnection(harness.socket)
+        let busy = try await RawConnection(harness.socket)
+        let body = try token().decryptBody()
+        try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
+        // A request is under way once its head was read.
+        try await Task.sleep(for: .milliseconds(300))
+        try harness.daemon.signal(SIGTERM)
+        try await wait(for: "the idle connection's end") { idle.isClosed }
+        try await busy.send(Array(body.dropFirst(100)))
+        let began = ContinuousClock.now
+        let result = try await harness.daemon.result(within: 35)
+        #expect(result.status == 0, "\(result.error.suffix(2000))")
+        #expect(ContinuousClock.now - began < .seconds(20))
+        #expect(busy.text.hasPrefix("HTTP/1.1 200"), "\(busy.text.prefix(200))")
+        #expect(!FileManager.default.fileExists(atPath: harness.socket))
+    }
+
+    @Test("kill -9 of the worker under load costs no caller anything, and is counted")
+    func workerKilled() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
+        let first = try harness.worker()
+        let bodies = try (0..<200).map { index in
+            let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant
+            return try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+                .decryptBody(reference: "order-\(index)")
+        }
+        async let load = withThrowingTaskGroup(of: [CurlAnswer].self) { group in
+            for start in stride(from: 0, to: bodies.count, by: 25) {
+                let part = Array(bodies[start..<(start + 25)])
+                group.addTask {
+                    try await Curl.simultaneously("/v1/decrypt", socket: harness.socket, bodies: part)
+                }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        try await Task.sleep(for: .milliseconds(120))
+        kill(first, SIGKILL)
+        let answers = try await load
+        #expect(answers.count == bodies.count)
+        // In flight at the death: repeated on the new worker. Only where that one is not up in time may a caller be
+        // asked to come back, and then the same reference gets the payment.
+        for (index, answer) in answers.enumerated() where answer.status != 200 {
+            #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(index): \(answer)")
+        }
+        #expect(answers.filter { $0.status == 200 }.count >= 180)
+        try await harness.waitUntilReady()
+        #expect(try harness.worker() != first)
+        for body in bodies { #expect(try await harness.decrypt(body).status == 200) }
+        let metrics = try await harness.admin("/metrics").text
+        let restarts = metrics.split(separator: "\n").filter { $0.hasPrefix("paytokend_worker_restarts_total{") }
+        #expect(
+            restarts.compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }.reduce(0, +) >= 1,
+            "\(restarts)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a worker recycled after few operations costs no caller anything")
+    func recycling() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.token = ["recycle_after: 10"]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let first = try harness.worker()
+        for _ in 0..<60 { #expect(try await harness.decrypt(token()).status == 200) }
+        try await wait(for: "another worker") { (try? harness.worker()) != first }
+        #expect(try await harness.stop().status == 0)
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The running daemon's answers against the OpenAPI file: each path, each status that a test can bring about.
+@Suite struct OpenAPITests {
+    private static let document = Result {
+        let file = URL(filePath: #filePath).appending(path: "../../../Sources/DaemonAPI/openapi.json").standardized
+        return try JSONValue(parsing: Array(Data(contentsOf: file)))
+    }
+
+    /// The schema for an answer, by path, method and status; a `$ref`ed response is followed.
+    private func expectDescribed(
+        _ answer: CurlAnswer, _ path: String, _ method: String = "post",
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let document = try Self.document.get()
+        let schema = JSONSchema(document: document)
+        let escaped = path.replacing("/", with: "~1")
+        guard let operation = schema.resolve("#/paths/\(escaped)/\(method)")?.objectValue,
+            var response = operation["responses"]?.objectValue?[String(answer.status)]?.objectValue
+        else {
+            Issue.record("\(method) \(path) has no \(answer.status): \(answer)", sourceLocation: sourceLocation)
+            return
+        }
+        if let reference = response["$ref"]?.stringValue {
+            response = try #require(schema.resolve(reference)?.objectValue, sourceLocation: sourceLocation)
+        }
+        for (name, header) in response["headers"]?.objectValue?.members ?? []
+        where header.objectValue?["required"]?.boolValue == true {
+            #expect(
+                answer.header(name) != nil, "\(path) \(answer.status) lacks \(name)", sourceLocation: sourceLocation)
+        }
+        let content = try #require(response["content"]?.objectValue?["application/json"]?.objectValue?["schema"])
+        let violations = try schema.violations(of: answer.json, by: content)
+        #expect(violations.isEmpty, "\(method) \(path) \(answer.status): \(answer)", sourceLocation: sourceLocation)
+    }
+
+    private func token(_ merchant: ForgedMerchant? = nil, _ deviations: Set<Deviation> = []) throws -> MintedToken {
+        try SharedForge.mint.mint(
+            TokenRecipe(
+                merchant: (merchant ?? SharedForge.ecMerchant).merchant, applicationData: [1], deviations: deviations))
+    }
+
+    @Test("decrypt's answers: served, repeated, replayed, malformed, refused, too large, of another type")
+    func decrypt() async throws {
+        let harness = try await SharedDaemon.harness
+        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
+            let token = try token(merchant)
+            let expected = "{\"currencyCode\":\"840\",\"transactionAmount\":1099}"
+            for reference in ["a", "a", "b"] {
+                try expectDescribed(
+                    try await harness.decrypt(token, expected: expected, reference: reference), "/v1/decrypt")
+            }
+        }
+        for body in [Array("nonsense".utf8), [UInt8](repeating: 32, count: 70_000)] {
+            try expectDescribed(
+                try await Curl.request("/v1/decrypt", socket: harness.socket, body: body), "/v1/decrypt")
+        }
+        try expectDescribed(
+            try await Curl.request(
+                "/v1/decrypt", socket: harness.socket, body: token().decryptBody(), contentType: "text/plain"),
+            "/v1/decrypt")
+        try expectDescribed(try await harness.decrypt(token(), expected: "{\"currencyCode\":\"978\"}"), "/v1/decrypt")
+    }
+
+    @Test(
+        "every deviation's refusal, from decrypt and verify",
+        arguments: Deviation.allCases.filter { $0.applies(to: "EC_v1") })
+    func refusals(deviation: Deviation) async throws {
+        let harness = try await SharedDaemon.harness
+        let token = try token(nil, [deviation])
+        try expectDescribed(try await harness.decrypt(token), "/v1/decrypt")
+        try expectDescribed(try await harness.verify(token), "/v1/verify")
+    }
+
+    @Test("status, keys, health and the refusals of administration")
+    func administration() async throws {
+        let harness = try await SharedDaemon.harness
+        for path in ["/healthz", "/readyz", "/v1/status", "/v1/keys"] {
+            try expectDescribed(try await harness.admin(path), path, "get")
+        }
+        let hex = try SharedForge.ecMerchant.merchant.publicKeyHash
+            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        try expectDescribed(try await harness.admin("/v1/keys/\(hex)"), "/v1/keys/{key}", "get")
+        let absent = try await harness.admin("/v1/keys/\(String(repeating: "0", count: 64))")
+        #expect(absent.code == "key_not_found")
+        try expectDescribed(absent, "/v1/keys/{key}", "get")
+        let stranger = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.stranger"))
+        for (path, body) in [
+            ("/v1/certificates", "{\"certificate\":\"\(Data(stranger.certificate).base64EncodedString())\"}"),
+            ("/v1/certificates", "{\"certificate\":\"AAAA\"}"), ("/v1/certificates", "{}"),
+            ("/v1/keys/import", "{}"), ("/v1/keys/import", "[]"),
+        ] {
+            let answer = try await harness.admin(path, body: Array(body.utf8))
+            #expect(answer.status >= 400)
+            try expectDescribed(answer, path)
+        }
+    }
+
+    @Test("the schema checker of these tests finds what is wrong")
+    func checkerChecks() throws {
+        let schema = JSONSchema(document: try Self.document.get())
+        let refusal = try #require(schema.resolve("#/components/schemas/Refusal"))
+        let good = try JSONValue(parsing: "{\"code\":\"forbidden\",\"message\":\"No.\"}")
+        #expect(schema.violations(of: good, by: refusal).isEmpty)
+        for bad in [
+            "{\"code\":\"forbidden\"}", "{\"code\":\"no_such_code\",\"message\":\"No.\"}",
+            "{\"code\":1,\"message\":\"No.\"}", "[]",
+        ] {
+            #expect(try !schema.violations(of: JSONValue(parsing: bad), by: refusal).isEmpty, "\(bad)")
+        }
+    }
+}

@@ -1,0 +1,99 @@
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// A transactionId is released once.
+@Suite struct ReplayTests {
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    @Test("the same token again is a replay, with 409 and without payment data")
+    func replay() async throws {
+        let token = try token()
+        let harness = try await SharedDaemon.harness
+        #expect(try await harness.decrypt(token).status == 200)
+        let again = try await harness.decrypt(token)
+        #expect(again.status == 409 && again.code == "transaction_replayed", "\(again)")
+        #expect(again.member("paymentData") == nil)
+        // A reference that comes too late changes nothing.
+        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+    }
+
+    @Test("with the same reference it is a repeat, with another a replay")
+    func references() async throws {
+        let token = try token()
+        let harness = try await SharedDaemon.harness
+        let first = try await harness.decrypt(token, reference: "order-1")
+        #expect(first.status == 200 && first.member("repeated")?.boolValue == false, "\(first)")
+        let second = try await harness.decrypt(token, reference: "order-1")
+        #expect(second.status == 200 && second.member("repeated")?.boolValue == true, "\(second)")
+        #expect(second.body.holds(Array("\"paymentData\":".utf8) + token.plaintext))
+        #expect(try await harness.decrypt(token, reference: "order-2").code == "transaction_replayed")
+        #expect(try await harness.decrypt(token).code == "transaction_replayed")
+    }
+
+    @Test("another content under the same transactionId and reference is a replay")
+    func otherContent() async throws {
+        var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
+        let first = try SharedForge.mint.mint(recipe)
+        recipe.payload = PayloadRecipe(.emv).json
+        let second = try SharedForge.mint.mint(recipe)
+        #expect(first.transactionIdentifier == second.transactionIdentifier)
+        let harness = try await SharedDaemon.harness
+        #expect(try await harness.decrypt(first, reference: "order-1").status == 200)
+        #expect(try await harness.decrypt(second, reference: "order-1").code == "transaction_replayed")
+    }
+
+    @Test(
+        "a reference of no or too many characters, or unprintable ones, is malformed",
+        arguments: ["", String(repeating: "x", count: 129), "tab\there", "é"])
+    func badReferences(reference: String) async throws {
+        let answer = try await SharedDaemon.harness.decrypt(token(), reference: reference)
+        #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
+    }
+
+    @Test("of thirty at once without a reference exactly one is served")
+    func thirtyAtOnce() async throws {
+        let body = try token().decryptBody()
+        let answers = try await Curl.simultaneously(
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, bodies: Array(repeating: body, count: 30))
+        #expect(answers.filter { $0.status == 200 }.count == 1)
+        #expect(answers.filter { $0.status == 409 && $0.code == "transaction_replayed" }.count == 29)
+    }
+
+    @Test("of thirty at once with one reference all are served, and exactly one is no repeat")
+    func thirtyEqual() async throws {
+        let body = try token().decryptBody(reference: "order-30")
+        let answers = try await Curl.simultaneously(
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, bodies: Array(repeating: body, count: 30))
+        #expect(answers.allSatisfy { $0.status == 200 })
+        #expect(answers.filter { $0.member("repeated")?.boolValue == false }.count == 1)
+    }
+
+    @Test("a claim survives the daemon's restart")
+    func restart() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let token = try token()
+        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        #expect(try await harness.decrypt(token).code == "transaction_replayed")
+        let again = try await harness.decrypt(token, reference: "order-1")
+        #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("past repeat_for the same reference is a replay too")
+    func repeatFor() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.ledger = ["repeat_for: 1s"]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let token = try token()
+        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
+        try await Task.sleep(for: .milliseconds(2200))
+        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+        #expect(try await harness.stop().status == 0)
+    }
+}

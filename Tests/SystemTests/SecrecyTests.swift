@@ -1,0 +1,87 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// Nothing that the programs write contains an account number, a cryptogram, a PIN or a key.
+@Suite struct SecrecyTests {
+    @Test("log, ledger, token store, metrics, status and refusals are free of secrets after a day's work")
+    func nothingLeaks() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.logLevel = "trace"
+        let merchants = [try SharedForge.ecMerchant, try SharedForge.rsaMerchant]
+        let harness = try await DaemonHarness(configuration, merchants: merchants)
+        var secrets = Set<String>()
+        var written: [(String, [UInt8])] = []
+        for merchant in merchants {
+            let version = merchant.merchant.isEllipticCurve ? "EC_v1" : "RSA_v1"
+            for deviation in [nil] + Deviation.allCases.map(Optional.some) {
+                if let deviation, !deviation.applies(to: version) { continue }
+                var payload = PayloadRecipe(deviation == .badTag ? .emv : .threeDSecure)
+                payload.cardholderName = "Secretive Cardholder"
+                payload.accountNumber = "4" + String((0..<15).map { _ in "0123456789".randomElement() ?? "0" })
+                secrets.formUnion(payload.secrets)
+                secrets.insert("Secretive Cardholder")
+                let token = try SharedForge.mint.mint(
+                    TokenRecipe(
+                        merchant: merchant.merchant, payload: payload.json, applicationData: [1],
+                        deviations: deviation.map { [$0] } ?? []))
+                // Once with an expectation that is not met, once without.
+                for expected in ["{\"transactionAmount\":1}", nil] {
+                    let answer = try await harness.decrypt(token, expected: expected, reference: "order")
+                    if answer.status != 200 {
+                        written.append(("refusal of \(deviation?.rawValue ?? "a good token")", answer.body))
+                    }
+                }
+            }
+        }
+        let worker = try harness.worker()
+        kill(worker, SIGKILL)
+        try await wait(for: "another worker") { (try? harness.worker()).map { $0 != worker } == true }
+        try await harness.waitUntilReady()
+        for path in ["/metrics", "/v1/status", "/v1/keys", "/readyz"] {
+            written.append((path, try await harness.admin(path).body))
+        }
+        let ended = try await harness.stop()
+        #expect(ended.status == 0)
+        #expect(ended.errorBytes.count > 1000, "the log is too short to tell anything")
+        written += [("standard output", ended.outputBytes), ("standard error", ended.errorBytes)]
+        let files = try harness.files().filter {
+            !["pin", "so-pin"].contains(URL(filePath: $0.path).lastPathComponent)
+        }
+        #expect(files.contains { $0.path.hasSuffix("ledger.sqlite") })
+        written += files.map { ($0.path, $0.bytes) }
+
+        var needles = secrets.map { ($0, Array($0.utf8)) }
+        needles += [DaemonHarness.pin, DaemonHarness.securityOfficerPIN].map { ("a PIN", Array($0.utf8)) }
+        for merchant in merchants {
+            // The private part: what PKCS#8 ends with is the public key (EC) or the CRT numbers (RSA), so the
+            // middle is taken, and in all three spellings.
+            let key = merchant.key.pkcs8
+            let part =
+                merchant.merchant.isEllipticCurve
+                ? Array(key[36..<68]) : Array(key[(key.count - 300)..<(key.count - 200)])
+            needles += [
+                ("a private key", part), ("a private key", Array(Data(part).base64EncodedString().utf8)),
+                ("a private key", Array(part.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined().utf8)),
+            ]
+        }
+        for (place, bytes) in written {
+            let data = Data(bytes)
+            for (secret, needle) in needles {
+                #expect(data.range(of: Data(needle)) == nil, "\(secret) in \(place)")
+            }
+        }
+    }
+
+    @Test("the daemon and its worker can be neither dumped nor read by others of the same account")
+    func undumpable() async throws {
+        let harness = try await SharedDaemon.harness
+        for process in [try harness.daemon.processIdentifier, try harness.worker()] {
+            // A process that is not dumpable has its /proc files owned by root, whoever runs it.
+            let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
+            let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+            #expect(core.split(separator: " ").dropFirst(4).first == "0", "\(core)")
+        }
+    }
+}
