@@ -167,8 +167,8 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "Daemon", "DaemonAPI", "PaymentToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge", logging, nioCore,
-                nioPosix,
+                "CLinux", "Daemon", "DaemonAPI", "PaymentToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge",
+                logging, nioCore, nioPosix,
             ],
             swiftSettings: house),
         .testTarget(

@@ -1,0 +1,130 @@
+import PaymentToken
+import Testing
+
+@testable import Daemon
+
+@Suite("Access rules")
+struct AccessPolicyTests {
+    private let alice = AccessRule.Account(name: "alice", id: 1_001)
+    private let payments = AccessRule.Account(name: "payments", id: 500)
+
+    private func policy(_ rules: AccessRule...) -> AccessPolicy {
+        AccessPolicy(rules: rules, overflow: .init(uid: 65_534, gid: 65_534))
+    }
+
+    @Test("the first matching rule decides alone")
+    func firstMatchDecides() {
+        let policy = policy(
+            AccessRule(name: "one", user: alice, roles: [.decrypt]),
+            AccessRule(name: "two", group: payments, roles: [.admin]))
+        let peer = PeerCredentials(uid: 1_001, gid: 500)
+        #expect(policy.caller(for: peer)?.name == "one")
+        #expect(policy.caller(for: peer)?.roles == [.decrypt])
+        #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500))?.name == "two")
+    }
+
+    @Test("nobody whom no rule matches is served")
+    func noMatch() {
+        let policy = policy(AccessRule(user: alice, roles: [.decrypt]))
+        #expect(policy.caller(for: PeerCredentials(uid: 1_002, gid: 1_001, groups: [1_001])) == nil)
+        #expect(policy.caller(for: PeerCredentials(uid: 0, gid: 0)) == nil)
+        #expect(AccessPolicy(rules: []).caller(for: PeerCredentials(uid: 0, gid: 0)) == nil)
+    }
+
+    @Test("a rule with user and group wants both")
+    func bothMustMatch() {
+        let policy = policy(AccessRule(user: alice, group: payments, roles: [.decrypt]))
+        #expect(policy.caller(for: PeerCredentials(uid: 1_001, gid: 500)) != nil)
+        #expect(policy.caller(for: PeerCredentials(uid: 1_001, gid: 1_001)) == nil)
+        #expect(policy.caller(for: PeerCredentials(uid: 1_002, gid: 500)) == nil)
+    }
+
+    @Test("a group counts as primary and as supplementary one")
+    func supplementaryGroups() {
+        let policy = policy(AccessRule(group: payments, roles: [.decrypt]))
+        #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500)) != nil)
+        #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 7, groups: [4, 500, 6])) != nil)
+        #expect(policy.caller(for: PeerCredentials(uid: 500, gid: 7, groups: [4, 6])) == nil)
+    }
+
+    @Test("the overflow identifiers match nothing: they stand for everybody unknown")
+    func overflowMatchesNothing() {
+        let policy = policy(
+            AccessRule(user: .init(name: "nobody", id: 65_534), roles: [.admin]),
+            AccessRule(group: .init(name: "nogroup", id: 65_534), roles: [.admin]))
+        #expect(policy.caller(for: PeerCredentials(uid: 65_534, gid: 65_534, groups: [65_534])) == nil)
+    }
+
+    @Test("a rule without user and group matches nobody")
+    func emptyRule() {
+        #expect(policy(AccessRule(roles: [.admin])).caller(for: PeerCredentials(uid: 0, gid: 0)) == nil)
+    }
+
+    @Test("without rules the daemon's own user and root are served, with all roles")
+    func ownUserAndRoot() {
+        let policy = AccessPolicy.ownUserAndRoot(ownUID: 990, overflow: .init(uid: 65_534, gid: 65_534))
+        for uid in [UInt32(0), 990] {
+            #expect(policy.caller(for: PeerCredentials(uid: uid, gid: 1))?.roles == Set(Role.allCases))
+        }
+        #expect(policy.caller(for: PeerCredentials(uid: 991, gid: 0)) == nil)
+    }
+
+    @Test("audit and admin imply monitor, and nothing else implies anything")
+    func implications() {
+        let expected: [(Set<Role>, Set<Role>)] = [
+            ([.decrypt], [.decrypt]), ([.monitor], [.monitor]), ([.audit], [.audit, .monitor]),
+            ([.admin], [.admin, .monitor]), ([.decrypt, .audit], [.decrypt, .audit, .monitor]),
+        ]
+        for (given, effective) in expected {
+            let policy = policy(AccessRule(user: alice, roles: given))
+            #expect(policy.caller(for: PeerCredentials(uid: 1_001, gid: 1))?.roles == effective)
+        }
+    }
+
+    @Test("the caller's name is the rule's, else the uid")
+    func names() {
+        let peer = PeerCredentials(uid: 1_001, gid: 1)
+        #expect(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer)?.name == "1001")
+        #expect(policy(AccessRule(name: "shop", user: alice, roles: [.decrypt])).caller(for: peer)?.name == "shop")
+    }
+
+    @Test("merchants are all, the listed, or none")
+    func merchants() throws {
+        let peer = PeerCredentials(uid: 1_001, gid: 1)
+        let all = try #require(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer))
+        #expect(all.allows(merchant: "merchant.any"))
+        let some = try #require(
+            policy(
+                AccessRule(
+                    user: alice, roles: [.decrypt],
+                    merchants: [MerchantPattern("merchant.a.*"), MerchantPattern("merchant.b")])
+            ).caller(for: peer))
+        #expect(some.allows(merchant: "merchant.a.x") && some.allows(merchant: "merchant.b"))
+        #expect(!some.allows(merchant: "merchant.b.x") && !some.allows(merchant: "merchant.c"))
+        let none = try #require(
+            policy(AccessRule(user: alice, roles: [.decrypt], merchants: [])).caller(for: peer))
+        #expect(!none.allows(merchant: "merchant.a.x"))
+    }
+
+    @Test(
+        "a pattern's star stands for any characters",
+        arguments: [
+            ("merchant.com.example", "merchant.com.example", true),
+            ("merchant.com.example", "merchant.com.examples", false),
+            ("merchant.*", "merchant.", true), ("merchant.*", "merchant", false), ("*", "", true), ("*", "x", true),
+            ("", "", true), ("", "x", false), ("*.shop", "a.b.shop", true), ("*.shop", "a.shop.b", false),
+            ("a*b*c", "a--b--b--c", true), ("a*b*c", "acb", false), ("**a", "bca", true), ("a.c", "abc", false),
+            ("A", "a", false), ("merchant.[a-z]", "merchant.b", false),
+        ])
+    func globs(pattern: String, name: String, matches: Bool) {
+        #expect(MerchantPattern(pattern).matches(name) == matches)
+    }
+
+    @Test("a pattern of many stars ends soon")
+    func globsInBoundedTime() {
+        let pattern = MerchantPattern(String(repeating: "*a", count: 100) + "b")
+        let start = ContinuousClock.now
+        #expect(!pattern.matches(String(repeating: "a", count: 4_000)))
+        #expect(ContinuousClock.now - start < .seconds(10))
+    }
+}

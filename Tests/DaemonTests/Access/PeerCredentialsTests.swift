@@ -1,0 +1,57 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Peer credentials")
+struct PeerCredentialsTests {
+    @Test("a connected socket tells the peer's uid, gid, groups and pid")
+    func ownCredentials() throws {
+        var pair: [CInt] = [0, 0]
+        try #require(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0)
+        defer { for descriptor in pair { close(descriptor) } }
+        let peer = try PeerCredentials(connectedSocket: pair[0])
+        var groups = [gid_t](repeating: 0, count: 65_536)
+        let count = unsafe getgroups(CInt(groups.count), &groups)
+        #expect(peer.uid == geteuid())
+        #expect(peer.gid == getegid())
+        #expect(peer.pid == getpid())
+        #expect(Set(peer.groups) == Set(groups.prefix(Int(count))))
+    }
+
+    @Test("what is no connected Unix socket has no credentials")
+    func refusesOthers() {
+        let file = unsafe open("/dev/null", O_RDONLY)
+        defer { close(file) }
+        #expect(throws: SystemError.self) { try PeerCredentials(connectedSocket: file) }
+        #expect(throws: SystemError.self) { try PeerCredentials(connectedSocket: -1) }
+    }
+
+    @Test(
+        "more supplementary groups than the first guess are all read",
+        .enabled(if: geteuid() == 0, "only root can take groups"))
+    func manyGroups() async throws {
+        let directory = try FreshDirectory()
+        unsafe _ = chmod(directory.path, 0o755)
+        try await ListenerFixture(directory: directory, change: { $0.mode = 0o666 }).use { fixture in
+            let groups = (0..<200).map { 20_000 + $0 }
+            let answer = try await Program.run(
+                Program.installed("setpriv"),
+                [
+                    "--reuid=12345", "--regid=23456", "--groups=\(groups.map(String.init).joined(separator: ","))",
+                    Program.installed("curl"), "--silent", "--max-time", "10", "--unix-socket", fixture.socket,
+                    "http://localhost/whoami",
+                ])
+            #expect(answer.output == "12345 23456 \(groups)")
+        }
+    }
+
+    @Test("the person is the login uid where one is set, else the uid")
+    func person() {
+        #expect(PeerCredentials(uid: 0, gid: 0, loginUID: 1_000).person == 1_000)
+        #expect(PeerCredentials(uid: 7, gid: 0).person == 7)
+        #expect(LoginUID.of(process: -1) == nil)
+    }
+}

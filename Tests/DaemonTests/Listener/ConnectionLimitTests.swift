@@ -1,0 +1,153 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Limits of connections, and the end")
+struct ConnectionLimitTests {
+    @Test("a connection over the limit is told so at once, with Retry-After, and closed", arguments: [true, false])
+    func saysOverloaded(perUID: Bool) async throws {
+        try await ListenerFixture(
+            change: {
+                if perUID { $0.maxConnectionsPerUID = 3 } else { $0.maxConnections = 3 }
+            }
+        ).use { fixture in
+            var held: [RawConnection] = []
+            for _ in 0..<3 { held.append(try await fixture.connect()) }
+            try await wait(for: "three connections") { fixture.instruments.connections.value() == 3 }
+            let excess = try await fixture.connect()
+            let answer = try await excess.answer()
+            #expect(answer.status == 503)
+            #expect(answer.body.contains("\"overloaded\""))
+            #expect(Int(answer.headers["retry-after"] ?? "") ?? 0 > 0)
+            try await excess.waitForEnd()
+
+            // The held ones are served, and a place that becomes free is taken again.
+            try await held[0].send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await held[0].answer().status == 200)
+            await held[1].close()
+            try await wait(for: "a free place") {
+                let client = try await fixture.connect()
+                client.sendLossy("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                return try await client.answer().status == 200
+            }
+        }
+    }
+
+    @Test("a flood of connections neither stops the served ones nor the accepting")
+    func survivesFlood() async throws {
+        try await ListenerFixture(change: { $0.maxConnections = 4 }).use { fixture in
+            let served = try await fixture.connect()
+            try await served.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = try await served.answer()
+            var flood: [RawConnection] = []
+            for _ in 0..<300 {
+                if let connection = try? await fixture.connect() { flood.append(connection) }
+            }
+            // Served, told, and the rest closed without a word: no more descriptors than that are held.
+            let most = Double(4 + ConnectionCensus.overloadedMargin)
+            try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
+            try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await served.answer().body == "GET /y 0")
+            for connection in flood { await connection.close() }
+            try await wait(for: "a new connection to be served") {
+                let client = try await fixture.connect()
+                client.sendLossy("GET /z HTTP/1.1\r\nHost: a\r\n\r\n")
+                return try await client.answer().status == 200
+            }
+        }
+    }
+
+    @Test("administration finds room when the payments socket is full")
+    func keepsAdminFree() async throws {
+        try await ListenerFixture(change: { $0.maxConnections = 2 }).use { fixture in
+            let first = try await fixture.connect()
+            let second = try await fixture.connect()
+            let admin = try await RawConnection.connect(fixture.adminSocket)
+            try await admin.send("GET /admin HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await admin.answer().body == "GET /admin 0")
+            #expect(!first.ended && !second.ended)
+        }
+    }
+
+    @Test(
+        "a thousand idle connections of one uid do not hinder another uid",
+        .enabled(if: geteuid() == 0, "only root can connect as two users"))
+    func servesOtherUIDs() async throws {
+        let directory = try FreshDirectory()
+        unsafe _ = chmod(directory.path, 0o755)
+        try await ListenerFixture(directory: directory, change: { $0.mode = 0o666 }).use { fixture in
+            var idle: [RawConnection] = []
+            for _ in 0..<1_000 {
+                if let connection = try? await fixture.connect() { idle.append(connection) }
+            }
+            let other = try await Program.run(
+                Program.installed("setpriv"),
+                [
+                    "--reuid=12345", "--regid=23456", "--groups=34567,45678", Program.installed("curl"), "--silent",
+                    "--max-time", "10", "--unix-socket", fixture.socket, "http://localhost/whoami",
+                ])
+            #expect(other.output == "12345 23456 [34567, 45678]")
+            #expect(idle.count { !$0.ended } <= 128)
+            for connection in idle { await connection.close() }
+        }
+    }
+
+    @Test("draining closes idle connections, lets the busy one finish, and takes no new ones")
+    func drains() async throws {
+        let fixture = try await ListenerFixture()
+        let idle = try await fixture.connect()
+        let busy = try await fixture.connect()
+        try await busy.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n")
+        try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+        let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(20)) }
+        try await idle.waitForEnd()
+        await #expect(throws: (any Error).self) { _ = try await fixture.connect() }
+        #expect(!busy.ended)
+        fixture.handler.gate.open()
+        let answer = try await busy.answer()
+        #expect(answer.body == "GET /gate 0")
+        #expect(answer.headers["connection"] == "close")
+        await shutdown.value
+        try await busy.waitForEnd()
+        #expect(fixture.handler.answered.value == 1)
+        #expect(busy.unread.isEmpty)
+    }
+
+    @Test("a request that is still arriving when draining starts is finished")
+    func drainsArriving() async throws {
+        let fixture = try await ListenerFixture()
+        let client = try await fixture.connect()
+        try await client.send("POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
+        try await Task.sleep(for: .milliseconds(100))
+        let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(20)) }
+        try await wait(for: "the socket file to go") { unsafe access(fixture.socket, F_OK) != 0 }
+        try await client.send("cd")
+        #expect(try await client.answer().body == "POST /late 4")
+        await shutdown.value
+    }
+
+    @Test("what does not finish in time is closed")
+    func endsDraining() async throws {
+        let fixture = try await ListenerFixture()
+        let client = try await fixture.connect()
+        try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
+        try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+        let start = ContinuousClock.now
+        await fixture.listener.shutdown(grace: .milliseconds(300))
+        #expect(ContinuousClock.now - start >= .milliseconds(300))
+        try await client.waitForEnd()
+        #expect(client.unread.isEmpty)
+        fixture.handler.gate.open()
+    }
+
+    @Test("the descriptor limit leaves room for what is no connection")
+    func keepsBelowDescriptorLimit() {
+        #expect(DescriptorLimit.raise() >= 256)
+        #expect(DescriptorLimit.connections(wanted: 512, limit: 65_536) == 512)
+        #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024) == 768)
+        #expect(DescriptorLimit.connections(wanted: 512, limit: 64) == 16)
+    }
+}

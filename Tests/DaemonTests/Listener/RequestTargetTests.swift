@@ -1,0 +1,43 @@
+import Testing
+
+@testable import Daemon
+
+@Suite("Request targets")
+struct RequestTargetTests {
+    @Test(
+        "all three forms are read",
+        arguments: [
+            ("/", "/"), ("/a/b", "/a/b"), ("/%61%2Fb", "/a/b"), ("/a+b", "/a+b"), ("*", "*"), ("http://h", "/"),
+            ("HTTP://h:80/p", "/p"), ("/%E2%82%AC", "/€"),
+        ])
+    func reads(text: String, path: String) {
+        #expect(RequestTarget(text)?.path == path)
+        #expect(RequestTarget(text)?.query == [:])
+    }
+
+    @Test("a query is names with values, each name once")
+    func readsQuery() {
+        #expect(RequestTarget("/p?dry_run=true&at=1%3D2&&flag")?.query == ["dry_run": "true", "at": "1=2", "flag": ""])
+        #expect(RequestTarget("/p?")?.query == [:])
+        #expect(RequestTarget("/p?a=1&a=1") == nil)
+        let many = (0..<33).map { "n\($0)=1" }.joined(separator: "&")
+        #expect(RequestTarget("/p?\(many)") == nil)
+    }
+
+    @Test(
+        "what is no target is refused",
+        arguments: [
+            "", "p", "?a=b", "ftp://h/p", "//h\u{7f}", "/%", "/%4", "/%g1", "/%C3", "/a%00b", "/a%0d%0aX:y", "/a#b",
+            "/" + String(repeating: "a", count: 4_096),
+        ])
+    func refuses(text: String) {
+        #expect(RequestTarget(text) == nil)
+    }
+
+    @Test("the Date header has RFC 9110's form")
+    func formatsDate() {
+        // RFC 9110 §5.6.7's own example, and a leap day.
+        #expect(HTTPDate.text(of: 784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(HTTPDate.text(of: 1_709_164_800) == "Thu, 29 Feb 2024 00:00:00 GMT")
+    }
+}
