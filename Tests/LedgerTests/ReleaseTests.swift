@@ -62,6 +62,13 @@ struct ReleaseTests {
         #expect(try await ledger.release(fixture.request(1, at: noon + 61)) == .replayed)
     }
 
+    @Test("With repeat_for off nothing is repeated, at the same moment neither")
+    func noRepeats() async throws {
+        let fixture = try await LedgerFixture(repeatFor: .zero)
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .replayed)
+    }
+
     @Test(
         "Only an active key releases",
         arguments: [KeyState.preActivation, .suspended, .deactivated, .compromised, .destroyed])

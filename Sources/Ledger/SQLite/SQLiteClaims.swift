@@ -80,7 +80,7 @@ struct SQLiteClaims {
 
     private func isRepeat(_ release: Release, of claim: Row) throws -> Bool {
         let reference: Data? = try claim.value("reference_digest")
-        guard let reference, reference == release.referenceDigest?.blob,
+        guard repeatFor > .zero, let reference, reference == release.referenceDigest?.blob,
             try claim.value("caller") == release.caller,
             try claim.value("content_digest") == release.contentDigest.blob
         else { return false }

@@ -26,7 +26,7 @@ public final class SQLiteLedger: Ledger {
         public var path: String
         /// nil takes the host name when the ledger is new, and what it recorded from then on.
         public var node: String?
-        /// How long after its release a transaction can be had again by its reference.
+        /// How long after its release a transaction can be had again by its reference; zero: never.
         public var repeatFor: Duration
         /// How long a call waits for a lock that some other program holds on the file (a backup, a shell).
         public var busyTimeout: Duration
