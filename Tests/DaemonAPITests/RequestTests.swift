@@ -37,6 +37,15 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: Array(body.utf8)) } == .malformedRequest)
     }
 
+    @Test("A name repeated inside the token makes the token malformed, elsewhere the request")
+    func repeatedNames() {
+        let inside = Array(#"{"reference":"a","token":{"header":{"publicKeyHash":"","publicKeyHash":""}}}"#.utf8)
+        #expect(code { _ = try DecryptRequest(parsing: inside) } == .malformedToken)
+        #expect(code { _ = try VerifyRequest(parsing: Array(#"{"token":[{"a":1,"a":1}]}"#.utf8)) } == .malformedToken)
+        let beside = Array(#"{"token":{},"expected":{"currencyCode":"840","currencyCode":"840"}}"#.utf8)
+        #expect(code { _ = try DecryptRequest(parsing: beside) } == .malformedRequest)
+    }
+
     @Test("A reference has 1 to 128 printable ASCII characters")
     func references() {
         #expect(DecryptRequest.isReference("~ order/1"))

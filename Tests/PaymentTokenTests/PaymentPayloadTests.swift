@@ -140,6 +140,13 @@ struct PaymentPayloadTests {
         #expect(Mirror(reflecting: payload).children.isEmpty)
     }
 
+    @Test("Nothing of a token can be printed")
+    func tokenNotPrintable() throws {
+        let token = try Minting.token()
+        #expect("\(token)\(String(reflecting: token))".count < 80)
+        #expect(Mirror(reflecting: token).children.isEmpty)
+    }
+
     private func payload(_ text: String) throws -> PaymentPayload {
         try PaymentPayload(plaintext: Array(text.utf8))
     }

@@ -154,19 +154,6 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("A name repeated within the token makes the token malformed, elsewhere the request")
-    func repeatedNames() throws {
-        let body = try Minting.minted(.ecV1, [.duplicateHeaderMember]).decryptBody()
-        let error = try #require(throws: JSONError.self) { try JSONValue(parsing: body) }
-        #expect(Refusal.malformedJSON(error).code == .malformedToken)
-        let envelope = try #require(throws: JSONError.self) {
-            try JSONValue(parsing: #"{"token":{},"expected":{"a":1,"a":1}}"#)
-        }
-        #expect(Refusal.malformedJSON(envelope).code == .malformedRequest)
-        let syntax = try #require(throws: JSONError.self) { try JSONValue(parsing: #"{"token":{x}}"#) }
-        #expect(Refusal.malformedJSON(syntax).code == .malformedRequest)
-    }
-
     @Test("A point off the curve is well-formed, and fails as a decryption when it would be used")
     func pointOffCurve() throws {
         let token = try Minting.token(.ecV1, [.pointOffCurve])

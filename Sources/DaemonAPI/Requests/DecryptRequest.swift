@@ -8,7 +8,7 @@ public struct DecryptRequest: Sendable {
     /// 1 to 128 printable ASCII characters.
     public let reference: String?
 
-    /// - Throws: `malformed_request`.
+    /// - Throws: `malformed_request`; `malformed_token` where a name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let body = try RequestBody(parsing: body, known: ["token", "expected", "reference"])
         token = try body.required("token")

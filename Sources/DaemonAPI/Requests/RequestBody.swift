@@ -10,7 +10,10 @@ struct RequestBody {
         do {
             value = try JSONValue(parsing: body)
         } catch {
-            throw Refusal(.malformedRequest, "The body is not strict JSON.", details: "\(error)")
+            // A name that is repeated inside the token makes the token malformed, not its envelope.
+            let isTokens = error.kind == .duplicateMember && error.outermostMember == "token"
+            throw Refusal(
+                isTokens ? .malformedToken : .malformedRequest, "The body is not strict JSON.", details: "\(error)")
         }
         guard let members = value.objectValue else {
             throw Refusal(.malformedRequest, "The body is not a JSON object.")

@@ -1,4 +1,4 @@
-/// Cardholder data: printing, interpolating, dumping or reflecting it gives the type's name and nothing else.
+/// Cardholder data and what carries it: printing, interpolating, dumping or reflecting it gives the type's name and nothing else.
 public protocol Unprintable: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension Unprintable {

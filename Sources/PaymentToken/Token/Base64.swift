@@ -13,6 +13,7 @@ public enum Base64 {
         }
         guard characters.count % 4 != 1 else { return nil }
 
+        let values = Self.values
         var bytes: [UInt8] = []
         bytes.reserveCapacity(characters.count * 3 / 4)
         var buffer: UInt32 = 0

@@ -108,3 +108,6 @@ public struct PaymentToken: Sendable, Equatable {
         }
     }
 }
+
+/// A request's body is written nowhere, not even by an interpolation into a log line.
+extension PaymentToken: Unprintable {}
