@@ -96,7 +96,7 @@ import TokenForge
         arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
     func notHTTP(bytes: String) async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
-        try await raw.send(bytes)
+        try? await raw.send(bytes)
         try await wait(for: "the close") { raw.isClosed }
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
     }
@@ -105,7 +105,8 @@ import TokenForge
     func smuggling() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
-        try await raw.send("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        // The daemon may have closed already.
+        try? await raw.send("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         try await wait(for: "the close") { raw.isClosed }
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
         #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")

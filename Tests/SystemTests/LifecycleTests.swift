@@ -93,7 +93,10 @@ import TokenForge
 
     @Test("kill -9 of the worker under load costs no caller anything, and is counted")
     func workerKilled() async throws {
-        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["max_connections_per_uid: 512"]
+        let harness = try await DaemonHarness(
+            configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
         let first = try harness.worker()
         let bodies = try (0..<200).map { index in
             let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant

@@ -61,9 +61,14 @@ public final class RunningProgram: Sendable {
         try directory.write(input, to: "in")
         try directory.write([], to: "out")
         try directory.write([], to: "err")
-        process.standardInput = try FileHandle(forReadingFrom: URL(filePath: directory.path("in")))
-        process.standardOutput = try FileHandle(forWritingTo: URL(filePath: directory.path("out")))
-        process.standardError = try FileHandle(forWritingTo: URL(filePath: directory.path("err")))
+        let handles = [
+            try FileHandle(forReadingFrom: URL(filePath: directory.path("in"))),
+            try FileHandle(forWritingTo: URL(filePath: directory.path("out"))),
+            try FileHandle(forWritingTo: URL(filePath: directory.path("err"))),
+        ]
+        // The child has its own; this process needs them no longer, and may run a thousand programs.
+        defer { for handle in handles { try? handle.close() } }
+        (process.standardInput, process.standardOutput, process.standardError) = (handles[0], handles[1], handles[2])
         process.terminationHandler = { [weak self] process in
             let status = process.terminationStatus
             self?.finish(process.terminationReason == .uncaughtSignal ? 128 + status : status)
