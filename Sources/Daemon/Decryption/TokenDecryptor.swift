@@ -18,6 +18,7 @@ struct TokenDecryptor: Sendable {
     let hsm: any TransactionDecrypting
     let ledger: any Ledger
     let instruments: Instruments
+    let troubles: TroubleLog
     let clock: WallClock
 
     func decrypt(_ request: DecryptRequest, for caller: Caller) async throws(Refusal) -> ReleasedPayment {
@@ -143,16 +144,25 @@ struct TokenDecryptor: Sendable {
             publicKeyHash: token.publicKeyHash.bytes, scheme: scheme, keyMaterial: try token.restorationInput(),
             otherInfo: otherInfo, ciphertext: token.encryptedData)
         do {
-            return try await hsm.decrypt(decryption)
+            let opened = try await hsm.decrypt(decryption)
+            troubles.over(Self.hsmComponent)
+            return opened
         } catch {
-            throw error.refusal
+            let refusal = error.refusal
+            if refusal.code != .decryptionFailed { troubles.met(Self.hsmComponent, error.message) }
+            throw refusal
         }
     }
+
+    /// As the log names what is in trouble.
+    private static let hsmComponent = "hsm"
+    private static let ledgerComponent = "ledger"
 
     private func isRepeat(_ release: Release) async throws(Refusal) -> Bool {
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {
+            troubles.met(Self.ledgerComponent, error.description)
             throw error.refusal
         }
     }
@@ -164,8 +174,10 @@ struct TokenDecryptor: Sendable {
         do throws(LedgerFailure) {
             verdict = try await ledger.release(release)
         } catch {
+            troubles.met(Self.ledgerComponent, error.description)
             throw error.refusal
         }
+        troubles.over(Self.ledgerComponent)
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
         instruments.ledgerBatchSize.observe(1)
         switch verdict {

@@ -28,7 +28,8 @@ struct Assembly: Sendable {
         let worker = try worker(configuration.tokens[0], catalogue: catalogue, instruments: instruments, logger: logger)
 
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: worker, ledger: ledger, instruments: instruments, clock: clock)
+            policies: live.policies, keys: index, hsm: worker, ledger: ledger, instruments: instruments,
+            troubles: TroubleLog(logger: logger), clock: clock)
         let readiness = Readiness(token: worker, ledger: ledger, catalogue: catalogue)
         let summaries = KeySummaries(index: index, tier: worker.tier, clock: clock)
         let administration = KeyAdministration(

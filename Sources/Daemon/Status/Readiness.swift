@@ -1,14 +1,25 @@
 import DaemonAPI
 import Ledger
 import Refusals
+import Synchronization
 import WorkerProtocol
 
 /// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
 /// encrypting to it, that is all.
-struct Readiness: Sendable {
-    let token: TokenWorker
-    let ledger: any Ledger
-    let catalogue: KeyCatalogue
+final class Readiness: Sendable {
+    private let token: TokenWorker
+    private let ledger: any Ledger
+    private let catalogue: KeyCatalogue
+    private let ledgerLook = Mutex<(at: ContinuousClock.Instant, trouble: String?)?>(nil)
+
+    /// Looking at the ledger writes to its disk, and anybody may ask: one look serves all who ask within this time.
+    private static let lookLasts = Duration.seconds(1)
+
+    init(token: TokenWorker, ledger: any Ledger, catalogue: KeyCatalogue) {
+        self.token = token
+        self.ledger = ledger
+        self.catalogue = catalogue
+    }
 
     func reasons() async -> [ReadinessAnswer.Reason] {
         var reasons: [ReadinessAnswer.Reason] = []
@@ -23,15 +34,23 @@ struct Readiness: Sendable {
         case .unavailable(let failure):
             reasons.append(reason(component, .hsmUnavailable, failure.message))
         }
-        do {
-            try await ledger.probe()
-            if catalogue.isBehind {
-                try await catalogue.refresh()
-            }
-        } catch {
-            reasons.append(reason("ledger", .ledgerUnavailable, error.description))
+        if let trouble = await ledgerTrouble() {
+            reasons.append(reason("ledger", .ledgerUnavailable, trouble))
         }
         return reasons
+    }
+
+    private func ledgerTrouble() async -> String? {
+        if let look = ledgerLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.trouble }
+        var trouble: String?
+        do throws(LedgerFailure) {
+            try await ledger.probe()
+            if catalogue.isBehind { try await catalogue.refresh() }
+        } catch {
+            trouble = error.description
+        }
+        ledgerLook.withLock { $0 = (.now, trouble) }
+        return trouble
     }
 
     private func reason(_ component: String, _ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {
