@@ -61,7 +61,7 @@ extension ConfigurationSection {
             return []
         }
         let names = choices("roles", among: Role.allCases.map(\.rawValue))
-        if list("roles")?.isEmpty == true {
+        if case .sequence(let sequence)? = node("roles"), sequence.isEmpty {
             problem("roles", "is empty; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         return Set(names.compactMap(Role.init(rawValue:)))

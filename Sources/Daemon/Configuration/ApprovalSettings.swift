@@ -11,16 +11,17 @@ struct ApprovalSettings: Sendable, Equatable {
 extension ApprovalSettings {
     static let keys = ["people", "expire"]
 
-    init(_ section: ConfigurationSection, access: AccessPolicy) {
+    /// - Parameter access: nil when its rules are not worth counting by.
+    init(_ section: ConfigurationSection, access: AccessPolicy?, _ root: ConfigurationSection) {
         self.init()
         people = section.integer("people", in: 1...10, default: people)
         expire = section.duration("expire", in: .seconds(60)...DurationText.days(30), default: expire)
         if people == 1 {
             section.warning(
                 .onePerson, "people", "one person alone can import and destroy keys; use 2 where it matters")
-        } else if let persons = access.personsWithAdmin, persons < people {
-            section.problem(
-                "people",
+        } else if let persons = access?.personsWithAdmin, persons < people {
+            section.reader.problem(
+                section.key("people"), line: section.node("people")?.mark?.line ?? root.node("access")?.mark?.line,
                 "\(people) persons are needed, but only \(persons) can hold admin by the access rules; give the role "
                     + "to a group with more members")
         }

@@ -72,8 +72,11 @@ extension Configuration {
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
         let ledger = LedgerSettings(root.section("ledger", keys: LedgerSettings.keys))
+        let problemsBefore = reader.problems.count
         let access = AccessPolicy(root)
-        let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: access)
+        // Who can hold admin is counted only by rules that are as they were meant.
+        let counted = reader.problems.count == problemsBefore ? access : nil
+        let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !tokens.isEmpty else { return nil }

@@ -8,10 +8,12 @@ enum YAMLDocument {
     /// The root node; nil for an empty document, and for one whose problem was reported to `reader`.
     static func root(of text: String, reader: ConfigurationReader) -> Node? {
         do {
-            guard let root = try compose(yaml: text) else { return nil }
+            // A node knows its anchor only as long as its parser lives.
+            let parser = try Parser(yaml: text, encoding: .utf8)
+            guard let root = try parser.singleRoot() else { return nil }
             // An alias is a copy of its anchor's node here, and aliases of aliases grow exponentially: the tree is not
             // walked below an anchor.
-            if let line = firstAnchor(in: root) {
+            if let line = withExtendedLifetime(parser, { firstAnchor(in: root) }) {
                 reader.problem("", line: line, "anchors and aliases (& and *) are not taken; write the value out")
                 return nil
             }

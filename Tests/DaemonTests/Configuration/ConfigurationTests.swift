@@ -1,0 +1,194 @@
+import Foundation
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import Daemon
+
+@Suite("A configuration that loads")
+struct ConfigurationTests {
+    @Test("the least configuration has the contract's defaults")
+    func defaults() throws {
+        let fixture = try ConfigurationFixture()
+        let configuration = try fixture.load(ConfigurationFixture.minimum)
+        let listener = configuration.listener
+        #expect(listener.socket == "/run/paytokend/paytokend.sock")
+        #expect(listener.adminSocket == "/run/paytokend/admin.sock")
+        #expect(listener.mode == 0o660 && listener.adminMode == 0o600 && listener.group == nil)
+        #expect(listener.maxRequestBytes == 65_536)
+        #expect(listener.maxConnections == 512 && listener.maxConnectionsPerUID == 128)
+        #expect(listener.idleTimeout == .seconds(60))
+        let token = try #require(configuration.tokens.first)
+        #expect(token.sessions == 2 && token.callTimeout == .seconds(10) && token.recycleAfter == 1_000_000)
+        #expect(!token.allowExtractableSecret && token.environment.isEmpty && token.initArgs.isEmpty)
+        #expect(configuration.trust == TrustSettings())
+        #expect(configuration.signingTimeWindow == .within(.seconds(300)))
+        #expect(configuration.ledger.path == "/var/lib/paytokend/ledger.sqlite" && configuration.ledger.node == nil)
+        #expect(configuration.ledger.retainClaims == .seconds(180 * 86_400))
+        #expect(configuration.ledger.repeatFor == .seconds(86_400))
+        #expect(configuration.approvals == ApprovalSettings(people: 2, expire: .seconds(86_400)))
+        #expect(configuration.access == .ownUserAndRoot())
+        #expect(configuration.log == LogSettings(level: .info, format: .json))
+        #expect(configuration.warnings.isEmpty)
+    }
+
+    @Test("every option of the contract is read")
+    func everything() throws {
+        let fixture = try ConfigurationFixture()
+        try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
+        let configuration = try fixture.load(
+            """
+            listener:
+              socket: run/p.sock
+              admin_socket: /tmp/a.sock
+              mode: "0666"
+              group: daemon
+              admin_mode: "0660"
+              max_request_bytes: 100000
+              max_connections: 10
+              max_connections_per_uid: 5
+              idle_timeout: 1500ms
+            tokens:
+              - name: primary
+                module: module.so
+                uri: "pkcs11:token=pay%20tokend;serial=1a?pin-source=file:\(fixture.directory.path("pin"))"
+                sessions: 16
+                call_timeout: 2m
+                recycle_after: 5000
+                allow_extractable_secret: true
+                environment: { SOFTHSM2_CONF: /etc/softhsm2.conf, LEVEL: 3 }
+                init_args: "configdir='sql:x'"
+            trust:
+              roots: [root.pem]
+              distrusted:
+                - 63:34:3A:BF:B8:9A:6A:03:EB:B5:7E:9B:3F:5F:A7:BE:7C:4F:5C:75:6F:30:17:B3:A8:C4:88:C3:65:3E:91:79
+                - 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
+            verification: { signing_time_window: 10m }
+            ledger:
+              url: sqlite:ledger.sqlite
+              node: backend-1
+              retain_claims: 90d
+              repeat_for: off
+            approvals: { people: 1, expire: 1h }
+            access:
+              - name: checkout
+                user: root
+                group: daemon
+                roles: [decrypt, monitor]
+                merchants: ["merchant.com.example.*", merchant.x]
+                require_expected: [currencyCode, transactionAmount]
+                signing_time_window: off
+              - user: 4242
+                roles: [admin]
+            log: { level: debug, format: text }
+            """)
+        #expect(configuration.listener.socket == fixture.directory.path("run/p.sock"))
+        #expect(configuration.listener.adminSocket == "/tmp/a.sock")
+        #expect(configuration.listener.mode == 0o666 && configuration.listener.adminMode == 0o660)
+        #expect(configuration.listener.group?.name == "daemon")
+        #expect(configuration.listener.maxRequestBytes == 100_000)
+        #expect(configuration.listener.maxConnections == 10 && configuration.listener.maxConnectionsPerUID == 5)
+        #expect(configuration.listener.idleTimeout == .milliseconds(1_500))
+        #expect(
+            configuration.tokens == [
+                TokenSettings(
+                    name: "primary", module: fixture.directory.path("module.so"),
+                    uri: "pkcs11:token=pay%20tokend;serial=1a", pinFile: fixture.directory.path("pin"), sessions: 16,
+                    callTimeout: .seconds(120), recycleAfter: 5_000, allowExtractableSecret: true,
+                    environment: ["SOFTHSM2_CONF": "/etc/softhsm2.conf", "LEVEL": "3"], initArgs: "configdir='sql:x'")
+            ])
+        #expect(configuration.trust.rootFiles == [fixture.directory.path("root.pem")])
+        #expect(configuration.trust.roots.count == 1)
+        #expect(configuration.trust.distrusted.map(\.first).sorted { ($0 ?? 0) < ($1 ?? 0) } == [0x00, 0x63])
+        #expect(configuration.trust.distrusted.allSatisfy { $0.count == 32 })
+        #expect(configuration.signingTimeWindow == .within(.seconds(600)))
+        #expect(configuration.ledger.path == fixture.directory.path("ledger.sqlite"))
+        #expect(configuration.ledger.node == "backend-1" && configuration.ledger.repeatFor == .zero)
+        #expect(configuration.approvals == ApprovalSettings(people: 1, expire: .seconds(3_600)))
+        let rules = configuration.access.rules
+        #expect(rules.count == 2)
+        #expect(rules[0].name == "checkout" && rules[0].user?.id == 0 && rules[0].group?.name == "daemon")
+        #expect(rules[0].roles == [.decrypt, .monitor])
+        #expect(rules[0].merchants?.map(\.text) == ["merchant.com.example.*", "merchant.x"])
+        #expect(rules[0].requireExpected == ["currencyCode", "transactionAmount"])
+        #expect(rules[0].signingTimeWindow == .off)
+        #expect(rules[1].user?.id == 4_242 && rules[1].merchants == nil && rules[1].signingTimeWindow == nil)
+        #expect(configuration.log == LogSettings(level: .debug, format: .text))
+    }
+
+    @Test("the sample configuration uses no key that is unknown here")
+    func sample() throws {
+        let sample = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../hsm-config/paytokend.yaml").standardized
+        let text = try String(contentsOf: sample, encoding: .utf8)
+        // Its files, users and groups belong to a real installation; its keys and values must be right everywhere.
+        for problem in try ConfigurationFixture().problems(text) {
+            #expect(
+                ["there is no", "cannot be read", "cannot read"].contains { problem.contains($0) }, "\(problem)")
+        }
+    }
+
+    @Test("off, \"off\" and false mean the same", arguments: ["off", "\"off\"", "false", "'off'", "Off"])
+    func off(text: String) throws {
+        let configuration = try ConfigurationFixture().load(
+            ConfigurationFixture.minimum + "verification: { signing_time_window: \(text) }")
+        #expect(configuration.signingTimeWindow == .off)
+        #expect(configuration.warnings.map(\.setting) == [.signingTimeWindowOff])
+    }
+
+    @Test(
+        "durations are read in every unit",
+        arguments: [
+            ("1500ms", Duration.milliseconds(1_500)), ("60s", .seconds(60)), ("5m", .seconds(300)),
+            ("2h", .seconds(7_200)),
+            ("1d", .seconds(86_400)), ("\"60s\"", .seconds(60)),
+        ])
+    func durations(text: String, duration: Duration) throws {
+        let configuration = try ConfigurationFixture().load(
+            ConfigurationFixture.minimum + "listener: { idle_timeout: \(text) }")
+        #expect(configuration.listener.idleTimeout == duration)
+    }
+
+    @Test("what weakens the service is warned about, with its line")
+    func warnings() throws {
+        let fixture = try ConfigurationFixture()
+        try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
+        let configuration = try fixture.load(
+            ConfigurationFixture.minimum + """
+                trust: { roots: [root.pem] }
+                verification:
+                  signing_time_window: off
+                approvals: { people: 1 }
+                """)
+        #expect(Set(configuration.warnings.map(\.setting)) == [.foreignRoots, .signingTimeWindowOff, .onePerson])
+        let file = fixture.directory.path("c.yaml")
+        #expect(configuration.warnings.contains { $0.place == "\(file):8: verification.signing_time_window" })
+        let instruments = Instruments()
+        instruments.show(warnings: configuration.warnings)
+        #expect(instruments.insecureSettings.value("one_person") == 1)
+        instruments.show(warnings: [])
+        #expect(instruments.insecureSettings.value("one_person") == nil)
+    }
+
+    @Test("a systemd credential is found through its directory")
+    func credential() throws {
+        let fixture = try ConfigurationFixture()
+        let text = ConfigurationFixture.minimum.replacing("pin_file: pin", with: "pin_file: $CREDENTIALS_DIRECTORY/pin")
+        let configuration = try fixture.load(text, environment: ["CREDENTIALS_DIRECTORY": fixture.directory.path])
+        #expect(configuration.tokens.first?.pinFile == fixture.directory.path("pin"))
+        #expect(
+            fixture.problems(text).first?.hasPrefix("5 tokens[0].pin_file: CREDENTIALS_DIRECTORY is not set") == true)
+    }
+
+    @Test("several roots may be in one PEM file, and one in a DER file")
+    func rootFiles() throws {
+        let fixture = try ConfigurationFixture()
+        let root = try SharedForge.authority.root
+        try fixture.directory.write("# two roots\n\(root.certificatePEM)\n\(root.certificatePEM)", to: "both.pem")
+        try fixture.directory.write(root.certificate, to: "root.der")
+        let configuration = try fixture.load(ConfigurationFixture.minimum + "trust: { roots: [both.pem, root.der] }")
+        #expect(configuration.trust.rootFiles.count == 2)
+        #expect(configuration.trust.roots.count == 3)
+    }
+}

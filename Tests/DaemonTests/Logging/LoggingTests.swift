@@ -1,0 +1,162 @@
+import Foundation
+import Glibc
+import Logging
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Log lines")
+struct LoggingTests {
+    /// A log into a pipe.
+    private final class PipeLog: Sendable {
+        let log: StandardErrorLog
+        let readEnd: CInt
+        let writeEnd: CInt
+
+        init(_ settings: LogSettings = .init(), maximumBacklogBytes: Int = 1024 * 1024) throws {
+            var ends: [CInt] = [0, 0]
+            try #require(unsafe pipe(&ends) == 0)
+            readEnd = ends[0]
+            writeEnd = ends[1]
+            _ = fcntl(readEnd, F_SETFL, O_NONBLOCK)
+            log = StandardErrorLog(
+                settings, sink: LogSink(descriptor: writeEnd, maximumBacklogBytes: maximumBacklogBytes))
+        }
+
+        deinit {
+            close(readEnd)
+            close(writeEnd)
+        }
+
+        /// What is in the pipe now.
+        func read() -> String {
+            var text: [UInt8] = []
+            var buffer = [UInt8](repeating: 0, count: 65_536)
+            while true {
+                let count = unsafe Glibc.read(readEnd, &buffer, buffer.count)
+                guard count > 0 else { return String(decoding: text, as: UTF8.self) }
+                text += buffer.prefix(count)
+            }
+        }
+
+        func lines() -> [Substring] {
+            log.flush()
+            return read().split(separator: "\n")
+        }
+    }
+
+    private func object(_ line: Substring) throws -> JSONObject {
+        guard case .object(let object) = try JSONValue(parsing: Array(line.utf8)) else {
+            throw WrongLine(line: String(line))
+        }
+        return object
+    }
+
+    private struct WrongLine: Error { let line: String }
+
+    @Test("a JSON line has time, level, logger, message and the metadata")
+    func json() throws {
+        let pipe = try PipeLog()
+        var logger = pipe.log.logger("paytokend")
+        logger[metadataKey: "node"] = "n1"
+        logger.warning("look", metadata: ["a": "1", "list": ["x", "y"], "level": "mine"])
+        let lines = pipe.lines()
+        let line = try object(try #require(lines.first))
+        #expect(lines.count == 1)
+        #expect(line.members.map(\.name) == ["time", "level", "logger", "message", "a", "level_", "list", "node"])
+        #expect(line["level"] == .string("warning") && line["logger"] == .string("paytokend"))
+        #expect(line["message"] == .string("look") && line["a"] == .string("1") && line["node"] == .string("n1"))
+        #expect(line["list"] == .array([.string("x"), .string("y")]))
+        guard case .string(let time)? = line["time"] else { throw WrongLine(line: "\(line)") }
+        #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
+    }
+
+    @Test("a text line has the same, with values quoted where needed")
+    func text() throws {
+        let pipe = try PipeLog(LogSettings(level: .info, format: .text))
+        pipe.log.logger("paytokend").info("look here", metadata: ["a": "plain", "b": "two words", "c": "q\"uote"])
+        let lines = pipe.lines()
+        #expect(lines.count == 1)
+        #expect(lines.first?.hasSuffix(#"Z info paytokend: look here a=plain b="two words" c="q\"uote""#) == true)
+    }
+
+    @Test("no value can begin a line of its own", arguments: LogSettings.Format.allCases)
+    func noInjection(format: LogSettings.Format) throws {
+        let pipe = try PipeLog(LogSettings(level: .info, format: format))
+        let evil = "x\n{\"level\":\"error\"}\r\u{1B}[2J\u{2028}\u{0}\u{7F}\u{202E}"
+        pipe.log.logger("l").info("\(evil)", metadata: ["v": "\(evil)", "\(evil)": "v"])
+        let text = pipe.lines()
+        #expect(text.count == 1)
+        let scalars = Set((text.first ?? "").unicodeScalars)
+        #expect(scalars.isDisjoint(with: ["\r", "\u{1B}", "\u{0}", "\u{7F}"]))
+        if format == .text { #expect(scalars.isDisjoint(with: ["\u{2028}", "\u{202E}"])) }
+    }
+
+    @Test("a long value is cut")
+    func cutsLongValues() throws {
+        let pipe = try PipeLog()
+        pipe.log.logger("l").info("m", metadata: ["v": "\(String(repeating: "x", count: 100_000))"])
+        let line = try #require(pipe.lines().first)
+        #expect(line.utf8.count < LogLine.longestValue + 300)
+    }
+
+    @Test("the level changes while loggers are in use, unless one has its own")
+    func changesLevel() throws {
+        let pipe = try PipeLog(LogSettings(level: .info, format: .json))
+        let follower = pipe.log.logger("f")
+        var own = pipe.log.logger("o")
+        own.logLevel = .error
+        follower.debug("hidden")
+        pipe.log.apply(LogSettings(level: .debug, format: .json))
+        follower.debug("shown")
+        own.info("hidden")
+        pipe.log.apply(LogSettings(level: .error, format: .json))
+        follower.warning("hidden")
+        let messages = try pipe.lines().map { try object($0)["message"] }
+        #expect(messages == [.string("shown")])
+    }
+
+    @Test("who logs never waits for a reader that has stopped, and is told what was dropped")
+    func neverBlocks() throws {
+        let pipe = try PipeLog(maximumBacklogBytes: 100_000)
+        let logger = pipe.log.logger("l")
+        let start = ContinuousClock.now
+        // Far more than the pipe's 64 KiB and the backlog hold.
+        for index in 0..<10_000 { logger.info("line \(index)") }
+        #expect(ContinuousClock.now - start < .seconds(20))
+        var text = ""
+        for _ in 0..<200 {
+            text += pipe.read()
+            usleep(5_000)
+        }
+        logger.info("after")
+        pipe.log.flush()
+        text += pipe.read()
+        let lines = try text.split(separator: "\n").map { try object($0) }
+        #expect(lines.first?["message"] == .string("line 0"))
+        #expect(lines.contains { $0["message"] == .string("after") })
+        let notices = lines.filter { $0["message"] == .string("log lines were dropped because nobody read them") }
+        let dropped = notices.compactMap { notice -> Int? in
+            guard case .string(let count)? = notice["lines"] else { return nil }
+            return Int(count)
+        }
+        #expect(dropped.reduce(0, +) == 10_001 - (lines.count - notices.count))
+    }
+
+    @Test("each line is whole, whoever else logs")
+    func wholeLines() async throws {
+        let pipe = try PipeLog()
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<4 {
+                group.addTask {
+                    let logger = pipe.log.logger("t\(task)")
+                    for index in 0..<50 { logger.info("m", metadata: ["i": "\(index)"]) }
+                }
+            }
+        }
+        let lines = try pipe.lines().map { try object($0) }
+        #expect(lines.count == 200)
+    }
+}

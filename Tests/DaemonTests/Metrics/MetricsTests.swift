@@ -1,0 +1,106 @@
+import Testing
+
+@testable import Daemon
+
+@Suite("Metrics")
+struct MetricsTests {
+    @Test("the exposition has exactly the contract's names")
+    func names() {
+        let instruments = Instruments()
+        let lines = instruments.exposition().split(separator: "\n")
+        let types = lines.filter { $0.hasPrefix("# TYPE ") }.map { $0.dropFirst(7) }
+        #expect(
+            Set(types) == [
+                "paytokend_requests_total counter", "paytokend_request_seconds histogram",
+                "paytokend_hsm_wait_seconds histogram", "paytokend_hsm_call_seconds histogram",
+                "paytokend_ledger_commit_seconds histogram", "paytokend_ledger_batch_size histogram",
+                "paytokend_worker_restarts_total counter", "paytokend_key_expiry_days gauge",
+                "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
+            ])
+        #expect(lines.count { $0.hasPrefix("# HELP ") } == types.count)
+        #expect(lines.contains("paytokend_connections 0"))
+    }
+
+    @Test("counters and gauges show their labels in order")
+    func labels() {
+        let counter = Counter("c_total", help: "Help.", labels: ["endpoint", "outcome"])
+        counter.increment("decrypt", "ok")
+        counter.increment("decrypt", "ok")
+        counter.increment("decrypt", "forbidden", by: 3)
+        var text = MetricsText()
+        counter.expose(to: &text)
+        #expect(
+            text.text == """
+                # HELP c_total Help.
+                # TYPE c_total counter
+                c_total{endpoint="decrypt",outcome="forbidden"} 3
+                c_total{endpoint="decrypt",outcome="ok"} 2
+
+                """)
+    }
+
+    @Test("label values are escaped")
+    func escapes() {
+        let gauge = Gauge("g", help: "a\\b\nc", labels: ["l"])
+        gauge.set("\"\\\n{}", to: 1.5)
+        var text = MetricsText()
+        gauge.expose(to: &text)
+        #expect(text.text == "# HELP g a\\\\b\\nc\n# TYPE g gauge\ng{l=\"\\\"\\\\\\n{}\"} 1.5\n")
+    }
+
+    @Test("a histogram's buckets are cumulative and end with +Inf")
+    func histogram() {
+        let histogram = Histogram("h", help: "H.", bounds: [0.1, 1])
+        for value in [0.05, 0.1, 0.5, 7] { histogram.observe(value) }
+        histogram.observe(Duration.milliseconds(250))
+        var text = MetricsText()
+        histogram.expose(to: &text)
+        #expect(
+            text.text == """
+                # HELP h H.
+                # TYPE h histogram
+                h_bucket{le="0.1"} 2
+                h_bucket{le="1"} 4
+                h_bucket{le="+Inf"} 5
+                h_sum 7.9
+                h_count 5
+
+                """)
+    }
+
+    @Test("a gauge's series can be replaced as a whole")
+    func replaces() {
+        let gauge = Gauge("g", help: "G.", labels: ["k"])
+        gauge.set("old", to: 1)
+        gauge.replaceAll([["new"]: 2])
+        #expect(gauge.value("old") == nil)
+        #expect(gauge.value("new") == 2)
+    }
+
+    @Test("the number of series is bounded, and what comes later is counted as other")
+    func bounds() {
+        let counter = Counter("c", help: "C.", labels: ["l"])
+        for index in 0..<(maximumSeriesPerFamily + 500) { counter.increment("\(index)") }
+        #expect(counter.value("other") == 500)
+        counter.increment("0")
+        #expect(counter.value("0") == 2)
+    }
+
+    @Test("counting from many tasks loses nothing")
+    func concurrent() async {
+        let counter = Counter("c", help: "C.")
+        let gauge = Gauge("g", help: "G.")
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    for _ in 0..<1_000 {
+                        counter.increment()
+                        gauge.add(1)
+                    }
+                }
+            }
+        }
+        #expect(counter.value() == 8_000)
+        #expect(gauge.value() == 8_000)
+    }
+}
