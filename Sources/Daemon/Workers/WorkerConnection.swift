@@ -48,8 +48,10 @@ final class WorkerConnection: Sendable {
         if flushes { channel.eventLoop.execute { self.flush() } }
     }
 
+    /// Ends the connection, soon and never within this call: who closes may hold the lock that `closed` takes, and a
+    /// close on the channel's own event loop would call it at once.
     func close() {
-        channel.close(promise: nil)
+        channel.eventLoop.execute { self.channel.close(promise: nil) }
     }
 
     private func flush() {
