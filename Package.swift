@@ -188,7 +188,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
-                crypto, nioCore, nioPosix,
+                crypto, grdb, nioCore, nioPosix,
             ],
             swiftSettings: house),
     ]

@@ -68,6 +68,17 @@ import TokenForge
         #expect(try await harness.decrypt(token).status == 200)
     }
 
+    @Test("a merchant identifier that makes the common name longer than 64 characters is imported")
+    func longIdentifier() async throws {
+        let harness = try await Self.started.value
+        let merchant = try merchant(String(repeating: "long.", count: 12) + "shop")
+        let imported = try await harness.importMerchant(merchant)
+        #expect(imported.status == 0, "\(imported)")
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let answer = try await harness.decrypt(token)
+        #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
+    }
+
     @Test("a certificate that does not suit is refused, says what it is, and leaves no key behind")
     func unsuitable() async throws {
         let harness = try await Self.started.value

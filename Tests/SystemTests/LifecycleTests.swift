@@ -71,6 +71,47 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("a second daemon with sockets of its own on the same ledger ends with 75")
+    func secondOnLedger() async throws {
+        let harness = try await DaemonHarness()
+        let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
+            .replacing("p.sock", with: "p2.sock").replacing("a.sock", with: "a2.sock")
+        let other = try harness.directory.write(text, to: "other.yaml")
+        let second = try await Program.run(Program.built("paytokend"), ["--config", other])
+        #expect(second.status == 75, "\(second)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves")
+    func durable() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let tokens = try (0..<100).map { _ in try token() }
+        let answered = try await withThrowingTaskGroup(of: (Int, Bool).self) { group in
+            for (index, token) in tokens.enumerated() {
+                group.addTask { (index, (try? await harness.decrypt(token, reference: "r"))?.status == 200) }
+            }
+            var answered: [Int] = []
+            for try await (index, served) in group where served {
+                answered.append(index)
+                // In the middle of the load.
+                if answered.count == 20 { try harness.daemon.signal(SIGKILL) }
+            }
+            return answered
+        }
+        #expect((20..<100).contains(answered.count), "\(answered.count) were served before the kill")
+        try await harness.start()
+        for index in answered {
+            #expect(try await harness.decrypt(tokens[index]).code == "transaction_replayed")
+            let again = try await harness.decrypt(tokens[index], reference: "r")
+            #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
+        }
+        // The others can be had, claimed or not: that is what the reference is for.
+        for index in tokens.indices where !answered.contains(index) {
+            #expect(try await harness.decrypt(tokens[index], reference: "r").status == 200)
+        }
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0")
     func drain() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -140,7 +181,8 @@ import TokenForge
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
         for _ in 0..<60 { #expect(try await harness.decrypt(token()).status == 200) }
-        try await wait(for: "another worker") { (try? harness.worker()) != first }
+        try await wait(for: "another worker") { (try? harness.worker()).map { $0 != first } == true }
+        try await wait(for: "the old workers to be reaped") { try harness.zombies() == 0 }
         #expect(try await harness.stop().status == 0)
     }
 }

@@ -67,7 +67,7 @@ import TokenForge
     }
 
     @Test(
-        "every deviation's refusal, from decrypt and verify",
+        "every deviation's refusal, from decrypt and verify", .serialized,
         arguments: Deviation.allCases.filter { $0.applies(to: "EC_v1") })
     func refusals(deviation: Deviation) async throws {
         let harness = try await SharedDaemon.harness

@@ -74,14 +74,25 @@ import TokenForge
         }
     }
 
-    @Test("the daemon and its worker can be neither dumped nor read by others of the same account")
-    func undumpable() async throws {
+    @Test("neither the daemon nor its worker leaves a core file")
+    func noCore() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
-            // A process that is not dumpable has its /proc files owned by root, whoever runs it.
             let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
             let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
             #expect(core.split(separator: " ").dropFirst(4).first == "0", "\(core)")
+        }
+    }
+
+    @Test("a PIN stands in no command line and no environment")
+    func processTable() async throws {
+        let harness = try await SharedDaemon.harness
+        for process in [try harness.daemon.processIdentifier, try harness.worker()] {
+            for file in ["cmdline", "environ"] {
+                let bytes = Array(try Data(contentsOf: URL(filePath: "/proc/\(process)/\(file)")))
+                #expect(!bytes.isEmpty)
+                #expect(!bytes.holds(Array(DaemonHarness.pin.utf8)))
+            }
         }
     }
 }

@@ -105,18 +105,27 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// The worker's process: the daemon's child.
+    /// The worker's process: the daemon's living child, the younger one while one takes over from the other.
     public func worker() throws -> Int32 {
+        guard let worker = try children().filter({ $0.state != "Z" }).map(\.pid).max() else {
+            throw HarnessFailure(description: "the daemon has no worker process")
+        }
+        return worker
+    }
+
+    /// How many of the daemon's children have ended without being waited for.
+    public func zombies() throws -> Int { try children().filter { $0.state == "Z" }.count }
+
+    private func children() throws -> [(pid: Int32, state: Substring)] {
         let parent = try daemon.processIdentifier
-        for entry in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
+        return try FileManager.default.contentsOfDirectory(atPath: "/proc").compactMap { entry in
             guard let pid = Int32(entry), let stat = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8),
                 let name = stat.lastIndex(of: ")")
-            else { continue }
+            else { return nil }
             // After the name in parentheses: state, parent.
-            let fields = stat[stat.index(after: name)...].split(separator: " ")
-            if fields.count > 1, fields[0] != "Z", fields[1] == String(parent) { return pid }
+            let fields = stat[stat.index(after: name)...].dropFirst().split(separator: " ")
+            return fields.count > 1 && fields[1] == String(parent) ? (pid, fields[0]) : nil
         }
-        throw HarnessFailure(description: "the daemon has no worker process")
     }
 
     /// SIGTERM, and how it ended.

@@ -1,0 +1,91 @@
+import Foundation
+import GRDB
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// What the daemon says when a part of it is away, and that it comes back by itself.
+@Suite struct UnavailabilityTests {
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    @Test("while the ledger cannot be written nothing is released; the same request is served afterwards")
+    func ledger() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let token = try token()
+        // Another process's write transaction that does not end, such as a backup gone wrong.
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"), configuration: configuration)
+        try await database.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        let answer = try await harness.decrypt(token, reference: "r")
+        #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
+        #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
+        #expect(answer.member("paymentData") == nil)
+        // Verifying needs no ledger.
+        #expect(try await harness.verify(token).status == 200)
+        try await database.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try database.close()
+        let served = try await harness.decrypt(token, reference: "r")
+        #expect(served.status == 200, "\(served)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a token that goes away is hsm_unavailable and not ready, and served again when it is back")
+    func tokenAway() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let files = FileManager.default
+        try files.moveItem(atPath: harness.directory.path("tokens"), toPath: harness.directory.path("away"))
+        try harness.directory.makeDirectory("tokens")
+        kill(try harness.worker(), SIGKILL)
+        try await wait(for: "503 from /readyz") {
+            try await Curl.request("/readyz", socket: harness.socket).status == 503
+        }
+        let answer = try await harness.decrypt(token())
+        #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
+        #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
+        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
+        try files.removeItem(atPath: harness.directory.path("tokens"))
+        try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
+        try await harness.waitUntilReady()
+        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a worker that hangs is ended after call_timeout, and its call answered by the next")
+    func workerHangs() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.token = ["call_timeout: 1s"]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let first = try harness.worker()
+        kill(first, SIGSTOP)
+        let began = ContinuousClock.now
+        let answer = try await harness.decrypt(token(), reference: "r")
+        #expect(answer.status == 200, "\(answer)")
+        #expect(ContinuousClock.now - began > .milliseconds(900))
+        try await wait(for: "the hung worker's end") { kill(first, 0) != 0 }
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a key that the token has and the ledger does not know is listed as external and does not decrypt")
+    func keyWithoutRecord() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.stop().status == 0)
+        for file in try FileManager.default.contentsOfDirectory(atPath: harness.directory.path)
+        where file.hasPrefix("ledger.sqlite") {
+            try FileManager.default.removeItem(atPath: harness.directory.path(file))
+        }
+        try await harness.start()
+        let answer = try await harness.decrypt(token())
+        #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
+        let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
+        let keys = try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+        #expect(keys.map { $0["state"]?.stringValue } == ["pre-activation"])
+        #expect(keys.map { $0["condition"]?.stringValue } == ["external"])
+        #expect(try await harness.stop().status == 0)
+    }
+}
