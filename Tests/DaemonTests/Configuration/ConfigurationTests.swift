@@ -191,4 +191,22 @@ struct ConfigurationTests {
         #expect(configuration.trust.rootFiles.count == 2)
         #expect(configuration.trust.roots.count == 3)
     }
+
+    @Test(
+        "two persons with admin are enough for approvals, and root is not counted: sudo tells who it is",
+        arguments: [
+            "[{ user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]", "[{ user: root, roles: [admin] }]",
+        ])
+    func enoughPersons(access: String) throws {
+        let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + "access: \(access)")
+        #expect(configuration.approvals.people == 2)
+    }
+
+    @Test("a person whose role an earlier rule takes away is not counted")
+    func earlierRuleCounts() throws {
+        let problem = try ConfigurationFixture().problem(
+            "access: [{ user: bin, roles: [decrypt] }, { user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]"
+        )
+        #expect(problem.hasPrefix("6 approvals.people: 2 persons are needed, but only 1"), "\(problem)")
+    }
 }
