@@ -28,8 +28,6 @@ public struct KeyEntry: Sendable, Equatable {
     public let certificate: MerchantCertificate?
     /// The configured names of the tokens that show the key in good order.
     public let tokens: [String]
-    /// The private key is sensitive and not extractable in every one of them.
-    public let isProtected: Bool
     /// What a person should know though it stops nothing: no certificate, another token's copy out of order.
     public let remarks: [String]
 

@@ -79,7 +79,6 @@ extension KeyEntry {
             if let why = judged[0].2, good.isEmpty { .inconsistent(why) } else { record == nil ? .external : .served }
         self.certificate = certificate
         tokens = good.map(\.0)
-        isProtected = serving.allSatisfy { $0.1.isProtected }
         self.remarks = remarks
     }
 
@@ -87,13 +86,13 @@ extension KeyEntry {
         self.init(
             publicKeyHash: record.publicKeyHash, merchantIdentifier: record.merchantIdentifier,
             algorithm: record.algorithm, state: record.state, cutOff: record.cutOff, condition: .missing,
-            certificate: certificate, tokens: [], isProtected: true, remarks: [])
+            certificate: certificate, tokens: [], remarks: [])
     }
 
     fileprivate init(gone entry: KeyEntry) {
         self.init(
             publicKeyHash: entry.publicKeyHash, merchantIdentifier: entry.merchantIdentifier,
             algorithm: entry.algorithm, state: .preActivation, cutOff: nil, condition: .missing,
-            certificate: entry.certificate, tokens: [], isProtected: true, remarks: [])
+            certificate: entry.certificate, tokens: [], remarks: [])
     }
 }

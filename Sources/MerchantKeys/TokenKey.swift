@@ -6,7 +6,6 @@ import WorkerProtocol
 struct TokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
-    let isProtected: Bool
     let certificates: [MerchantCertificate]
     /// Why it is not to be served from this token.
     let disagreement: String?
@@ -20,10 +19,15 @@ struct TokenKey: Sendable {
         guard let hash = recomputed ?? PublicKeyHash(bytes: key.identifier) else { return nil }
         publicKeyHash = hash
         algorithm = key.algorithm
-        isProtected = key.isProtected
 
         var read: [MerchantCertificate] = []
         var problem = key.inconsistency
+        if !key.isProtected {
+            problem =
+                problem
+                ?? "The private key is not sensitive (CKA_SENSITIVE) or can be taken out of the token "
+                + "(CKA_EXTRACTABLE); make a new one."
+        }
         if recomputed == nil {
             problem = problem ?? "The token holds no public key beside the private one, so its hash cannot be checked."
         } else if key.identifier != hash.bytes {

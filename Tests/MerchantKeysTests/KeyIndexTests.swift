@@ -22,7 +22,6 @@ struct KeyIndexTests {
         #expect(entry.algorithm == .ec)
         #expect(entry.tokens == ["primary"])
         #expect(entry.certificate?.der == key.certificates[0])
-        #expect(entry.isProtected)
         #expect(entry.remarks.isEmpty)
     }
 
@@ -186,11 +185,13 @@ struct KeyIndexTests {
         #expect(entry.remarks == ["Token a: The pair failed its test."])
     }
 
-    @Test("A key that is not protected in its token says so")
+    @Test("A key that could be taken out of its token is not served")
     func unprotected() throws {
         var (key, record) = try pair()
         key.isProtected = false
-        #expect(index([key], [record]).entry(record.publicKeyHash)?.isProtected == false)
+        let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
+        #expect(entry.condition.name == "inconsistent")
+        #expect(!entry.decrypts(at: now))
     }
 
     // Fixtures.
