@@ -54,6 +54,8 @@ final class Listener: Sendable {
                     logger: logger)
                 do {
                     let channel = try await acceptor.bootstrap(group: group).withBoundSocket(descriptor).get()
+                    // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
+                    _ = listen(descriptor, SocketFile.backlog)
                     openings.append(Opening(channel: channel, file: file, census: census))
                 } catch {
                     file?.unlinkIfOurs()

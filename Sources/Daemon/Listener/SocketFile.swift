@@ -8,7 +8,7 @@ struct SocketFile: Sendable, Equatable {
     private let inode: UInt64
 
     /// How many connections the kernel keeps waiting; net.core.somaxconn may make it fewer.
-    private static let backlog: CInt = 1024
+    static let backlog: CInt = 1024
 
     /// Binds and listens on `path`. Nobody can connect before mode and group are those asked for: the file is born
     /// with no permission at all (the kernel takes a socket's own mode when it makes the file), whatever the umask.
