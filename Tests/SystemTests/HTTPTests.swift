@@ -147,6 +147,25 @@ import TokenForge
         await raw.close()
     }
 
+    @Test("hundreds that connect at once wait in line while the daemon is busy, and none is turned away")
+    func backlog() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["max_connections_per_uid: 512"]
+        let harness = try await DaemonHarness(configuration)
+        // Busy to the utmost.
+        try harness.daemon.signal(SIGSTOP)
+        var waiting: [RawConnection] = []
+        for _ in 0..<300 {
+            let connection = try await RawConnection(harness.socket, waits: false)
+            try await connection.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            waiting.append(connection)
+        }
+        try harness.daemon.signal(SIGCONT)
+        try await wait(for: "300 answers") { waiting.allSatisfy { $0.text.hasPrefix("HTTP/1.1 200") } }
+        for connection in waiting { await connection.close() }
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("a thousand idle connections from one account take only their share; the rest is told to come back")
     func idleConnections() async throws {
         var configuration = DaemonConfiguration()

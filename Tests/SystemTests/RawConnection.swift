@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -21,14 +22,25 @@ final class RawConnection: Sendable {
     private let channel: any Channel
     private let collector: Collector
 
-    init(_ socket: String) async throws {
+    /// - Parameter waits: whether a full backlog is waited for, as a blocking connect does, or thrown as EAGAIN.
+    init(_ socket: String, waits: Bool = true) async throws {
         let collector = Collector()
         self.collector = collector
-        channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(collector) }
             }
-            .connect(unixDomainSocketPath: socket).get()
+        var connected: (any Channel)?
+        while connected == nil {
+            do {
+                connected = try await bootstrap.connect(unixDomainSocketPath: socket).get()
+            } catch let error as IOError where waits && error.errnoCode == EAGAIN {
+                // What is left of the backlog is taken.
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        guard let connected else { throw CancellationError() }
+        channel = connected
     }
 
     var received: [UInt8] { collector.state.withLock { $0.received } }
