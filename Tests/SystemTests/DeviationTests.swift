@@ -42,6 +42,19 @@ import TokenForge
         #expect(answer.member("paymentData") == nil)
     }
 
+    @Test("whatever keeps a token from being decrypted, the answer is the same to the byte")
+    func decryptionFailedIsNoOracle() async throws {
+        let failing = Self.refused.filter { $0.deviation.refusal == "decryption_failed" }
+        #expect(failing.count > 10)
+        var answers: [[UInt8]: [String]] = [:]
+        for tested in failing {
+            let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+            let answer = try await SharedDaemon.harness.decrypt(token)
+            answers[answer.body, default: []].append(tested.testDescription)
+        }
+        #expect(answers.count == 1, "\(answers.values)")
+    }
+
     /// What `/v1/verify` looks at: steps 2 to 4.
     static let seenByVerify: Set<String> = [
         "malformed_token", "unsupported_version", "signature_invalid", "certificate_untrusted", "marker_oid_missing",

@@ -1,3 +1,4 @@
+import PaymentToken
 import Refusals
 import WorkerProtocol
 
@@ -7,6 +8,8 @@ extension WorkerFailure {
     var refusal: Refusal {
         switch kind {
         case .decryptionFailed:
+            // The same refusal as for a point off the curve and a payload that is no JSON: a sentence of its own would
+            // tell them apart.
             .decryptionFailed
         case .keyNotFound:
             Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
@@ -26,10 +29,4 @@ extension WorkerFailure {
             Refusal(.internalError, "The daemon has a defect; its log has more.")
         }
     }
-}
-
-extension Refusal {
-    /// One sentence for every cause that a stranger's bytes can produce, so that it is no oracle.
-    static let decryptionFailed = Refusal(
-        .decryptionFailed, "The payment data could not be opened with the merchant key that the token names.")
 }
