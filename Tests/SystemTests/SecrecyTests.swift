@@ -84,14 +84,18 @@ import TokenForge
         }
     }
 
-    @Test("a PIN stands in no command line and no environment")
+    @Test("a PIN stands in no command line and no environment, and others of the same account cannot look")
     func processTable() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
-            for file in ["cmdline", "environ"] {
-                let bytes = Array(try Data(contentsOf: URL(filePath: "/proc/\(process)/\(file)")))
-                #expect(!bytes.isEmpty)
-                #expect(!bytes.holds(Array(DaemonHarness.pin.utf8)))
+            let line = Array(try Data(contentsOf: URL(filePath: "/proc/\(process)/cmdline")))
+            #expect(!line.isEmpty && !line.holds(Array(DaemonHarness.pin.utf8)))
+            let environment = try? Data(contentsOf: URL(filePath: "/proc/\(process)/environ"))
+            if geteuid() == 0 {
+                #expect(try !Array(#require(environment)).holds(Array(DaemonHarness.pin.utf8)))
+            } else {
+                // What a process that is not dumpable has under /proc belongs to root.
+                #expect(environment == nil)
             }
         }
     }
