@@ -21,6 +21,10 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The library's return value; nil when it is not what is wrong.
+    ///
+    /// Not inlined: where a typed `catch` reads this of a borrowed error, the optimiser of Swift 6.3.1 ends with an
+    /// ownership error (CopyPropagation), so that no release could be built.
+    @inline(never)
     public var returnValue: ReturnValue? {
         if case .returned(let value) = cause { value } else { nil }
     }
