@@ -20,8 +20,6 @@ public enum Fixtures {
         public let json: [UInt8]
         /// The CMS message.
         public let signature: [UInt8]
-        /// Whether the source was JSON and not a merchant's own XML.
-        public let isJSON: Bool
     }
 
     /// What could not be read in the folder.
@@ -44,15 +42,15 @@ public enum Fixtures {
                 throw Unreadable(reason: "manifest.json: an entry lacks token, version or signingTime")
             }
             let content = Array(try Data(contentsOf: directory.appending(path: name)))
-            let isJSON = name.hasSuffix(".json")
-            let json = isJSON ? content : try paymentData(radial: String(decoding: content, as: UTF8.self))
+            let json =
+                name.hasSuffix(".json") ? content : try paymentData(radial: String(decoding: content, as: UTF8.self))
             let object = try JSONValue(parsing: json).objectValue
             let data = object?["paymentData"]?.objectValue ?? object
             return Token(
                 name: name, version: version, merchantIdentifier: text("merchantIdentifier"), signingTime: time,
                 privateKey: file("privateKey"), certificate: file("certificate"),
                 plaintextSHA256: text("plaintextSHA256"), json: json,
-                signature: base64(data?["signature"]?.stringValue ?? ""), isJSON: isJSON)
+                signature: base64(data?["signature"]?.stringValue ?? ""))
         }
     }
 

@@ -86,6 +86,8 @@ struct MessageSigner {
         let type = DEREncoder.objectIdentifier(recipe.has(.wrongContentType) ? OID.signedData : OID.data)
         let right = digest(content)
         let wrong = digest(content + [1])
+        // Stands behind the right one in a SET OF, so that a reader who takes the first is fooled every time.
+        let second = DEREncoder.octetString([UInt8](repeating: 0xff, count: 32))
         func attribute(_ time: Date) -> [UInt8] {
             SignedDataDraft.attribute(
                 OID.signingTime,
@@ -108,13 +110,13 @@ struct MessageSigner {
                 SignedDataDraft.attribute(OID.algorithmProtection, DEREncoder.sequence(protected, tagged)))
         }
         if recipe.has(.twoMessageDigestValues) {
-            attributes.append(SignedDataDraft.attribute(OID.messageDigest, right, wrong))
+            attributes.append(SignedDataDraft.attribute(OID.messageDigest, right, second))
         } else if !recipe.has(.missingMessageDigest) {
             attributes.append(
                 SignedDataDraft.attribute(OID.messageDigest, recipe.has(.wrongMessageDigest) ? wrong : right))
         }
         if recipe.has(.duplicateMessageDigest) {
-            attributes.append(SignedDataDraft.attribute(OID.messageDigest, wrong))
+            attributes.append(SignedDataDraft.attribute(OID.messageDigest, second))
         }
         return attributes
     }
