@@ -15,6 +15,8 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     /// The engine does not promise durability here.
     case notDurable(path: String, why: String)
     case cannotOpen(path: String, reason: String)
+    /// A full disk, a read-only one, an I/O error, a lock: it may open later with the same configuration.
+    case notNow(path: String, reason: String)
 
     public var description: String {
         switch self {
@@ -41,6 +43,8 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
             "The ledger \(path) would not survive a loss of power: \(why). Put it on a local file system."
         case .cannotOpen(let path, let reason):
             "The ledger \(path) cannot be opened: \(reason)"
+        case .notNow(let path, let reason):
+            "The ledger \(path) cannot be opened now: \(reason) Look at the room on its disk, then start again."
         }
     }
 }

@@ -1,9 +1,9 @@
 import Foundation
 
 /// A node's name as every row and, later, every record carries it.
-enum NodeName {
+public enum NodeName {
     /// 1 to 64 letters, digits, dots, hyphens and underscores, all ASCII.
-    static func isValid(_ name: String) -> Bool {
+    public static func isValid(_ name: String) -> Bool {
         (1...64).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in
                 switch byte {

@@ -52,6 +52,46 @@ struct UnavailableTests {
         try await disk.unmount()
     }
 
+    @Test("A ledger whose file was removed or replaced releases nothing, and goes on when the file is back")
+    func replaced() async throws {
+        let fixture = try await LedgerFixture()
+        let (path, files) = (fixture.settings.path, FileManager.default)
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        // An older copy, as somebody restores one.
+        try files.copyItem(atPath: path, toPath: path + ".copy")
+        try files.moveItem(atPath: path, toPath: path + ".away")
+        for isCopyThere in [false, true] {
+            if isCopyThere { try files.moveItem(atPath: path + ".copy", toPath: path) }
+            let error = await #expect(throws: LedgerFailure.self) {
+                try await fixture.ledger.release(fixture.request(2))
+            }
+            #expect("\(String(describing: error))".contains("removed or replaced"))
+            await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        }
+        try files.removeItem(atPath: path)
+        try files.moveItem(atPath: path + ".away", toPath: path)
+        try await fixture.ledger.probe()
+        #expect(try await fixture.ledger.release(fixture.request(2, reference: nil)) == .released)
+        #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .replayed)
+    }
+
+    @Test(
+        "On a full disk a ledger does not open now, which is no error of the configuration",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+    func openingOnFullDisk() async throws {
+        let disk = try await SmallDisk(kibibytes: 256)
+        try disk.fill()
+        let settings = SQLiteLedger.Settings(path: disk.path + "/ledger.sqlite", node: "node-1")
+        let error = await #expect(throws: LedgerOpeningError.self) { try await SQLiteLedger.open(settings) }
+        guard case .notNow? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        try disk.free()
+        try await SQLiteLedger.open(settings).close()
+        try await disk.unmount()
+    }
+
     @Test("A failure's reason carries no value of the request")
     func reasonsAreFixed() async throws {
         let fixture = try await LedgerFixture()

@@ -17,7 +17,11 @@ struct StartFailure: Error, Sendable, Equatable {
     }
 
     init(ledger error: LedgerOpeningError) {
-        let status: ExitStatus = if case .inUse = error { .tryAgainLater } else { .configuration }
+        let status: ExitStatus =
+            switch error {
+            case .inUse, .notNow: .tryAgainLater
+            default: .configuration
+            }
         self.init(status, error.description)
     }
 }

@@ -53,8 +53,8 @@ struct LedgerFile {
             throw switch errno {
             case ELOOP, EISDIR: .notPrivate(path: path, why: "is not a regular file")
             case EACCES, EPERM: .cannotOpen(path: path, reason: "permission denied; look at its owner and mode.")
-            case EROFS: .cannotOpen(path: path, reason: "its file system is read-only.")
-            case ENOSPC, EDQUOT: .cannotOpen(path: path, reason: "its file system is full.")
+            case EROFS: .notNow(path: path, reason: "its file system is read-only.")
+            case ENOSPC, EDQUOT: .notNow(path: path, reason: "its file system is full.")
             default: .cannotOpen(path: path, reason: "open failed with error number \(errno).")
             }
         }

@@ -20,6 +20,7 @@ public final class SQLiteLedger: Ledger {
     private let claims: SQLiteClaims
     private let keys: SQLiteKeyRecords
     private let faults: SQLiteFaults
+    private let place: LedgerPlace
 
     public struct Settings: Sendable, Equatable {
         /// Absolute; the directory must exist and be writable for nobody else.
@@ -76,6 +77,9 @@ public final class SQLiteLedger: Ledger {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
             lock.release()
             throw .notALedger(path: path)
+        } catch let error as DatabaseError where error.isPassing {
+            lock.release()
+            throw .notNow(path: path, reason: LedgerFailure(error).description)
         } catch {
             lock.release()
             throw .cannotOpen(path: path, reason: LedgerFailure(error).description)
@@ -84,12 +88,13 @@ public final class SQLiteLedger: Ledger {
         self.node = node
         self.path = path
         self.faults = faults
+        place = LedgerPlace(path: path)
         claims = SQLiteClaims(node: node, repeatFor: settings.repeatFor)
         keys = SQLiteKeyRecords(node: node)
     }
 
     public func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict {
-        try await connections.write { [claims, faults] db in
+        try await writeInPlace { [claims, faults] db in
             var decided: ReleaseVerdict?
             do {
                 let verdict = try db.durably {
@@ -118,7 +123,7 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func record(_ key: KeyRecord) async throws(LedgerFailure) {
-        try await connections.write { [keys, faults] db in
+        try await writeInPlace { [keys, faults] db in
             var intended: KeyRecord?
             do {
                 try db.durably {
@@ -138,7 +143,7 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func probe() async throws(LedgerFailure) {
-        try await connections.write { db in
+        try await writeInPlace { db in
             try db.durably {
                 try db.execute(
                     sql: "UPDATE ledger_meta SET value = ? WHERE name = 'probed'",
@@ -152,11 +157,24 @@ public final class SQLiteLedger: Ledger {
         var total = 0
         while true {
             // In small transactions, so that releases come between.
-            let removed = try await connections.write { [claims] db in
+            let removed = try await writeInPlace { [claims] db in
                 try db.durably { try claims.prune(before: horizon, limit: 500, db) }
             }
             total += removed
             if removed < 500 { return total }
+        }
+    }
+
+    /// Writes, and answers only for what is in the file that stands at the ledger's path.
+    private func writeInPlace<T: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await connections.write { [place] db in
+            try place.requireUnchanged()
+            let result = try body(db)
+            // Once more: the file may have gone between the look and the commit.
+            try place.requireUnchanged()
+            return result
         }
     }
 
@@ -174,5 +192,12 @@ public final class SQLiteLedger: Ledger {
                 turn.resume()
             }
         }
+    }
+}
+
+extension DatabaseError {
+    /// Room on the disk, or a lock let go, mends it without anybody changing the configuration.
+    fileprivate var isPassing: Bool {
+        [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }
