@@ -55,6 +55,40 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("a key that the ledger knows is hsm_unavailable and not unknown while no token has been opened yet")
+    func tokenAwayAtStart() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        let files = FileManager.default
+        try files.moveItem(atPath: harness.directory.path("tokens"), toPath: harness.directory.path("away"))
+        try harness.directory.makeDirectory("tokens")
+        try await harness.start(untilReady: false)
+        let token = try token()
+        let answer = try await harness.decrypt(token, reference: "r")
+        #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
+        #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
+        try files.removeItem(atPath: harness.directory.path("tokens"))
+        try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
+        try await harness.waitUntilReady()
+        // Ready means that the keys are known, too.
+        #expect(try await harness.decrypt(token, reference: "r").status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a ledger that is removed under the daemon is not ready, and nothing is released into it")
+    func ledgerRemoved() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(token()).status == 200)
+        try FileManager.default.removeItem(atPath: harness.directory.path("ledger.sqlite"))
+        let answer = try await harness.decrypt(token())
+        #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
+        try await wait(for: "503 from /readyz") {
+            try await Curl.request("/readyz", socket: harness.socket).status == 503
+        }
+        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("a worker that hangs is ended after call_timeout, and its call answered by the next")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()

@@ -27,17 +27,20 @@ final class KeyCatalogue: Sendable {
         try await refresh()
     }
 
-    /// The same from a worker that has just opened its token and does not wait. What cannot be judged for want of the
-    /// ledger is judged at the next look at readiness.
-    func tokenShows(_ keys: [KeyDescription], token: String) {
-        pending.withLock { $0[token] = keys }
-        Task {
-            do throws(LedgerFailure) {
-                try await refresh()
-            } catch {
-                logger.error("the keys of a token wait for the ledger", metadata: ["reason": "\(error)"])
-            }
+    /// The same from a worker that has just opened its token and is about to serve. What cannot be judged for want of
+    /// the ledger is judged at the next look at readiness.
+    func tokenHasOpened(_ token: String, showing keys: [KeyDescription]) async {
+        do throws(LedgerFailure) {
+            try await tokenShows(keys, token: token)
+        } catch {
+            logger.error("the keys of a token wait for the ledger", metadata: ["reason": "\(error)"])
         }
+    }
+
+    /// What the ledger remembers, before any token has been asked: a key that is known and not there yet must not be
+    /// taken for one that nobody knows.
+    func recall() async throws(LedgerFailure) {
+        index.rebuild(tokens: [], records: try await ledger.keyRecords(), now: clock.now())
     }
 
     /// Reads the ledger's records anew.

@@ -25,6 +25,12 @@ struct Assembly: Sendable {
 
         let index = KeyIndex()
         let catalogue = KeyCatalogue(index: index, ledger: ledger, clock: clock, logger: logger)
+        do throws(LedgerFailure) {
+            try await catalogue.recall()
+        } catch {
+            await ledger.close()
+            throw StartFailure(.tryAgainLater, error.description)
+        }
         let worker = try worker(configuration.tokens[0], catalogue: catalogue, instruments: instruments, logger: logger)
 
         let decryptor = TokenDecryptor(
@@ -71,7 +77,7 @@ struct Assembly: Sendable {
         return TokenWorker(
             name: token, settings: settings, executable: executable, logger: logger,
             events: WorkerEvents(
-                keys: { keys in catalogue.tokenShows(keys, token: token) },
+                keys: { keys in await catalogue.tokenHasOpened(token, showing: keys) },
                 waited: { instruments.hsmWaitSeconds.observe($0) },
                 called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
                 restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }))

@@ -1,7 +1,7 @@
 import WorkerProtocol
 
 /// What a ``TokenWorker`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
-/// soon and does not call the worker back.
+/// soon (but `keys`, for which the worker waits) and does not call the worker back.
 struct WorkerEvents: Sendable {
     /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
     enum RestartReason: String, Sendable, CaseIterable {
@@ -15,8 +15,8 @@ struct WorkerEvents: Sendable {
         case recycled
     }
 
-    /// The key pairs that the token shows, after each (re)opening.
-    var keys: @Sendable ([KeyDescription]) -> Void
+    /// The key pairs that the token shows, after each (re)opening and before the worker serves.
+    var keys: @Sendable ([KeyDescription]) async -> Void
     var condition: @Sendable (WorkerCondition) -> Void
     /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
@@ -25,7 +25,7 @@ struct WorkerEvents: Sendable {
     var restarted: @Sendable (RestartReason) -> Void
 
     init(
-        keys: @escaping @Sendable ([KeyDescription]) -> Void = { _ in },
+        keys: @escaping @Sendable ([KeyDescription]) async -> Void = { _ in },
         condition: @escaping @Sendable (WorkerCondition) -> Void = { _ in },
         waited: @escaping @Sendable (Double) -> Void = { _ in },
         called: @escaping @Sendable (WorkerOperation, Double) -> Void = { _, _ in },

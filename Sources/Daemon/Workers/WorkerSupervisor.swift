@@ -282,7 +282,7 @@ final class WorkerSupervisor: Sendable {
                 case .keys(let keys) = try await calls.submit(.listKeys, to: lane).get()
             else { throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.") }
             // The keys are known before the first call is made with them.
-            events.keys(keys)
+            await events.keys(keys)
             guard calls.serve(with: lane) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
             state.withLock { $0.serving = lane }
             return .success(Served(lane: lane, process: process, description: description))
