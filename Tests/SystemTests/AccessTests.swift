@@ -130,6 +130,28 @@ import TokenForge
         if PeerIdentity.available { #expect(try await mode(Self.started.value.socket) == 0o666) }
     }
 
+    @Test("SIGHUP names the sections that need a restart, and leaves what they say as it was")
+    func reloadOfMore() async throws {
+        let harness = try await DaemonHarness()
+        func insecure() async throws -> [Substring] {
+            try await harness.admin("/metrics").text.split(separator: "\n").filter {
+                $0.hasPrefix("paytokend_insecure_settings{")
+            }
+        }
+        let before = try await insecure()
+        #expect(before.contains { $0.contains("one_person") && $0.hasSuffix(" 1") })
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["idle_timeout: 5s"]
+        try harness.configure(configuration)
+        let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
+        try harness.directory.write(text.replacing("people: 1", with: "people: 2"), to: "paytokend.yaml")
+        try harness.daemon.signal(SIGHUP)
+        try await wait(for: "the names") { try harness.daemon.error.contains("listener, approvals") }
+        // One person is still enough, and the metrics say so.
+        #expect(try await insecure() == before)
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("SIGHUP takes new rules for the next request of open connections; broken ones change nothing")
     func reload() async throws {
         let me = geteuid()

@@ -1,7 +1,7 @@
 import PaymentToken
 
 extension AccessPolicy {
-    private static let ruleKeys = [
+    fileprivate static let ruleKeys = [
         "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
     ]
 
@@ -28,6 +28,10 @@ extension AccessPolicy {
 
 extension AccessRule {
     fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers) {
+        // Elsewhere an empty value means the default. Here the default is everybody, or everything.
+        for name in AccessPolicy.ruleKeys where section.isEmpty(name) {
+            section.problem(name, "has no value; give one, or leave it out")
+        }
         self.init(user: section.user("user"), group: section.group("group"), roles: section.roles())
         name = section.node("name") == nil ? nil : section.name("name")
         if let name, name.allSatisfy(\.isNumber) {

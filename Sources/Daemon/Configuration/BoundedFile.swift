@@ -2,11 +2,21 @@ import Glibc
 
 /// Small files read whole: what is larger than the bound is refused, not cut.
 enum BoundedFile {
-    enum Failure: Error, Equatable {
+    enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)
         case notRegular
         case tooLarge(maximumBytes: Int)
         case notUTF8
+
+        /// Follows "cannot be read: ".
+        var description: String {
+            switch self {
+            case .system(let error): SystemError.message(for: error.errno)
+            case .notRegular: "it is no regular file"
+            case .tooLarge(let maximumBytes): "it has more than \(maximumBytes) bytes"
+            case .notUTF8: "it is not UTF-8"
+            }
+        }
     }
 
     /// The file's bytes. Follows symbolic links; a FIFO or a device is refused rather than waited for.

@@ -49,6 +49,11 @@ struct ConfigurationSection {
         members[name].flatMap { $0.isEmptyValue ? nil : $0 }
     }
 
+    /// Whether the key is there, and nothing behind it.
+    func isEmpty(_ name: String) -> Bool {
+        members[name]?.isEmptyValue ?? false
+    }
+
     func section(_ name: String, keys: [String]) -> ConfigurationSection {
         ConfigurationSection(members[name], path: key(name), keys: keys, reader: reader)
     }

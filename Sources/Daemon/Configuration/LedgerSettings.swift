@@ -1,3 +1,4 @@
+import Ledger
 import PaymentToken
 
 /// `ledger`: what was released already.
@@ -16,7 +17,10 @@ extension LedgerSettings {
 
     /// nil after a reported problem with the URL.
     init?(_ section: ConfigurationSection) {
-        let node = section.node("node") == nil ? nil : section.name("node")
+        let node = section.node("node") == nil ? nil : section.text("node")
+        if let node, !NodeName.isValid(node) {
+            section.problem("node", "must be 1 to 64 letters, digits, dots, hyphens and underscores")
+        }
         let retainClaims = section.duration(
             "retain_claims", in: .seconds(60)...DurationText.days(3650), default: DurationText.days(180))
         let repeatFor =

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import SecretMemory
 
 extension TokenSettings {
@@ -36,6 +37,11 @@ extension TokenSettings {
         guard !path.isEmpty else { return nil }
         guard FileManager.default.isReadableFile(atPath: path) else {
             section.problem("module", "the library \(ConfigurationText.shown(path)) cannot be read; check the path")
+            return nil
+        }
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            section.problem("module", "\(ConfigurationText.shown(path)) is no file; name the library itself")
             return nil
         }
         return path

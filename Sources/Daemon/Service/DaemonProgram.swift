@@ -39,6 +39,8 @@ public enum DaemonProgram {
 
     private static func serve(configurationFile: String) async throws(StartFailure) {
         try harden()
+        // Before anything else: a signal that comes early, a reload right after the start say, must not end the process.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let inherited: InheritedSockets
         do throws(ListenerError) {
             inherited = try InheritedSockets.takeFromEnvironment()
@@ -48,8 +50,6 @@ public enum DaemonProgram {
         let configuration = try load(configurationFile)
         let log = StandardErrorLog(configuration.log)
         let logger = log.logger("paytokend")
-        // Before anything is started: a signal that comes early must not end the process half-way.
-        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         for warning in configuration.warnings {
             logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }

@@ -29,10 +29,32 @@ final class LiveConfiguration: Sendable {
             windows: windows.map(\.duration))
     }
 
-    func replace(with new: Configuration) throws(StartFailure) {
+    /// - Returns: the sections in which `new` differs and the old one stays in force until a restart.
+    func replace(with new: Configuration) throws(StartFailure) -> [String] {
         policies.replace(with: try Policies(new))
-        inForce.withLock { $0 = new }
-        instruments.show(warnings: new.warnings)
+        let (warnings, pending) = inForce.withLock { configuration in
+            let pending = configuration.restartOnlyDifferences(from: new)
+            configuration.takeWhatMayChange(from: new)
+            return (configuration.warnings, pending)
+        }
+        instruments.show(warnings: warnings)
+        return pending
+    }
+}
+
+extension Configuration {
+    fileprivate func restartOnlyDifferences(from new: Configuration) -> [String] {
+        [
+            ("listener", listener == new.listener), ("tokens", tokens == new.tokens), ("ledger", ledger == new.ledger),
+            ("approvals", approvals == new.approvals), ("log.format", log.format == new.log.format),
+        ].filter { !$0.1 }.map(\.0)
+    }
+
+    fileprivate mutating func takeWhatMayChange(from new: Configuration) {
+        // Of what was started with, the warnings stay true as well.
+        let kept = warnings.filter { $0.setting == .onePerson }
+        warnings = new.warnings.filter { $0.setting != .onePerson } + kept
+        (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
     }
 }
 

@@ -12,12 +12,17 @@ struct Reload: Sendable {
     func run() async {
         do throws(StartFailure) {
             let configuration = try DaemonProgram.load(file)
-            try assembly.live.replace(with: configuration)
+            let pending = try assembly.live.replace(with: configuration)
             log.apply(configuration.log)
             // A PIN that was refused is tried again now that its file may have changed.
             assembly.worker.retry()
             logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
-            for warning in configuration.warnings {
+            if !pending.isEmpty {
+                logger.warning(
+                    "these sections were changed too and need a restart",
+                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            }
+            for warning in assembly.live.warnings {
                 logger.warning(
                     "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
             }

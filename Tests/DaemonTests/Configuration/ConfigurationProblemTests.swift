@@ -82,12 +82,22 @@ struct ConfigurationProblemTests {
             WrongSection("ledger:\n  url: postgresql:///db", "7 ledger.url: PostgreSQL is not yet supported"),
             WrongSection("ledger:\n  url: /var/lib/x.sqlite", "7 ledger.url: must be sqlite: and a path"),
             WrongSection("ledger:\n  url: \"sqlite:\"", "7 ledger.url: must be sqlite: and a path"),
+            WrongSection(
+                "ledger:\n  node: a@b", "7 ledger.node: must be 1 to 64 letters, digits, dots, hyphens and under"),
             WrongSection("ledger:\n  node: \"a b\"", "7 ledger.node: must be 1 to 64 letters"),
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),
             WrongSection("ledger:\n  retain_claims: 10m\n  repeat_for: 1h", "8 ledger.repeat_for: is longer than"),
             WrongSection("approvals:\n  people: 0", "7 approvals.people: is out of range"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
+            // A rule without its limits, whose lines somebody has commented out, would be a wider one.
+            WrongSection(
+                "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
+            WrongSection(
+                "access:\n  - user: root\n    roles: [decrypt]\n    require_expected:\n",
+                "9 access[0].require_expected: has no value"),
+            WrongSection(
+                "access:\n  - user: root\n    group: ~\n    roles: [decrypt]", "8 access[0].group: has no value"),
             WrongSection("access: []", "6 access: is empty"),
             WrongSection("access: root", "6 access: must be a list"),
             WrongSection("access:\n  - roles: [decrypt]", "7 access[0].user: is missing, and so is group"),
@@ -140,6 +150,8 @@ struct ConfigurationProblemTests {
         "a token's problems are named",
         arguments: [
             ("module: gone.so", "3 tokens[0].module: the library"),
+            ("module: /etc", "3 tokens[0].module: /etc is no file"),
+            ("module: /dev/null", "3 tokens[0].module: /dev/null is no file"),
             ("uri: \"pkcs11:token=a?pin-value=1234\"", "4 tokens[0].uri: holds the PIN itself"),
             ("uri: \"pkcs11:slot-id=3\"", "4 tokens[0].uri: names a slot"),
             ("uri: \"pkcs11:token=a;slot-id=3\"", "4 tokens[0].uri: names a slot"),
