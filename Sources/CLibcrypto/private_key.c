@@ -114,3 +114,17 @@ enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
     ERR_pop_to_mark();
     return result;
 }
+
+int clibcrypto_private_key_fits_certificate(
+    const unsigned char *pkcs8, size_t pkcs8_count, const unsigned char *certificate, size_t certificate_count) {
+    if (pkcs8_count > INT_MAX || certificate_count > INT_MAX) return 0;
+    ERR_set_mark();
+    EVP_PKEY *key = decode_plain(pkcs8, pkcs8_count);
+    const unsigned char *position = certificate;
+    X509 *parsed = d2i_X509(NULL, &position, (long)certificate_count);
+    int result = key != NULL && parsed != NULL && X509_check_private_key(parsed, key) == 1;
+    X509_free(parsed);
+    EVP_PKEY_free(key);
+    ERR_pop_to_mark();
+    return result;
+}

@@ -56,6 +56,17 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         self.pkcs8 = pkcs8
     }
 
+    /// Whether the certificate is for this key's public half.
+    public func fits(_ certificate: CertificateFile) -> Bool {
+        unsafe pkcs8.withUnsafeBytes { key in
+            unsafe certificate.der.withUnsafeBytes { certificate in
+                unsafe clibcrypto_private_key_fits_certificate(
+                    key.bindMemory(to: UInt8.self).baseAddress, key.count,
+                    certificate.bindMemory(to: UInt8.self).baseAddress, certificate.count) == 1
+            }
+        }
+    }
+
     /// The one private key of a file that may hold certificates and parameters beside it.
     private static func privateKey(
         in file: borrowing RecognisedFile

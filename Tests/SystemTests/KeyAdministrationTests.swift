@@ -121,10 +121,12 @@ import TokenForge
         let files = try FreshDirectory()
         try one.write(to: files.url, prefix: "one")
         try other.write(to: files.url, prefix: "other")
-        let crossed = try await harness.paytokenctl([
-            "key", "import", "--private-key", files.path("one.key.pem"), "--certificate", files.path("other.pem"),
-        ])
-        #expect(crossed.status != 0 && !crossed.error.isEmpty, "\(crossed)")
+        for arguments in [[], ["--dry-run"]] {
+            let crossed = try await harness.paytokenctl(
+                ["key", "import", "--private-key", files.path("one.key.pem"), "--certificate", files.path("other.pem")]
+                    + arguments)
+            #expect(crossed.status == 1 && crossed.error.hasPrefix("certificate_unsuitable"), "\(crossed)")
+        }
         let misnamed = try await harness.importMerchant(one, ["--merchant-identifier", "merchant.com.example.other"])
         #expect(misnamed.status != 0, "\(misnamed)")
         let token = try SharedForge.mint.mint(TokenRecipe(merchant: one.merchant))

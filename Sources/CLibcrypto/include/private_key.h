@@ -38,4 +38,9 @@ enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
     enum clibcrypto_private_key_form form, const unsigned char *der, size_t der_count, const char *password,
     size_t password_count, unsigned char *pkcs8, size_t *pkcs8_count, char *description, size_t description_capacity);
 
+/// Whether a certificate in DER is for the public half of a private key in DER, as the function above writes it: 1 or 0.
+/// The same holds of memory and of the error queue.
+int clibcrypto_private_key_fits_certificate(
+    const unsigned char *pkcs8, size_t pkcs8_count, const unsigned char *certificate, size_t certificate_count);
+
 #endif

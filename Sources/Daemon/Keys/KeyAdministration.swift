@@ -41,6 +41,7 @@ struct KeyAdministration: Sendable {
         try Self.judgeRecord(record, merchant: merchant)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
 
+        try await proveLedgerWritable()
         try await changeToken { () async throws(WorkerFailure) in
             try await token.importPrivateKey(
                 PrivateKeyImport(
@@ -54,6 +55,10 @@ struct KeyAdministration: Sendable {
     func importCertificate(_ der: [UInt8], allowExpired: Bool, dryRun: Bool) async throws(Refusal) -> Outcome {
         let certificate = try Self.read(der)
         guard let known = catalogue.index.entry(certificate.publicKeyHash) else {
+            if certificate.kind != .paymentProcessing {
+                // What it is instead tells more than that its key is not here.
+                _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
+            }
             throw Refusal(
                 .keyNotFound, "No key in the token belongs to this certificate; import the certificate with its key.",
                 details: "publicKeyHash \(certificate.publicKeyHash.hex)")
@@ -65,6 +70,7 @@ struct KeyAdministration: Sendable {
         try Self.judgeRecord(record, merchant: merchant)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
 
+        try await proveLedgerWritable()
         try await changeToken { () async throws(WorkerFailure) in
             try await token.importCertificate(
                 CertificateImport(
@@ -123,6 +129,15 @@ struct KeyAdministration: Sendable {
     private func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         do {
             return try await ledger.keyRecords().first { $0.publicKeyHash == hash }
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    /// A key that came into the token while the ledger's disk is full would lie there without a record.
+    private func proveLedgerWritable() async throws(Refusal) {
+        do {
+            try await ledger.probe()
         } catch {
             throw error.refusal
         }

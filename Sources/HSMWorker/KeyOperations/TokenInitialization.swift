@@ -85,7 +85,9 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            throw Failure(status: 66, message: "\(error).")
+            // As everywhere: a secret that others can read is not permitted, any other trouble makes it unreadable.
+            let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
+            throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }
     }
 

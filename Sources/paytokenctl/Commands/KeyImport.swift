@@ -71,6 +71,12 @@ struct KeyImport: AsyncParsableCommand {
         // Both files first: nothing is asked of the daemon before they are what they should be.
         let certificateFile = try readCertificate()
         let key = try readPrivateKey()
+        guard key.fits(certificateFile) else {
+            throw CommandFailure(
+                .no,
+                "certificate_unsuitable: \(certificate ?? "") is not for the private key in \(privateKey ?? ""). Name the "
+                    + "two files that belong together.")
+        }
         let connection = socket.connection
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
         let (name, importKey) = try Self.recipient(in: status.tokens, named: token.first)
