@@ -23,7 +23,7 @@ struct Paytokend: AsyncParsableCommand {
               0   stopped by a signal, or --check found nothing wrong
               64  wrong usage
               70  a defect
-              75  another daemon serves the socket or uses the ledger
+              75  another daemon serves the socket or uses the ledger, or the ledger's disk is full
               78  the configuration is wrong
             """,
         version: "paytokend \(ProductVersion.current)")
