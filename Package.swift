@@ -124,7 +124,7 @@ let package = Package(
 
         // Tests. TestSupport starts real components in fresh directories.
         .target(
-            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto],
+            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras],
             path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),
@@ -143,7 +143,10 @@ let package = Package(
         .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
-            dependencies: ["HSMWorker", "KeySealing", "PKCS11", "WorkerProtocol", "TestSupport", "TokenForge", crypto],
+            dependencies: [
+                "CLinux", "HSMWorker", "KeySealing", "PKCS11", "ProductVersion", "SecretMemory", "StrictJSON",
+                "WorkerProtocol", "TestSupport", "TokenForge", crypto,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
@@ -167,8 +170,8 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "CLinux", "Daemon", "DaemonAPI", "PaymentToken", "Refusals", "StrictJSON", "TestSupport", "TokenForge",
-                logging, nioCore, nioPosix,
+                "CLinux", "Daemon", "DaemonAPI", "KeySealing", "PaymentToken", "Refusals", "SecretMemory", "StrictJSON",
+                "WorkerProtocol", "TestSupport", "TokenForge", logging, nioCore, nioPosix,
             ],
             swiftSettings: house),
         .testTarget(

@@ -21,8 +21,8 @@ public enum FieldBound {
     static let paymentData = 128 * 1024
     static let certificate = 16 * 1024
     static let subjectPublicKeyInfo = 1024
-    /// PKCS#8 of an RSA-4096 key is below 2.5 KiB.
-    static let sealedPrivateKey = 8 * 1024
+    /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
+    static let sealedPrivateKey = 8 * 1024 + 16
 
     /// Elements of a list.
     static let keys = 4096

@@ -25,7 +25,9 @@ struct PrivateKeyInfo: ~Copyable {
         do throws(SecretDER.Malformed) {
             var whole = 0..<der.bytes.count
             var info = try der.element(.sequence, in: &whole)
-            _ = try der.element(.integer, in: &info)
+            let version = try der.element(.integer, in: &info)
+            // v1, or v2, which adds a public key (RFC 5958 §2).
+            guard der.holds([0], at: version) || der.holds([1], at: version) else { throw SecretDER.Malformed() }
             let algorithm = try der.element(.sequence, in: &info)
             var key = try der.element(.octetString, in: &info)
             var numbers = try der.element(.sequence, in: &key)
@@ -47,7 +49,7 @@ struct PrivateKeyInfo: ~Copyable {
     private static func ec(
         _ der: borrowing SecretDER, _ numbers: inout Range<Int>
     ) throws(SecretDER.Malformed) -> PrivateKeyInfo {
-        _ = try der.element(.integer, in: &numbers)
+        guard der.holds([1], at: try der.element(.integer, in: &numbers)) else { throw SecretDER.Malformed() }
         let place = try der.element(.octetString, in: &numbers)
         let scalar = der.duplicate(place)
         let key = unsafe scalar.withUnsafeBytes { unsafe try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0) }

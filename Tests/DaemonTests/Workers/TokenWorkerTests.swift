@@ -1,0 +1,240 @@
+import Foundation
+import KeySealing
+import Logging
+import SecretMemory
+import Synchronization
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// A token through its supervised worker: the real program, SoftHSM in a fresh directory.
+@Suite struct TokenWorkerTests {
+    /// What the worker told, for the test to look at.
+    private final class Told: Sendable {
+        private let listings = Mutex<[[KeyDescription]]>([])
+        private let restarts = Mutex<[WorkerEvents.RestartReason]>([])
+
+        var events: WorkerEvents {
+            WorkerEvents(
+                keys: { keys in self.listings.withLock { $0.append(keys) } },
+                restarted: { reason in self.restarts.withLock { $0.append(reason) } })
+        }
+        var keyListings: [[KeyDescription]] { listings.withLock { $0 } }
+        var restartReasons: [WorkerEvents.RestartReason] { restarts.withLock { $0 } }
+    }
+
+    private func worker(
+        _ token: TokenDirectory, _ told: Told = Told(), _ change: (inout TokenSettings) -> Void = { _ in }
+    ) throws -> TokenWorker {
+        var settings = TokenSettings(
+            name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
+            pinFile: token.pinFile, sessions: 2, callTimeout: .seconds(10), recycleAfter: 1_000_000,
+            allowExtractableSecret: true, environment: token.environment, initArgs: "")
+        change(&settings)
+        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        return TokenWorker(
+            name: "primary", settings: settings, executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
+            logger: quiet, events: told.events)
+    }
+
+    private func ready(_ worker: TokenWorker, within seconds: Double = 120) async throws -> TokenDescription {
+        try await wait(for: "the token to be open", within: seconds) {
+            if case .ready = worker.condition { true } else { false }
+        }
+        guard case .ready(let description) = worker.condition else { throw CancellationError() }
+        return description
+    }
+
+    /// A started worker with the EC merchant's key.
+    private func serving(
+        _ token: TokenDirectory, _ told: Told = Told(), _ change: (inout TokenSettings) -> Void = { _ in }
+    ) async throws -> TokenWorker {
+        let worker = try worker(token, told, change)
+        await worker.start()
+        let merchant = try SharedForge.ecMerchant
+        let sealed = try KeySealing.seal(
+            privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
+            to: await ready(worker).importKey)
+        try await worker.importPrivateKey(
+            PrivateKeyImport(
+                merchantIdentifier: "merchant.test", certificate: merchant.certificate,
+                encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+        return worker
+    }
+
+    private func decryption(_ payment: EncryptedPayment) -> Decryption {
+        Decryption(
+            publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
+            otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
+    }
+
+    private func payment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// Whether a process exists, zombies included.
+    private func exists(_ process: Int32) -> Bool {
+        FileManager.default.fileExists(atPath: "/proc/\(process)")
+    }
+
+    @Test("a key is imported, listed and used; the worker is gone after the shutdown")
+    func serves() async throws {
+        let token = try await TokenDirectory()
+        let worker = try await serving(token)
+        let process = try #require(worker.processIdentifier)
+        let payment = try payment()
+        let (plaintext, tier) = try await worker.decrypt(decryption(payment))
+        #expect(plaintext == payment.plaintext)
+        #expect(tier == .c)
+        #expect(try await worker.listKeys().map(\.identifier) == [payment.publicKeyHash])
+        try await worker.probe()
+        await worker.shutdown()
+        #expect(!exists(process))
+        await #expect(throws: WorkerFailure.self) { try await worker.probe() }
+    }
+
+    @Test("the worker's process has nothing of the daemon's environment and descriptors")
+    func clean() async throws {
+        let token = try await TokenDirectory()
+        unsafe setenv("PAYTOKEND_TEST_SECRET", "x", 1)
+        let worker = try await serving(token)
+        let process = try #require(worker.processIdentifier)
+        // The worker forbids other processes of its user to look at it; root may.
+        if let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ"), !environment.isEmpty {
+            let names = environment.split(separator: 0).map { String(decoding: $0, as: UTF8.self).prefix { $0 != "=" } }
+            #expect(names.sorted() == ["LANG", "PATH", "SOFTHSM2_CONF"])
+        }
+        let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        #expect(status.contains("Name:\tpaytokend-hsm\n"))
+        #expect(status.contains("NoNewPrivs:\t1\n"))
+        let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
+        let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+        #expect(core.split(separator: " ").filter { $0 == "0" }.count == 2)
+        await worker.shutdown()
+    }
+
+    @Test("calls under way when the worker is killed are answered all the same")
+    func killedUnderLoad() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(token, told)
+        let payments = try (0..<200).map { _ in try payment() }
+        let answered = Shared(0)
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for payment in payments {
+                group.addTask {
+                    let plaintext = try await worker.decrypt(self.decryption(payment)).plaintext
+                    answered.change { $0 += 1 }
+                    return plaintext == payment.plaintext
+                }
+            }
+            group.addTask {
+                try await wait(for: "some answers", within: 120) { answered.current > 20 }
+                kill(try #require(worker.processIdentifier), SIGKILL)
+                return true
+            }
+            for try await right in group { #expect(right) }
+        }
+        try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.died] }
+        #expect(told.keyListings.last?.count == 1)
+        await worker.shutdown()
+    }
+
+    @Test("a worker is replaced after its number of calls, and no call is lost")
+    func recycled() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(token, told) { $0.recycleAfter = 50 }
+        let first = worker.processIdentifier
+        for _ in 0..<6 {
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for _ in 0..<30 {
+                    let payment = try payment()
+                    group.addTask {
+                        try await worker.decrypt(self.decryption(payment)).plaintext == payment.plaintext
+                    }
+                }
+                for try await right in group { #expect(right) }
+            }
+        }
+        try await wait(for: "a successor", within: 120) { told.restartReasons.contains(.recycled) }
+        #expect(!told.restartReasons.contains(.died))
+        try await wait(for: "another process", within: 120) { worker.processIdentifier != first }
+        try await wait(for: "the old one to end", within: 120) { !exists(first ?? 0) }
+        try await worker.probe()
+        await worker.shutdown()
+    }
+
+    @Test("a stopped worker is killed after call_timeout, and the call is answered by the next")
+    func hanging() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(token, told) { $0.callTimeout = .milliseconds(1500) }
+        let process = try #require(worker.processIdentifier)
+        kill(process, SIGSTOP)
+        let payment = try payment()
+        #expect(try await worker.decrypt(decryption(payment)).plaintext == payment.plaintext)
+        try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }
+        #expect(!exists(process))
+        await worker.shutdown()
+    }
+
+    @Test("a token that is absent is looked for until it is there")
+    func absentToken() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        let worker = try worker(token)
+        await worker.start()
+        try await wait(for: "the token to be missed", within: 120) {
+            if case .unavailable(let failure) = worker.condition { failure.kind == .tokenUnavailable } else { false }
+        }
+        let failure = await #expect(throws: WorkerFailure.self) { try await worker.probe() }
+        #expect(failure?.kind == .tokenUnavailable)
+        #expect(try await token.initialize().status == 0)
+        _ = try await ready(worker)
+        try await worker.probe()
+        await worker.shutdown()
+    }
+
+    @Test("a refused PIN is not tried again before its file changes")
+    func refusedPIN() async throws {
+        let token = try await TokenDirectory()
+        try token.directory.write("00000000\n", to: "pin")
+        let (worker, told) = (try worker(token), Told())
+        await worker.start()
+        try await wait(for: "the refusal", within: 120) {
+            if case .unavailable(let failure) = worker.condition { failure.kind == .loginRefused } else { false }
+        }
+        try await Task.sleep(for: .seconds(3))
+        #expect(told.keyListings.isEmpty)
+        guard case .unavailable = worker.condition else {
+            Issue.record("\(worker.condition)")
+            return
+        }
+        try token.directory.write(TokenDirectory.pin + "\n", to: "pin")
+        worker.retry()
+        _ = try await ready(worker)
+        await worker.shutdown()
+    }
+
+    @Test("a program that is no worker makes the token unavailable, not the daemon")
+    func noWorker() async throws {
+        let token = try await TokenDirectory()
+        let settings = TokenSettings(
+            name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=x", pinFile: token.pinFile, sessions: 1,
+            callTimeout: .seconds(1), recycleAfter: 10, allowExtractableSecret: true, environment: [:], initArgs: "")
+        let worker = TokenWorker(
+            name: "primary", settings: settings, executable: try WorkerExecutable(path: "/bin/true"),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        await worker.start()
+        try await wait(for: "the token to be unavailable", within: 120) {
+            if case .unavailable = worker.condition { true } else { false }
+        }
+        await worker.shutdown()
+    }
+
+    @Test("a path that is no program is refused with its name")
+    func noExecutable() {
+        let error = #expect(throws: WorkerExecutableError.self) { try WorkerExecutable(path: "/nonexistent/worker") }
+        #expect(error?.message.contains("/nonexistent/worker") == true)
+    }
+}

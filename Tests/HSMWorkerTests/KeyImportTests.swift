@@ -1,0 +1,219 @@
+import Foundation
+import KeySealing
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@Suite struct KeyImportTests {
+    private func opened() async throws -> (TokenDirectory, WorkerUnderTest, TokenDescription) {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        return (token, worker, try await worker.open(token))
+    }
+
+    /// pkcs11-tool's view of the same token, logged in: what anyone with the PIN sees.
+    private func tool(_ token: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("pkcs11-tool"),
+            [
+                "--module", SoftHSM.libraryPath, "--token-label", TokenDirectory.label, "--login", "--pin",
+                TokenDirectory.pin,
+            ]
+                + arguments, environment: token.environment)
+    }
+
+    private func hex(_ bytes: [UInt8]) -> String {
+        bytes.map { String(format: "%02x", $0) }.joined()
+    }
+
+    @Test("an imported key is listed under its publicKeyHash, protected, with its certificate and nothing wrong")
+    func listed() async throws {
+        let (_, worker, description) = try await opened()
+        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
+            try await worker.mustImport(merchant, description)
+        }
+        let keys = try await worker.keys()
+        #expect(keys.count == 2)
+        for (merchant, algorithm) in [
+            (try SharedForge.ecMerchant, KeyAlgorithm.ec), (try SharedForge.rsaMerchant, .rsa),
+        ] {
+            let key = try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
+            #expect(
+                key
+                    == KeyDescription(
+                        identifier: merchant.merchant.publicKeyHash, label: "merchant.test", algorithm: algorithm,
+                        subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo, certificates: [merchant.certificate],
+                        isProtected: true, inconsistency: nil))
+        }
+    }
+
+    @Test("an imported private key is sensitive and not extractable, as others see it")
+    func attributesSeenByOthers() async throws {
+        let (token, worker, description) = try await opened()
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let listing = try await tool(token, ["--list-objects", "--type", "privkey"])
+        let access = try #require(listing.output.split(separator: "\n").first { $0.contains("Access:") })
+        #expect(access.contains("sensitive"))
+        #expect(!access.contains("extractable"))
+    }
+
+    @Test("the same import again is done already, and nothing is stored twice")
+    func idempotent() async throws {
+        let (_, worker, description) = try await opened()
+        for _ in 0..<2 { try await worker.mustImport(SharedForge.ecMerchant, description) }
+        let keys = try await worker.keys()
+        #expect(keys.count == 1)
+        #expect(keys.first?.certificates.count == 1)
+    }
+
+    @Test("a known key with another certificate is refused; the certificate alone is taken, once")
+    func renewedCertificate() async throws {
+        let (_, worker, description) = try await opened()
+        let merchant = try SharedForge.ecMerchant
+        try await worker.mustImport(merchant, description)
+        let renewed = try SharedForge.authority.merchantCertificate(
+            subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.shop"))
+        let again = try await worker.importKey(pkcs8: merchant.key.pkcs8, certificate: renewed, description)
+        #expect(again.failureKind == .importRefused)
+        let request = WorkerRequest.importCertificate(
+            CertificateImport(
+                publicKeyHash: merchant.merchant.publicKeyHash, merchantIdentifier: "merchant.test",
+                certificate: renewed))
+        for _ in 0..<2 { #expect(try await worker.call(request) == .done) }
+        #expect(try await worker.keys().first?.certificates == [merchant.certificate, renewed])
+    }
+
+    @Test("a certificate for another key, or without its key in the token, is refused")
+    func foreignCertificate() async throws {
+        let (_, worker, description) = try await opened()
+        let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
+        try await worker.mustImport(ec, description)
+        func answer(_ hash: [UInt8], _ certificate: [UInt8]) async throws -> WorkerFailure.Kind? {
+            try await worker.call(
+                .importCertificate(
+                    CertificateImport(
+                        publicKeyHash: hash, merchantIdentifier: "merchant.test", certificate: certificate))
+            ).failureKind
+        }
+        #expect(try await answer(ec.merchant.publicKeyHash, rsa.certificate) == .importRefused)
+        #expect(try await answer(rsa.merchant.publicKeyHash, rsa.certificate) == .keyNotFound)
+        #expect(try await answer(ec.merchant.publicKeyHash, [0x30, 0x03, 1, 2, 3]) == .importRefused)
+    }
+
+    @Test("a private key that is not the certificate's leaves nothing behind")
+    func mismatch() async throws {
+        let (token, worker, description) = try await opened()
+        let stranger = try ForgeKey(generating: .p256)
+        for (pkcs8, certificate) in [
+            (stranger.pkcs8, try SharedForge.ecMerchant.certificate),
+            (try SharedForge.rsaMerchant.key.pkcs8, try SharedForge.ecMerchant.certificate),
+            (stranger.pkcs8.dropLast() + [], try SharedForge.ecMerchant.certificate),
+            (stranger.pkcs8, [UInt8](repeating: 0x30, count: 40)),
+        ] {
+            let answer = try await worker.importKey(pkcs8: Array(pkcs8), certificate: certificate, description)
+            #expect(answer.failureKind == .importRefused, "\(answer)")
+        }
+        #expect(try await worker.keys().isEmpty)
+        #expect(try await tool(token, ["--list-objects"]).output.contains("Object") == false)
+    }
+
+    @Test("an RSA key whose private numbers do not fit is found by its pair test and leaves nothing behind")
+    func brokenPair() async throws {
+        let (token, worker, description) = try await opened()
+        let merchant = try SharedForge.rsaMerchant
+        // One bit of the private exponent, which follows the public exponent 65537, and one of the coefficient, which
+        // is last: neither way of calculating is right then.
+        var pkcs8 = merchant.key.pkcs8
+        let publicExponent: [UInt8] = [2, 3, 1, 0, 1]
+        let place = try #require(pkcs8.indices.first { pkcs8[$0...].starts(with: publicExponent) })
+        pkcs8[place + 105] ^= 1
+        pkcs8[pkcs8.count - 20] ^= 1
+        let answer = try await worker.importKey(pkcs8: pkcs8, certificate: merchant.certificate, description)
+        #expect(answer.failureKind == .importRefused, "\(answer)")
+        #expect(try await tool(token, ["--list-objects"]).output.contains("Object") == false)
+        try await worker.mustImport(merchant, description)
+    }
+
+    @Test("a key sealed to an earlier worker or for another certificate does not open")
+    func sealing() async throws {
+        let (token, worker, description) = try await opened()
+        let merchant = try SharedForge.ecMerchant
+        let earlier = try await WorkerUnderTest(token).open(token)
+        #expect(earlier.importKey != description.importKey)
+        #expect(try await worker.importKey(merchant, earlier).failureKind == .importRefused)
+        let sealed = try KeySealing.seal(
+            privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: SharedForge.rsaMerchant.certificate,
+            to: description.importKey)
+        let moved = try await worker.call(
+            .importPrivateKey(
+                PrivateKeyImport(
+                    merchantIdentifier: "m", certificate: merchant.certificate,
+                    encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
+        #expect(moved.failureKind == .importRefused)
+        #expect(try await worker.keys().isEmpty)
+    }
+
+    @Test("keys that others put into the token are judged: wrong CKA_ID, extractable, no public key")
+    func inconsistent() async throws {
+        let (token, _, _) = try await opened()
+        let generated = try await tool(
+            token,
+            ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "0102", "--label", "wrong", "--usage-derive"])
+        try #require(generated.status == 0, "\(generated)")
+        let orphan = try await tool(
+            token,
+            ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "0304", "--label", "orphan", "--usage-derive"])
+        try #require(orphan.status == 0)
+        let removed = try await tool(token, ["--delete-object", "--type", "pubkey", "--id", "0304"])
+        try #require(removed.status == 0)
+        let merchant = try SharedForge.ecMerchant
+        let file = token.directory
+        try file.write(merchant.key.pkcs8, to: "key.der")
+        let identifier = hex(merchant.merchant.publicKeyHash)
+        try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
+        for arguments in [
+            ["--write-object", file.path("key.der"), "--type", "privkey", "--extractable"],
+            ["--write-object", file.path("pub.der"), "--type", "pubkey"],
+        ] {
+            let written = try await tool(token, arguments + ["--id", identifier, "--label", "open", "--usage-derive"])
+            try #require(written.status == 0, "\(written)")
+        }
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        let keys = try await worker.keys()
+        func inconsistency(_ label: String) -> String? { keys.first { $0.label == label }?.inconsistency }
+        #expect(inconsistency("wrong")?.contains("CKA_ID") == true)
+        #expect(inconsistency("orphan")?.contains("public key") == true)
+        #expect(inconsistency("open")?.contains("extractable") == true)
+        #expect(keys.first { $0.label == "open" }?.isProtected == false)
+        let payment = try EncryptedPayment(ec: merchant.key.subjectPublicKeyInfo)
+        #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
+    }
+
+    @Test("a private key whose public key is another's is found by the pair test")
+    func wrongPair() async throws {
+        let (token, _, _) = try await opened()
+        let (merchant, stranger) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))
+        let file = token.directory
+        try file.write(stranger.pkcs8, to: "key.der")
+        try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
+        let identifier = hex(merchant.merchant.publicKeyHash)
+        for arguments in [
+            ["--write-object", file.path("key.der"), "--type", "privkey"],
+            ["--write-object", file.path("pub.der"), "--type", "pubkey"],
+        ] {
+            let written = try await tool(token, arguments + ["--id", identifier, "--usage-derive"])
+            try #require(written.status == 0, "\(written)")
+        }
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        let key = try #require(try await worker.keys().first)
+        #expect(key.identifier == merchant.merchant.publicKeyHash)
+        #expect(key.inconsistency?.contains("do not fit") == true)
+        let payment = try EncryptedPayment(ec: merchant.key.subjectPublicKeyInfo)
+        #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
+    }
+}

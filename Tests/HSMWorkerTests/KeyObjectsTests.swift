@@ -1,0 +1,53 @@
+import PKCS11
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import HSMWorker
+
+/// The objects that an import makes, in a SoftHSM within this process: what the PIN's owner can do with them.
+@Suite struct KeyObjectsTests {
+    private func stored(_ merchant: ForgedMerchant, in session: inout Session) throws -> ObjectHandle {
+        let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
+        let publicKey = try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo)
+        #expect(key.publicKey == publicKey.key)
+        let objects = KeyObjects(publicKey: publicKey, label: "merchant.test")
+        return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+    }
+
+    @Test("no private number can be read out")
+    func unreadable() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let ec = try stored(SharedForge.ecMerchant, in: &session)
+        #expect(try session.attributes([.value], of: ec).bytes(.value) == nil)
+        let rsa = try stored(SharedForge.rsaMerchant, in: &session)
+        for type: AttributeType in [.privateExponent, .prime1, .prime2, .exponent1, .exponent2, .coefficient] {
+            #expect(try session.attributes([type], of: rsa).bytes(type) == nil)
+        }
+    }
+
+    @Test("it can be made neither extractable nor insensitive, nor copied so")
+    func staysProtected() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let object = try stored(SharedForge.ecMerchant, in: &session)
+        for change: Attribute in [.extractable(true), .sensitive(false)] {
+            let template = Template([change])
+            #expect(throws: CallError.self) { try session.setAttributes(template, of: object) }
+            #expect(throws: CallError.self) { try session.copyObject(object, template) }
+        }
+        let copy = try session.copyObject(object, [.token(false)])
+        let values = try session.attributes([.sensitive, .extractable], of: copy)
+        #expect(values.flag(.sensitive) == true)
+        #expect(values.flag(.extractable) == false)
+    }
+
+    @Test("both keys can sign, so that their own certificate's renewal can be asked for")
+    func signs() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let ec = try stored(SharedForge.ecMerchant, in: &session)
+        #expect(try session.sign([UInt8](repeating: 7, count: 32), .ecdsa, key: ec).count == 64)
+        let rsa = try stored(SharedForge.rsaMerchant, in: &session)
+        #expect(try session.sign([1, 2, 3], .rsaPKCS1SHA256, key: rsa).count == 256)
+    }
+}

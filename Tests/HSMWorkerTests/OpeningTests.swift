@@ -1,0 +1,112 @@
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@Suite struct OpeningTests {
+    @Test("an open token says what it is and serves both versions at tier C")
+    func opens() async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: 3)
+        #expect(description.label == "paytokend")
+        #expect(description.serialNumber.count == 16)
+        #expect(description.manufacturer == "SoftHSM project")
+        #expect(description.sessions == 3)
+        #expect(description.tierECv1 == .c)
+        #expect(description.tierRSAv1 == .c)
+        #expect(description.shortcomings.isEmpty)
+        #expect(description.importKey.count == 65 && description.importKey.first == 4)
+        #expect(try await worker.call(.probe) == .done)
+        #expect(try await worker.end() == 0)
+    }
+
+    @Test("where no symmetric key may be read, nothing that needs it is served, and a sentence says why")
+    func tierCForbidden() async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, allowExtractableSecret: false)
+        #expect(description.tierECv1 == nil && description.tierRSAv1 == nil)
+        #expect(description.shortcomings.count == 2)
+        #expect(description.shortcomings.allSatisfy { $0.contains("allow_extractable_secret") })
+        let merchant = try SharedForge.ecMerchant
+        let payment = try EncryptedPayment(ec: merchant.key.subjectPublicKeyInfo)
+        #expect(try await worker.call(payment.request).failureKind == .notSupported)
+    }
+
+    @Test("a wrong PIN is loginRefused, tried once and not echoed")
+    func wrongPIN() async throws {
+        let token = try await TokenDirectory()
+        try token.directory.write("99887766\n", to: "pin")
+        let worker = try WorkerUnderTest(token)
+        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token) }
+        #expect(failure?.kind == .loginRefused)
+        #expect(failure?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+        #expect(failure?.message.contains("99887766") == false)
+        #expect(try await worker.end() == 69)
+    }
+
+    @Test("an absent token, library or PIN file is tokenUnavailable and names what is absent")
+    func absent() async throws {
+        let token = try await TokenDirectory()
+        for (change, name): (@Sendable (inout TokenOpening) -> Void, String) in [
+            ({ $0.tokenURI = "pkcs11:token=elsewhere" }, "elsewhere"),
+            ({ $0.modulePath = "/nonexistent.so" }, "/nonexistent.so"),
+            ({ $0.pinFile = "/nonexistent-pin" }, "/nonexistent-pin"),
+            ({ $0.tokenURI = "pkcs11:token=paytokend?pin-value=1" }, "pin-value"),
+        ] {
+            let worker = try WorkerUnderTest(token)
+            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token, change) }
+            #expect(failure?.kind == .tokenUnavailable)
+            #expect(failure?.message.contains(name) == true, "\(failure?.message ?? "")")
+        }
+    }
+
+    @Test("another version's daemon is refused")
+    func versions() async throws {
+        let token = try await TokenDirectory()
+        for change: @Sendable (inout TokenOpening) -> Void in [
+            { $0.protocolVersion += 1 }, { $0.programVersion = "0.0.0-other" },
+        ] {
+            let worker = try WorkerUnderTest(token)
+            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token, change) }
+            #expect(failure?.kind == .protocolViolation)
+        }
+    }
+
+    @Test("nothing is done before the token is open, and it is opened once")
+    func order() async throws {
+        let token = try await TokenDirectory()
+        let early = try WorkerUnderTest(token)
+        #expect(try await early.call(.listKeys).failureKind == .protocolViolation)
+        #expect(try await early.end() == 70)
+        let twice = try WorkerUnderTest(token)
+        try await twice.open(token)
+        let failure = await #expect(throws: WorkerFailure.self) { try await twice.open(token) }
+        #expect(failure?.kind == .protocolViolation)
+        #expect(try await twice.end() == 70)
+    }
+
+    @Test(
+        "bytes that are no frame end the worker with status 70, before and after the token is open",
+        arguments: [
+            [0xFF, 0xFF, 0xFF, 0xFF], [0, 0, 0, 0], [0, 0, 0, 9, 99, 0, 0, 0, 0, 0, 0, 0, 1],
+            [0, 0, 0, 10, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 9, 3, 0, 0, 0, 0, 0, 0, 0, 1],
+        ] as [[UInt8]])
+    func hostileFrames(_ bytes: [UInt8]) async throws {
+        let token = try await TokenDirectory()
+        for opened in [false, true] {
+            let worker = try WorkerUnderTest(token)
+            if opened { try await worker.open(token) }
+            worker.send(bytes)
+            #expect(try await worker.receive() == nil)
+            #expect(try await worker.end() == 70)
+        }
+    }
+
+    @Test("an input that ends inside a frame ends the worker with status 70")
+    func truncatedStream() async throws {
+        let worker = try WorkerUnderTest(try await TokenDirectory())
+        worker.send([0, 0, 0, 9, 6])
+        #expect(try await worker.end() == 70)
+    }
+}

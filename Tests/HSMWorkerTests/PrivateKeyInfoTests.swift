@@ -1,0 +1,68 @@
+import SecretMemory
+import TestSupport
+import Testing
+
+@testable import HSMWorker
+
+@Suite struct PrivateKeyInfoTests {
+    private func refuses(_ bytes: [UInt8]) -> Bool {
+        do {
+            _ = try PrivateKeyInfo(pkcs8: SecretBytes(copying: bytes))
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    @Test("a key file cut anywhere is refused")
+    func truncations() throws {
+        for pkcs8 in [try SharedForge.ecMerchant.key.pkcs8, try SharedForge.rsaMerchant.key.pkcs8] {
+            #expect(!refuses(pkcs8))
+            for count in pkcs8.indices { #expect(refuses(Array(pkcs8[..<count]))) }
+            #expect(refuses(pkcs8 + [0]))
+        }
+    }
+
+    @Test("any changed bit before the private number is refused, but the one between the two versions")
+    func bitFlips() throws {
+        let pkcs8 = try SharedForge.ecMerchant.key.pkcs8
+        // The headers and the algorithm are 36 octets; PKCS#8's version is the sixth.
+        for bit in 0..<36 * 8 {
+            var changed = pkcs8
+            changed[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(refuses(changed) == (bit != 5 * 8), "bit \(bit)")
+        }
+    }
+
+    @Test("keys of other kinds are refused: Ed25519, P-384")
+    func otherAlgorithms() {
+        // RFC 8410 §10.3.
+        let ed25519: [UInt8] =
+            [0x30, 0x2E, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20]
+            + Array(repeating: 7, count: 32)
+        #expect(refuses(ed25519))
+        let p384: [UInt8] =
+            [
+                0x30, 0x4E, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06,
+                0x05,
+            ]
+            + [0x2B, 0x81, 0x04, 0x00, 0x22, 0x04, 0x37, 0x30, 0x35, 0x02, 0x01, 0x01, 0x04, 0x30]
+            + Array(repeating: 7, count: 48)
+        #expect(refuses(p384))
+    }
+
+    @Test("a certificate's public key is taken in its one encoding")
+    func subjectPublicKeyInfo() throws {
+        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
+            let parsed = try CertificateFields(der: merchant.certificate)
+            #expect(parsed.publicKey.der == merchant.key.subjectPublicKeyInfo)
+            #expect(parsed.publicKey.publicKeyHash == merchant.merchant.publicKeyHash)
+            #expect(try SubjectPublicKeyInfo(parsed.publicKey.key).der == merchant.key.subjectPublicKeyInfo)
+            for count in merchant.certificate.indices {
+                #expect(throws: UnsuitableKey.self) {
+                    try CertificateFields(der: Array(merchant.certificate[..<count]))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite struct TokenInitTests {
+    @Test("token-init makes a token that opens, and says what it is in one line of JSON")
+    func initialises() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        let result = try await token.initialize()
+        #expect(result.status == 0)
+        #expect(result.output.hasSuffix("}\n") && result.output.filter { $0 == "\n" }.count == 1)
+        guard case .object(let line) = try JSONValue(parsing: Array(result.output.utf8.dropLast())) else {
+            Issue.record("no JSON object: \(result)")
+            return
+        }
+        #expect(line["label"] == .string("paytokend"))
+        let description = try await WorkerUnderTest(token).open(token)
+        #expect(line["serialNumber"] == .string(description.serialNumber))
+    }
+
+    @Test("a token of that label is left as it is")
+    func labelExists() async throws {
+        let token = try await TokenDirectory()
+        let before = try await WorkerUnderTest(token).open(token)
+        let second = try await token.initialize()
+        #expect(second.status == 1)
+        #expect(second.error.contains("already"))
+        #expect(try await WorkerUnderTest(token).open(token).serialNumber == before.serialNumber)
+    }
+
+    @Test("a second token gets its own slot")
+    func secondToken() async throws {
+        let token = try await TokenDirectory()
+        let second = try await token.initialize(label: "another")
+        #expect(second.status == 0)
+        let description = try await WorkerUnderTest(token).open(token) { $0.tokenURI = "pkcs11:token=another" }
+        #expect(description.label == "another")
+    }
+
+    @Test("a PIN file that others may read is refused before the token is touched")
+    func readablePIN() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        try token.directory.write("48151623421\n", to: "pin", mode: 0o644)
+        let result = try await token.initialize()
+        #expect(result.status == 66)
+        #expect(result.error.contains("pin"))
+        #expect(!result.error.contains("48151623421"))
+        try token.directory.write("48151623421\n", to: "pin")
+        #expect(try await token.initialize().status == 0)
+    }
+
+    @Test("a PIN that the token would refuse is refused before the token is touched")
+    func shortPIN() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        try token.directory.write("123\n", to: "pin")
+        #expect(try await token.initialize().status == 1)
+        try token.directory.write("48151623421\n", to: "pin")
+        #expect(try await token.initialize().status == 0)
+    }
+
+    @Test("a library that is none has exit status 66")
+    func noLibrary() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        let result = try await Program.run(
+            Program.built("paytokend-hsm"),
+            [
+                "token-init", "--module", "/nonexistent.so", "--label", "x", "--so-pin-file",
+                token.securityOfficerPINFile, "--pin-file", token.pinFile,
+            ], environment: token.environment)
+        #expect(result.status == 66)
+        #expect(result.error.contains("/nonexistent.so"))
+    }
+
+    @Test("without a socket as its input the worker refuses to run")
+    func noSocket() async throws {
+        let result = try await Program.run(Program.built("paytokend-hsm"), [])
+        #expect(result.status == 64)
+        #expect(result.error.contains("socket"))
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import KeySealing
+import ProductVersion
+import SecretMemory
+import Synchronization
+import TestSupport
+import TokenForge
+import WorkerProtocol
+
+/// A real worker process at the other end of a socket pair.
+final class WorkerUnderTest: Sendable {
+    /// Its directory must outlive the worker.
+    private let token: TokenDirectory
+    private let socket: Int32
+    private let process: RunningWorker
+    private let decoder = Mutex(FrameDecoder(maximumLength: FieldBound.answerFrame))
+    private let next = Mutex<UInt64>(1)
+
+    struct Unexpected: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    init(_ token: TokenDirectory) throws {
+        self.token = token
+        process = try RunningWorker(Program.built("paytokend-hsm"), environment: token.environment)
+        socket = process.socket
+        // A worker that never answers fails the test instead of stopping it.
+        _ = fcntl(socket, F_SETFL, 0)
+        var limit = timeval(tv_sec: 120, tv_usec: 0)
+        _ = unsafe setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    }
+
+    deinit { close(socket) }
+
+    // MARK: Frames
+
+    func send(_ bytes: [UInt8]) {
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { buffer in
+                unsafe Glibc.send(
+                    socket, buffer.baseAddress.unsafelyUnwrapped + sent, buffer.count - sent,
+                    Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return }
+            sent += count
+        }
+    }
+
+    /// Blocks a thread of its own for the next frame; nil at the end of the stream.
+    func receive() async throws -> (identifier: UInt64, answer: WorkerAnswer)? {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread { continuation.resume(with: Result { try self.receiveBlocking() }) }.start()
+        }
+    }
+
+    private func receiveBlocking() throws -> (identifier: UInt64, answer: WorkerAnswer)? {
+        while true {
+            if let frame = try decoder.withLock({ decoder throws(FrameError) in try decoder.next() }) {
+                return (frame.identifier, try WorkerAnswer(frame))
+            }
+            var buffer = [UInt8](repeating: 0, count: 65536)
+            let count = unsafe recv(socket, &buffer, buffer.count, 0)
+            if count == 0 || count < 0 && errno == ECONNRESET { return nil }
+            guard count > 0 else { throw Unexpected(description: "no answer: errno \(errno)") }
+            decoder.withLock { $0.append(buffer.prefix(count)) }
+        }
+    }
+
+    /// One request and its answer.
+    func call(_ request: WorkerRequest) async throws -> WorkerAnswer {
+        let identifier = next.withLock { next in
+            defer { next += 1 }
+            return next
+        }
+        send(try request.encoded(identifier: identifier))
+        guard let received = try await receive() else {
+            throw Unexpected(description: "the worker ended, status \(try await end())")
+        }
+        guard received.identifier == identifier else { throw Unexpected(description: "the answer to another request") }
+        return received.answer
+    }
+
+    /// Ends the worker's input and waits for its exit status (128 plus the signal where one ended it).
+    func end() async throws -> Int32 {
+        shutdown(socket, Int32(SHUT_WR))
+        return await process.status()
+    }
+
+    var processIdentifier: Int32 { process.identifier }
+
+    // MARK: Requests
+
+    @discardableResult
+    func open(
+        _ token: TokenDirectory, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
+        _ change: (inout TokenOpening) -> Void = { _ in }
+    ) async throws -> TokenDescription {
+        var opening = TokenOpening(
+            programVersion: ProductVersion.current, modulePath: SoftHSM.libraryPath,
+            tokenURI: "pkcs11:token=\(TokenDirectory.label)", pinFile: token.pinFile, sessions: sessions,
+            initializationString: "", allowExtractableSecret: allowExtractableSecret)
+        change(&opening)
+        let answer = try await call(.open(opening))
+        if case .failed(let failure) = answer { throw failure }
+        guard case .opened(let description) = answer else { throw Unexpected(description: "\(answer)") }
+        return description
+    }
+
+    func importKey(_ merchant: ForgedMerchant, _ token: TokenDescription) async throws -> WorkerAnswer {
+        try await importKey(pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, token)
+    }
+
+    func importKey(pkcs8: [UInt8], certificate: [UInt8], _ token: TokenDescription) async throws -> WorkerAnswer {
+        let sealed = try KeySealing.seal(
+            privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: token.importKey)
+        return try await call(
+            .importPrivateKey(
+                PrivateKeyImport(
+                    merchantIdentifier: "merchant.test", certificate: certificate,
+                    encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
+    }
+
+    /// Imports, and stops the test with the reason where that fails.
+    func mustImport(_ merchant: ForgedMerchant, _ token: TokenDescription) async throws {
+        let answer = try await importKey(merchant, token)
+        guard answer == .done else { throw Unexpected(description: "\(answer)") }
+    }
+
+    func keys() async throws -> [KeyDescription] {
+        let answer = try await call(.listKeys)
+        guard case .keys(let keys) = answer else { throw Unexpected(description: "\(answer)") }
+        return keys
+    }
+}
+
+/// The kind of failure that an answer is; nil for any other answer.
+extension WorkerAnswer {
+    var failureKind: WorkerFailure.Kind? {
+        if case .failed(let failure) = self { failure.kind } else { nil }
+    }
+}
+
+extension EncryptedPayment {
+    var request: WorkerRequest {
+        .decrypt(
+            Decryption(
+                publicKeyHash: publicKeyHash, scheme: otherInfo.isEmpty ? .rsaV1 : .ecV1, keyMaterial: keyMaterial,
+                otherInfo: otherInfo, ciphertext: ciphertext))
+    }
+}
