@@ -84,6 +84,45 @@ import TokenForge
         }
     }
 
+    // The Swift runtime's crash report shows what the registers point to: of a payment, of a PIN.
+    @Test("daemon, worker and paytokenctl show nothing of their memory when they crash")
+    func crashReport() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let worker = try harness.worker()
+        kill(worker, SIGSEGV)
+        try await wait(for: "another worker") { (try? harness.worker()).map { $0 != worker } == true }
+        try await harness.waitUntilReady()
+
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        try harness.directory.write(token.paymentToken, to: "token.json")
+        // A daemon that does not answer: the client waits, and can be met while it does.
+        try harness.daemon.signal(SIGSTOP)
+        let client = try RunningProgram(
+            Program.built("paytokenctl"),
+            ["decrypt", harness.directory.path("token.json"), "--reveal", "--socket", harness.socket])
+        try await wait(for: "the client's connection") { try Self.isAwaited(harness.socket) }
+        client.signal(SIGSEGV)
+        let clientEnd = try await client.result()
+        #expect(clientEnd.status == 128 + SIGSEGV)
+        #expect(clientEnd.errorBytes.isEmpty, "\(clientEnd)")
+
+        try harness.daemon.signal(SIGSEGV)
+        try harness.daemon.signal(SIGCONT)
+        let end = try await harness.daemon.result()
+        #expect(end.status == 128 + SIGSEGV)
+        for line in end.error.split(separator: "\n") { #expect(line.hasPrefix("{"), "\(line)") }
+    }
+
+    /// Whether somebody has connected to that address and has not been accepted yet.
+    private static func isAwaited(_ socket: String) throws -> Bool {
+        let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/unix")).readToEnd() ?? Data()
+        return String(decoding: table, as: UTF8.self).split(separator: "\n").contains { line in
+            // Num, RefCount, Protocol, Flags, Type, St (02: connecting), Inode, Path.
+            let fields = line.split(separator: " ")
+            return fields.count == 8 && fields[5] == "02" && fields[7] == socket
+        }
+    }
+
     @Test("a PIN stands in no command line and no environment, and others of the same account cannot look")
     func processTable() async throws {
         let harness = try await SharedDaemon.harness

@@ -7,7 +7,7 @@
 int paytokend_forbid_new_privileges(void);
 
 // No core dump, also to a piped handler, and no ptrace or /proc/PID/mem by others of the same uid
-// (PR_SET_DUMPABLE 0, RLIMIT_CORE 0). Returns 0 or an errno.
+// (PR_SET_DUMPABLE 0, RLIMIT_CORE 0), and none of the Swift runtime's crash reports on standard error. Returns 0 or an errno.
 int paytokend_forbid_dumps(void);
 
 // The name that ps and the kernel's log show, at most 15 bytes: a program run through /proc/self/fd would be "3".
