@@ -122,4 +122,25 @@ import TokenForge
         #expect(keys.map { $0["condition"]?.stringValue } == ["external"])
         #expect(try await harness.stop().status == 0)
     }
+
+    @Test("a key that no token shows is hsm_unavailable while its state decrypts, and key_not_active when it does not")
+    func missingKey() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        try FileManager.default.removeItem(atPath: harness.directory.path("tokens"))
+        try harness.directory.makeDirectory("tokens")
+        try await harness.initializeToken()
+        for (state, status, code) in [
+            ("active", 503, "hsm_unavailable"), ("compromised", 422, "key_not_active"),
+            ("destroyed", 422, "key_not_active"),
+        ] {
+            let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
+            try await database.write { try $0.execute(sql: "UPDATE merchant_key SET state = ?", arguments: [state]) }
+            try database.close()
+            try await harness.start()
+            let answer = try await harness.decrypt(token())
+            #expect(answer.status == status && answer.code == code, "\(state): \(answer)")
+            #expect(try await harness.stop().status == 0)
+        }
+    }
 }

@@ -108,19 +108,21 @@ struct TokenDecryptor: Sendable {
 
     private static func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        case .served:
-            guard key.decrypts(at: now) else {
+        // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
+        case .served, .missing:
+            guard key.state.decrypts(at: now, cutOff: key.cutOff) else {
                 throw Refusal(
                     .keyNotActive,
                     "The merchant key is in the state \(key.state.rawValue), in which it does not decrypt.")
+            }
+            if key.condition == .missing {
+                throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
             }
         case .external:
             throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted.")
         case .inconsistent:
             throw Refusal(
                 .keyNotActive, "The merchant key, its identifier and its certificate disagree; key show says how.")
-        case .missing:
-            throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
         }
     }
 
