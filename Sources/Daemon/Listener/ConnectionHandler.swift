@@ -125,7 +125,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         defer { isAdvancing = false }
         while let next = takeNext() {
             switch next {
-            case .notHTTP: last(HTTPAnswer(status: 400), context)
+            case .notHTTP:
+                // Cut off in a body that is thrown away: its request has been answered.
+                if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
                 refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
             case .part(.head(let head)): begin(head, context)

@@ -70,6 +70,18 @@ struct HostileRequestTests {
         }
     }
 
+    @Test("a request that is refused after its head and cut off in its body has one answer")
+    func refusesOnce() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /forbidden HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabc")
+            #expect(try await client.answer().status == 403)
+            try await client.finishSending()
+            try await client.waitForEnd()
+            #expect(client.unread.isEmpty)
+        }
+    }
+
     @Test("chunked in HTTP/1.0 is refused")
     func refusesChunkedHTTP10() async throws {
         try await ListenerFixture().use { fixture in
