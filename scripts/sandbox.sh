@@ -126,7 +126,8 @@ sandbox_daemon() {
             echo "the daemon ended while it started" >&2
             return 1
         fi
-        if paytokenctl status --output json 2>/dev/null | grep -q '"condition" *: *"ready"'; then
+        # The ledger has a condition too; only an open token has a key for imports.
+        if paytokenctl status --output json 2>/dev/null | grep -q '"importKey"'; then
             return 0
         fi
         sleep 0.1
