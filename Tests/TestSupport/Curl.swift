@@ -61,11 +61,12 @@ public enum Curl {
     /// - Parameters:
     ///   - body: sent as it is, with POST; nil sends GET.
     ///   - arguments: more of curl's own.
+    ///   - waitsForTurn: see ``Program/run(_:_:environment:input:waitsForTurn:within:)``.
     ///   - identity: the peer that the daemon is to see; only root can be somebody else.
     public static func request(
         _ path: String, socket: String, method: String? = nil, body: [UInt8]? = nil,
         contentType: String? = "application/json", arguments: [String] = [], as identity: PeerIdentity? = nil,
-        within seconds: Double = 60
+        waitsForTurn: Bool = true, within seconds: Double = 120
     ) async throws -> CurlAnswer {
         let files = try FreshDirectory()
         if identity != nil { try files.open() }
@@ -86,7 +87,7 @@ public enum Curl {
                 try await Program.run(
                     Program.installed("setpriv"), identity.arguments + [curl] + line, within: seconds + 10)
             } else {
-                try await Program.run(curl, line, within: seconds + 10)
+                try await Program.run(curl, line, waitsForTurn: waitsForTurn, within: seconds + 10)
             }
         guard let status = Int(result.output), status > 0 else { throw CurlFailure(result: result) }
         let head = (try? String(contentsOfFile: files.path("head"), encoding: .utf8)) ?? ""

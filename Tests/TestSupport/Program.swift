@@ -136,13 +136,17 @@ public final class RunningProgram: Sendable {
 /// Programs by name and by path.
 public enum Program {
     /// Runs a program to its end.
+    ///
+    /// - Parameter waitsForTurn: whether it takes its place among the few that run at once, or runs now because
+    ///   something with a deadline depends on it.
     public static func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
-        within seconds: Double = 60
+        waitsForTurn: Bool = true, within seconds: Double = 120
     ) async throws -> ProgramResult {
-        try await ProgramLimit.shared.run {
+        func run() async throws -> ProgramResult {
             try await RunningProgram(path, arguments, environment: environment, input: input).result(within: seconds)
         }
+        return waitsForTurn ? try await ProgramLimit.shared.run { try await run() } : try await run()
     }
 
     /// The path of a product of this package, which lies beside the running tests.

@@ -84,12 +84,12 @@ final class RawConnection: Sendable {
     var ended: Bool { store.ended }
     var unread: String { String(decoding: store.bytes, as: UTF8.self) }
 
-    func waitForEnd(within seconds: Double = 10) async throws {
+    func waitForEnd(within seconds: Double = 30) async throws {
         try await wait(for: "the daemon to close the connection", within: seconds) { store.ended }
     }
 
     /// The next whole answer, framed by its Content-Length (1xx answers and answers to HEAD have no body).
-    func answer(toHEAD: Bool = false, within seconds: Double = 10) async throws -> RawAnswer {
+    func answer(toHEAD: Bool = false, within seconds: Double = 30) async throws -> RawAnswer {
         var found: RawAnswer?
         try await wait(for: "an answer, got \(unread.prefix(200))", within: seconds) {
             found = parse(toHEAD: toHEAD)

@@ -138,7 +138,7 @@ import WorkerProtocol
             for try await right in group { #expect(right) }
         }
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.died] }
-        #expect(told.keyListings.last?.count == 1)
+        try await wait(for: "the key to be told anew", within: 120) { told.keyListings.last?.count == 1 }
         await worker.shutdown()
     }
 

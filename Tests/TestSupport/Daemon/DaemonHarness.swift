@@ -90,18 +90,18 @@ public final class DaemonHarness: Sendable {
     }
 
     /// Waits for 200 from /readyz; fails at once when the daemon ends.
-    public func waitUntilReady(within seconds: Double = 60) async throws {
+    public func waitUntilReady(within seconds: Double = 180) async throws {
         try await waitUntil("/readyz", within: seconds)
     }
 
-    private func waitUntil(_ path: String, within seconds: Double = 60) async throws {
+    private func waitUntil(_ path: String, within seconds: Double = 180) async throws {
         let program = try daemon
         try await wait(for: "200 from \(path)", within: seconds) {
             guard program.isRunning else {
                 throw HarnessFailure(description: "the daemon ended at start: \(program.error)")
             }
             guard FileManager.default.fileExists(atPath: socket) else { return false }
-            return (try? await Curl.request(path, socket: socket))?.status == 200
+            return (try? await Curl.request(path, socket: socket, waitsForTurn: false))?.status == 200
         }
     }
 
