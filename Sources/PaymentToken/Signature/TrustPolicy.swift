@@ -46,6 +46,7 @@ public final class TrustPolicy: Sendable {
             intermediate: CertificateDescription(intermediate, der: evidence.intermediateDER),
             root: try Self.describe(root: root))
 
+        try judgeDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
         for (certificate, name) in zip(chain.certificates, ["leaf", "intermediate", "root"]) {
             guard !distrusted.contains(certificate.sha256)
             else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
@@ -56,6 +57,16 @@ public final class TrustPolicy: Sendable {
 
         cache.withLock { cache in cache.insert(chain, for: key) }
         return chain
+    }
+
+    /// A certificate is distrusted by the fingerprint of any form in which it verifies.
+    private func judgeDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
+        for (der, name) in certificates {
+            guard let fingerprints = try? CertificateTwins.fingerprints(of: der)
+            else { throw .certificateUntrusted("the \(name) certificate is not strictly DER") }
+            guard distrusted.isDisjoint(with: fingerprints)
+            else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
+        }
     }
 
     /// The root at which the path from `leaf` through `intermediate` ends.

@@ -1,0 +1,99 @@
+internal import Crypto
+internal import SwiftASN1
+
+/// Every form in which one and the same certificate verifies.
+///
+/// Where an issuer signed with ECDSA, (r, n − s) is as valid a signature as (r, s) (FIPS 186-5 §6.4): anybody can turn a
+/// certificate into its twin, with other bytes and another fingerprint, without the issuer's key. A certificate that is
+/// distrusted by its fingerprint must not come back as its twin.
+enum CertificateTwins {
+    /// The certificate's DER as it stands; and, where the signature is an ECDSA one, what the issuer must have written
+    /// and its twins.
+    ///
+    ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
+    ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
+    ///
+    /// - Throws: where the structure is not that, or the signature's bit string has unused bits.
+    static func forms(of der: [UInt8]) throws -> [[UInt8]] {
+        let (tbs, signature) = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
+            guard let tbs = nodes.next(), nodes.next() != nil
+            else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
+            let signature = try ASN1BitString(derEncoded: &nodes)
+            guard signature.paddingBits == 0
+            else { throw ASN1Error.invalidASN1Object(reason: "a signature with unused bits") }
+            return (tbs, signature.bytes)
+        }
+        guard let (r, s) = try? ecdsaIntegers(in: signature) else { return [der] }
+        // RFC 5280 §4.1.1.2: the algorithm outside is the one inside, which is signed.
+        let algorithm = try signedAlgorithm(in: tbs)
+        return try [der]
+            + ([s] + orders.compactMap { order in difference(order, s) }).map { s in
+                var value = DER.Serializer()
+                try value.appendConstructedNode(identifier: .sequence) { value in
+                    try value.serialize(r)
+                    try value.serialize(s)
+                }
+                var signature = DER.Serializer()
+                try signature.serialize(ASN1BitString(bytes: value.serializedBytes[...]))
+                let content = Array(tbs.encodedBytes) + algorithm + signature.serializedBytes
+                return header(of: content.count) + content
+            }
+    }
+
+    /// TBSCertificate ::= SEQUENCE { version [0] EXPLICIT DEFAULT v1, serialNumber, signature AlgorithmIdentifier, … }
+    private static func signedAlgorithm(in tbs: ASN1Node) throws -> ArraySlice<UInt8> {
+        guard case .constructed(let fields) = tbs.content
+        else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
+        let version = ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
+        guard let algorithm = Array(fields.drop { field in field.identifier == version }.prefix(2)).last
+        else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
+        return algorithm.encodedBytes
+    }
+
+    /// SHA-256 of each form, 32 bytes.
+    static func fingerprints(of der: [UInt8]) throws -> [[UInt8]] {
+        try forms(of: der).map { form in Array(SHA256.hash(data: form)) }
+    }
+
+    private static func ecdsaIntegers(
+        in signature: ArraySlice<UInt8>
+    ) throws -> (r: ArraySlice<UInt8>, s: ArraySlice<UInt8>) {
+        try DER.sequence(try DER.parse(Array(signature)), identifier: .sequence) { nodes in
+            (try ArraySlice<UInt8>(derEncoded: &nodes), try ArraySlice<UInt8>(derEncoded: &nodes))
+        }
+    }
+
+    /// `order` − `value`, big-endian without superfluous zeros; nil unless 0 < `value` < `order`.
+    private static func difference(_ order: [UInt8], _ value: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        let digits = Array(value.drop { digit in digit == 0 })
+        guard !digits.isEmpty, digits.count <= order.count else { return nil }
+        let padded = [UInt8](repeating: 0, count: order.count - digits.count) + digits
+        guard padded.lexicographicallyPrecedes(order) else { return nil }
+        var result = order
+        var borrow = 0
+        for index in order.indices.reversed() {
+            let digit = Int(order[index]) - Int(padded[index]) - borrow
+            borrow = digit < 0 ? 1 : 0
+            result[index] = UInt8(truncatingIfNeeded: digit)
+        }
+        return result.drop { digit in digit == 0 }
+    }
+
+    /// Tag and length of a SEQUENCE (X.690 §8.1.3).
+    private static func header(of count: Int) -> [UInt8] {
+        guard count >= 0x80 else { return [0x30, UInt8(count)] }
+        let length = bigEndianBytes(count)
+        return [0x30, 0x80 | UInt8(length.count)] + length
+    }
+
+    private static func bigEndianBytes(_ count: Int) -> [UInt8] {
+        stride(from: 56, through: 0, by: -8).map { shift in UInt8(truncatingIfNeeded: count >> shift) }
+            .drop { byte in byte == 0 }.map { $0 }
+    }
+
+    /// The orders of P-256 and P-384 (SP 800-186 §3.2.1.3 and §3.2.1.4): Apple's issuers sign with these.
+    private static let orders: [[UInt8]] = [
+        "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973",
+    ].map { Hexadecimal.decode($0) ?? [] }
+}
