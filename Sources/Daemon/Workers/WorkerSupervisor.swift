@@ -31,6 +31,8 @@ final class WorkerSupervisor: Sendable {
         /// The lane whose worker opens the token now.
         var opening: UInt64?
         var serving: UInt64?
+        /// A successor's login was refused: the PIN is wrong by now, and the old worker serves on its old login.
+        var isLoginRefused = false
     }
 
     private let settings: TokenSettings
@@ -82,6 +84,10 @@ final class WorkerSupervisor: Sendable {
     }
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
+    private var isLoginRefused: Bool {
+        get { state.withLock { $0.isLoginRefused } }
+        set { state.withLock { $0.isLoginRefused = newValue } }
+    }
 
     private func set(_ condition: WorkerCondition) {
         let changed = state.withLock { state in
@@ -112,6 +118,8 @@ final class WorkerSupervisor: Sendable {
                 serving = nil
                 await pause(after: served, &delay, &signals)
             case .recycleDue(served.lane):
+                serving = await recycle(served)
+            case .retry where isLoginRefused:
                 serving = await recycle(served)
             case .ended, .recycleDue, .retry:
                 continue
@@ -164,12 +172,17 @@ final class WorkerSupervisor: Sendable {
     private func recycle(_ served: Served) async -> Served? {
         switch await launch() {
         case .success(let successor):
+            isLoginRefused = false
             logger.info("a fresh worker has taken over", metadata: ["worker.pid": "\(successor.process.identifier)"])
             events.restarted(.recycled)
             set(.ready(successor.description))
             return successor
         case .failure(let failure):
             logger.warning("no fresh worker, the old one goes on", metadata: ["reason": "\(failure.message)"])
+            // A refused PIN is not tried again by itself, since tokens count wrong ones: only when SIGHUP says that the
+            // PIN file has been read anew. Until then the old worker goes on, worn out or not.
+            isLoginRefused = failure.kind == .loginRefused
+            guard !isLoginRefused else { return served }
             let lane = served.lane
             let continuation = continuation
             _ = eventLoop.scheduleTask(in: .seconds(30)) { continuation.yield(.recycleDue(lane)) }

@@ -166,6 +166,27 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
+    @Test(
+        "a successor whose PIN is refused is not tried again by itself: the old worker serves until the file is read anew"
+    )
+    func recycledWithRefusedPIN() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(token, told) { $0.recycleAfter = 5 }
+        let first = worker.processIdentifier
+        try token.directory.write("31415926\n", to: "pin")
+        for _ in 0..<10 { try await worker.probe() }
+        // Time for the successor to be refused.
+        try await Task.sleep(for: .seconds(3))
+        try await worker.probe()
+        #expect(worker.processIdentifier == first)
+        #expect(told.restartReasons.isEmpty)
+        try token.directory.write(TokenDirectory.pin + "\n", to: "pin")
+        worker.retry()
+        // Sooner than a successor that failed for another reason is tried again.
+        try await wait(for: "a successor", within: 25) { told.restartReasons == [.recycled] }
+        await worker.shutdown()
+    }
+
     @Test("a stopped worker is killed after call_timeout, and the call is answered by the next")
     func hanging() async throws {
         let (token, told) = (try await TokenDirectory(), Told())
