@@ -88,7 +88,11 @@ let package = Package(
         .target(
             name: "MerchantKeys", dependencies: ["WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1],
             swiftSettings: house),
-        .target(name: "Ledger", dependencies: ["MerchantKeys", "PaymentToken", "Refusals", crypto, grdb], swiftSettings: house),
+        // The key-usage record: lines, chain, checkpoints, their verification. No database.
+        .target(name: "AuditChain", dependencies: ["Refusals", "StrictJSON", crypto], swiftSettings: house),
+        .target(
+            name: "Ledger", dependencies: ["MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
+            swiftSettings: house),
         .target(
             name: "DaemonAPI", dependencies: ["Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
             exclude: ["openapi.json"], swiftSettings: house),
@@ -112,19 +116,23 @@ let package = Package(
         // Programs.
         .executableTarget(
             name: "paytokend", dependencies: ["Daemon", "DaemonAPI", "ProductVersion", arguments], swiftSettings: house),
-        .executableTarget(name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments], swiftSettings: house),
+        .executableTarget(
+            name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments], swiftSettings: house),
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON",
+                "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals", "SecretMemory",
+                "StrictJSON",
                 arguments,
             ],
             swiftSettings: house),
-        .executableTarget(name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
+        .executableTarget(
+            name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
 
         // Tests. TestSupport starts real components in fresh directories.
         .target(
-            name: "TestSupport", dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras],
+            name: "TestSupport",
+            dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras],
             path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),
@@ -160,6 +168,9 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
+            name: "AuditChainTests", dependencies: ["AuditChain", "Refusals", "StrictJSON", "TestSupport", crypto],
+            swiftSettings: house),
+        .testTarget(
             name: "LedgerTests",
             dependencies: ["Ledger", "MerchantKeys", "PaymentToken", "WorkerProtocol", "TestSupport", grdb],
             swiftSettings: house),
@@ -179,7 +190,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport", nioCore, nioPosix,
+                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport", nioCore,
+                nioPosix,
                 nioHTTP1, arguments,
             ],
             swiftSettings: house),

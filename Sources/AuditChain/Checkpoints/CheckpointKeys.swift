@@ -1,0 +1,70 @@
+internal import Crypto
+internal import Foundation
+
+/// The public half of a key that signs checkpoints: ECDSA on P-256.
+public struct CheckpointKey: Sendable {
+    /// SHA-256 of ``subjectPublicKeyInfo``.
+    public let keyId: AuditDigest
+    private let key: P256.Signing.PublicKey
+
+    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) as PKCS#11's CKA_EC_POINT has inside. Nil when it is none on the
+    /// curve.
+    public init?(point: [UInt8]) {
+        guard let key = try? P256.Signing.PublicKey(x963Representation: point) else { return nil }
+        self.init(key)
+    }
+
+    /// One PEM block `PUBLIC KEY` (RFC 7468 §13). Nil when it holds anything but a point on P-256.
+    public init?(pem: String) {
+        guard let key = try? P256.Signing.PublicKey(pemRepresentation: pem) else { return nil }
+        self.init(key)
+    }
+
+    private init(_ key: P256.Signing.PublicKey) {
+        self.key = key
+        keyId = .of(key.derRepresentation)
+    }
+
+    /// DER (RFC 5280 §4.1.2.7), 91 bytes.
+    public var subjectPublicKeyInfo: [UInt8] { Array(key.derRepresentation) }
+
+    /// One PEM block with a line feed at its end, as `audit public-key` prints it.
+    public var pem: String { key.pemRepresentation + "\n" }
+
+    /// Whether the checkpoint names this key and its signature is this key's.
+    public func verifies(_ signed: SignedCheckpoint) -> Bool {
+        guard signed.checkpoint.keyId == keyId,
+            let signature = try? P256.Signing.ECDSASignature(derRepresentation: signed.signature.der)
+        else { return false }
+        return key.isValidSignature(signature, for: Data(signed.checkpoint.signedBytes))
+    }
+}
+
+/// The keys that an auditor takes as the daemons': several after a change of key, or when nodes have their own.
+public struct CheckpointKeys: Sendable {
+    private let keys: [AuditDigest: CheckpointKey]
+
+    /// How many different keys there are.
+    public var count: Int { keys.count }
+
+    public init(_ keys: [CheckpointKey]) {
+        self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// All blocks `PUBLIC KEY` of a PEM text; text around them is ignored. Nil when there is none, or when one holds
+    /// anything but a point on P-256.
+    public init?(pem text: String) {
+        let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
+        var keys: [CheckpointKey] = []
+        var rest = text[...]
+        while let start = rest.range(of: begin), let stop = rest[start.upperBound...].range(of: end) {
+            guard let key = CheckpointKey(pem: String(rest[start.lowerBound..<stop.upperBound])) else { return nil }
+            keys.append(key)
+            rest = rest[stop.upperBound...]
+        }
+        guard !keys.isEmpty else { return nil }
+        self.init(keys)
+    }
+
+    public subscript(keyId: AuditDigest) -> CheckpointKey? { keys[keyId] }
+}

@@ -1,0 +1,65 @@
+internal import StrictJSON
+
+/// Records as CSV (RFC 4180), for reading in a spreadsheet. It cannot be verified, and its first line says so.
+///
+/// A field that a spreadsheet could take for a formula begins with an apostrophe, so a value in CSV need not be the
+/// record's own character by character: a publicKeyHash may begin with `+`.
+public enum AuditCSV {
+    /// The first line, and the line with the columns' names. UTF-8, each line ends in CR LF.
+    public static let header: [UInt8] =
+        line(["# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) to verify the record."])
+        + line(columns)
+
+    /// `details` holds the event's other members as JSON.
+    public static let columns = [
+        "node", "sequence", "time", "event", "outcome", "caller", "uid", "gid", "loginUid", "pid", "comm", "merchant",
+        "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
+    ]
+
+    /// One record's line.
+    public static func row(_ entry: AuditEntry) -> [UInt8] {
+        let caller = entry.caller
+        var others = JSONWriter()
+        let details = entry.details.members.filter { $0.name != "reference" && $0.name != "reason" }
+        if let object = JSONObject(details), !details.isEmpty { others.value(.object(object)) }
+        return line([
+            entry.node.name, String(entry.sequence), entry.time.text, entry.event, entry.outcome,
+            caller?.name?.text ?? "", number(caller?.uid), number(caller?.gid), number(caller?.loginUID),
+            number(caller?.pid), caller?.comm?.text ?? "", entry.merchant ?? "", entry.publicKeyHash?.base64 ?? "",
+            entry.transactionId?.hex ?? "", entry.protection ?? "", entry.token ?? "",
+            entry.details["reference"]?.stringValue ?? "", entry.details["reason"]?.stringValue ?? "",
+            String(decoding: others.bytes, as: UTF8.self), entry.hash.hex,
+        ])
+    }
+
+    private static func number(_ value: (some BinaryInteger)?) -> String {
+        value.map { String($0) } ?? ""
+    }
+
+    private static func line(_ fields: [String]) -> [UInt8] {
+        Array((fields.map(field).joined(separator: ",") + "\r\n").utf8)
+    }
+
+    /// Quoted unless it has only characters that no spreadsheet in no country takes for a separator.
+    static func field(_ text: String) -> String {
+        var text = text
+        if let first = text.unicodeScalars.first, formulaStarts.contains(first) { text = "'" + text }
+        if text.utf8.allSatisfy(isPlain) { return text }
+        return "\"" + text.replacing("\"", with: "\"\"") + "\""
+    }
+
+    /// What makes a spreadsheet calculate, in their full-width forms too.
+    private static let formulaStarts: Set<Unicode.Scalar> = [
+        "=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠",
+    ]
+
+    private static func isPlain(_ character: UInt8) -> Bool {
+        switch character {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "/"): true
+        case UInt8(ascii: "+"): true
+        default: false
+        }
+    }
+}

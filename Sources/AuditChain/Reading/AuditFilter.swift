@@ -1,0 +1,115 @@
+/// Which records `audit list` shows. Each condition that is set must hold.
+///
+/// A filter chooses what is shown. An export for verification must be without gaps: filter it by time at most, from
+/// the signed checkpoint before its first record to a checkpoint behind its last.
+public struct AuditFilter: Sendable, Equatable {
+    /// Not before this moment.
+    public var since: AuditTime?
+    /// Before this moment.
+    public var until: AuditTime?
+    public var key: Key?
+    /// The merchant identifier, as the record has it.
+    public var merchant: AuditText?
+    /// The caller's name, or its uid in decimal.
+    public var caller: AuditText?
+    public var outcome: AuditOutcome?
+    public var transaction: AuditDigest?
+    /// At most so many records, from 1; the caller counts.
+    public var limit: Int?
+
+    public init() {}
+
+    /// A publicKeyHash or the beginning of one.
+    public struct Key: Sendable, Hashable {
+        /// Lower-case hexadecimal, 8 to 64 digits.
+        public let prefix: String
+
+        /// 44 characters are base64; anything else is hexadecimal in either case, 8 to 64 digits. Nil otherwise.
+        public init?(_ text: String) {
+            if text.utf8.count == 44 {
+                // 44 hexadecimal digits are base64 too: the contract takes them for that.
+                guard let digest = AuditDigest(base64: text) else { return nil }
+                prefix = digest.hex
+                return
+            }
+            guard (8...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isHexadecimal) else { return nil }
+            prefix = text.lowercased()
+        }
+
+        private static func isHexadecimal(_ character: UInt8) -> Bool {
+            switch character {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): true
+            default: false
+            }
+        }
+
+        func matches(_ hash: AuditDigest) -> Bool { hash.hex.utf8.starts(with: prefix.utf8) }
+    }
+
+    /// Whether the record meets every condition but `limit`.
+    public func matches(_ entry: AuditEntry) -> Bool {
+        if let since, entry.time < since { return false }
+        if let until, entry.time >= until { return false }
+        if let key {
+            guard let hash = entry.publicKeyHash, key.matches(hash) else { return false }
+        }
+        if let merchant, entry.merchant != merchant.text { return false }
+        if let caller {
+            guard let known = entry.caller else { return false }
+            guard known.name == caller || String(known.uid) == caller.text else { return false }
+        }
+        if let outcome, entry.outcome != outcome.text { return false }
+        if let transaction, entry.transactionId != transaction { return false }
+        return true
+    }
+}
+
+extension AuditFilter {
+    /// The condition that could not be read, by its option's name.
+    public struct Unreadable: Error, Sendable, Equatable, CustomStringConvertible {
+        public let name: String
+
+        public var description: String {
+            switch name {
+            case "since", "until": "\(name) is not an RFC 3339 time such as 2026-01-31T12:00:00Z."
+            case "key": "key is neither a publicKeyHash in base64 nor 8 to 64 hexadecimal digits of one."
+            case "outcome": "outcome is neither ok nor repeat nor a refusal's code."
+            case "transaction": "transaction is not 64 hexadecimal digits."
+            case "limit": "limit is not a number from 1 to \(AuditFilter.maximumLimit)."
+            default:
+                "There is no filter of this name: since, until, key, merchant, caller, outcome, transaction, limit."
+            }
+        }
+    }
+
+    /// No list is longer.
+    public static let maximumLimit = 1_000_000
+
+    /// Reads conditions as a command line or a query has them: `since`, `until`, `key`, `merchant`, `caller`,
+    /// `outcome`, `transaction`, `limit`; of several wrong ones the first by name is thrown.
+    public init(_ conditions: [String: String]) throws(Unreadable) {
+        for (name, text) in conditions.sorted(by: { $0.key < $1.key }) {
+            switch name {
+            case "since": since = try Self.read(name, AuditTime(rfc3339: text))
+            case "until": until = try Self.read(name, AuditTime(rfc3339: text))
+            case "key": key = try Self.read(name, Key(text))
+            case "merchant": merchant = AuditText(text)
+            case "caller": caller = AuditText(text)
+            case "outcome": outcome = try Self.read(name, AuditOutcome(text))
+            case "transaction": transaction = try Self.read(name, AuditDigest(hex: text.lowercased()))
+            case "limit":
+                guard let limit = Int(text), (1...Self.maximumLimit).contains(limit) else {
+                    throw Unreadable(name: name)
+                }
+                self.limit = limit
+            default: throw Unreadable(name: name)
+            }
+        }
+    }
+
+    private static func read<Value>(_ name: String, _ value: Value?) throws(Unreadable) -> Value {
+        guard let value else { throw Unreadable(name: name) }
+        return value
+    }
+}

@@ -1,0 +1,123 @@
+internal import StrictJSON
+
+extension AuditRecord {
+    /// Writes the members from `time` to the event's own, in the order of the public contract. What is absent is left
+    /// out, never null.
+    func write(into writer: inout JSONWriter) {
+        writer.member("time", time.text)
+        writer.member("event", event.name.rawValue)
+        writer.member("outcome", outcome.text)
+        if let caller {
+            writer.member("caller")
+            caller.write(into: &writer)
+        }
+        writer.member("merchant", merchant?.text)
+        writer.member("publicKeyHash", publicKeyHash?.base64)
+        writer.member("transactionId", transactionId?.hex)
+        writer.member("protection", protection?.rawValue)
+        writer.member("token", token?.text)
+        event.write(into: &writer)
+    }
+}
+
+extension AuditCaller {
+    fileprivate func write(into writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("name", name?.text)
+        writer.member("uid", Int(uid))
+        writer.member("gid", gid.map(Int.init))
+        writer.member("loginUid", loginUID.map(Int.init))
+        writer.member("pid", pid.map(Int.init))
+        writer.member("comm", comm?.text)
+        writer.endObject()
+    }
+}
+
+extension AuditEvent {
+    /// Writes the members that only this event has.
+    fileprivate func write(into writer: inout JSONWriter) {
+        switch self {
+        case .verify, .request, .stop, .keyGenerate, .csrCreate, .auditPublicKey:
+            break
+        case .decrypt(let reference):
+            writer.member("reference", reference?.hex)
+        case .refusals(let summary):
+            writer.member("since", summary.since.text)
+            writer.member("count", summary.total)
+            writer.member("counts")
+            writer.beginObject()
+            for (code, count) in summary.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                writer.member(code.rawValue, count)
+            }
+            writer.endObject()
+        case .start(let version):
+            writer.member("version", version.text)
+        case .configurationLoad(let file):
+            writer.member("fileSha256", file.hex)
+        case .configurationReload(let file):
+            writer.member("fileSha256", file?.hex)
+        case .keyImport(let certificate, let approval):
+            writer.member("certificateSha256", certificate?.hex)
+            writer.member("approval", approval?.hex)
+        case .keyAdopt(let approval):
+            writer.member("approval", approval?.hex)
+        case .certificateImport(let certificate):
+            writer.member("certificateSha256", certificate?.hex)
+        case .keyStateChange(let change):
+            writer.member("from", change.from?.rawValue)
+            writer.member("to", change.to?.rawValue)
+            writer.member("reason", change.reason?.text)
+            writer.member("approval", change.approval?.hex)
+        case .approvalRequest(let request):
+            writer.member("approval", request.approval.hex)
+            writer.member("operation", request.operation.rawValue)
+            writer.member("parametersSha256", request.parameters.hex)
+            writer.member("reason", request.reason?.text)
+            writer.member("expires", request.expires.text)
+        case .approvalDecision(let approval, let decision, let reason):
+            writer.member("approval", approval?.hex)
+            writer.member("decision", decision.rawValue)
+            writer.member("reason", reason?.text)
+        case .auditList(let records):
+            writer.member("records", records)
+        case .auditExport(let format, let first, let last):
+            writer.member("format", format.rawValue)
+            writer.member("first", first)
+            writer.member("last", last)
+        case .auditVerify(let verdict, let records):
+            writer.member("verdict", verdict?.rawValue)
+            writer.member("records", records)
+        case .auditKeyChange(let from, let to, let approval):
+            writer.member("from", from?.hex)
+            writer.member("to", to.hex)
+            writer.member("approval", approval?.hex)
+        case .ledgerBackup(let bytes, let file):
+            writer.member("bytes", bytes)
+            writer.member("fileSha256", file?.hex)
+        case .ledgerAcceptRestore(let restore):
+            writer.member("ledgerSequence", restore.ledgerSequence)
+            writer.member("tokenSequence", restore.tokenSequence)
+            writer.member("reason", restore.reason?.text)
+            writer.member("approval", restore.approval?.hex)
+        case .claimsPrune(let count, let before):
+            writer.member("count", count)
+            writer.member("before", before.text)
+        }
+    }
+}
+
+extension JSONWriter {
+    /// A member with a string, or nothing.
+    fileprivate mutating func member(_ name: String, _ value: String?) {
+        guard let value else { return }
+        member(name)
+        string(value)
+    }
+
+    /// A member with an integer, or nothing.
+    fileprivate mutating func member(_ name: String, _ value: Int?) {
+        guard let value else { return }
+        member(name)
+        number(value)
+    }
+}

@@ -1,0 +1,99 @@
+public import Refusals
+
+/// What is recorded of one event: who did what to which key, when, and how it ended.
+///
+/// It has no place for a request's content, an account number, a cryptogram, a PIN or a key: every member is a closed
+/// set of words, a digest, a number, a time, or text that ``AuditText`` and ``AuditReason`` have cleaned.
+public struct AuditRecord: Sendable, Equatable {
+    /// When the event happened, by the daemon's clock.
+    public var time: AuditTime
+    public var event: AuditEvent
+    public var outcome: AuditOutcome
+    /// nil where the daemon itself acted.
+    public var caller: AuditCaller?
+    /// The merchant identifier.
+    public var merchant: AuditText?
+    /// SHA-256 of the merchant key's SubjectPublicKeyInfo; written in base64, as in answers.
+    public var publicKeyHash: AuditDigest?
+    /// 32 bytes, written in hexadecimal.
+    public var transactionId: AuditDigest?
+    public var protection: AuditProtection?
+    /// The token's name in the configuration.
+    public var token: AuditText?
+
+    public init(
+        time: AuditTime, event: AuditEvent, outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
+        merchant: AuditText? = nil, publicKeyHash: AuditDigest? = nil, transactionId: AuditDigest? = nil,
+        protection: AuditProtection? = nil, token: AuditText? = nil
+    ) {
+        self.time = time
+        self.event = event
+        self.outcome = outcome
+        self.caller = caller
+        self.merchant = merchant
+        self.publicKeyHash = publicKeyHash
+        self.transactionId = transactionId
+        self.protection = protection
+        self.token = token
+    }
+}
+
+/// How an event ended.
+public enum AuditOutcome: Sendable, Equatable {
+    case ok
+    /// The same caller had the same transaction again.
+    case repeated
+    case refused(RefusalCode)
+
+    /// The `outcome` member: `ok`, `repeat` or the refusal's code.
+    public var text: String {
+        switch self {
+        case .ok: "ok"
+        case .repeated: "repeat"
+        case .refused(let code): code.rawValue
+        }
+    }
+
+    /// Nil for a word that is no outcome.
+    public init?(_ text: String) {
+        switch text {
+        case "ok": self = .ok
+        case "repeat": self = .repeated
+        default:
+            guard let code = RefusalCode(rawValue: text) else { return nil }
+            self = .refused(code)
+        }
+    }
+}
+
+/// The tier by which a key was used: what left the token.
+public enum AuditProtection: String, Sendable, CaseIterable {
+    case a = "A"
+    case b = "B"
+    case c = "C"
+}
+
+/// Who asked. `uid` and `gid` are what the kernel fixed at connect; `loginUID`, `pid` and `comm` are informational:
+/// they were looked up later and a process can change or outlive them.
+public struct AuditCaller: Sendable, Equatable {
+    /// The access rule's name, or the uid; nil for a peer that no rule matched.
+    public var name: AuditText?
+    public var uid: UInt32
+    public var gid: UInt32?
+    /// The login uid (proc(5), /proc/pid/loginuid) where one is set.
+    public var loginUID: UInt32?
+    public var pid: Int32?
+    /// The process's own name for itself (proc(5), /proc/pid/comm).
+    public var comm: AuditText?
+
+    public init(
+        name: AuditText?, uid: UInt32, gid: UInt32?, loginUID: UInt32? = nil, pid: Int32? = nil, comm: AuditText? = nil
+    ) {
+        self.name = name
+        self.uid = uid
+        self.gid = gid
+        self.loginUID = loginUID
+        self.pid = pid
+        self.comm = comm
+    }
+}

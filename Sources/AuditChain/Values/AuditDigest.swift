@@ -1,0 +1,99 @@
+internal import Crypto
+internal import Foundation
+
+/// 32 bytes: a SHA-256 (FIPS 180-4), or an identifier that has the size of one, such as a transactionId.
+public struct AuditDigest: Hashable, Sendable {
+    public static let size = 32
+
+    /// 32 zero bytes: what stands for the record before a chain's first.
+    public static let zero = AuditDigest(exactly: [UInt8](repeating: 0, count: size))
+
+    /// 32 bytes.
+    public let bytes: [UInt8]
+
+    /// Nil unless there are 32 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.size else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// Nil unless `text` is 64 lower-case hexadecimal digits, the only spelling in records.
+    public init?(hex text: String) {
+        self.init(hexDigits: Array(text.utf8)[...])
+    }
+
+    /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its one spelling, with padding.
+    public init?(base64 text: String) {
+        guard let bytes = CanonicalBase64.decode(text) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    /// The SHA-256 of these bytes.
+    public static func of(_ content: some Collection<UInt8>) -> AuditDigest {
+        AuditDigest(exactly: Array(SHA256.hash(data: Array(content))))
+    }
+
+    /// A record's hash: SHA-256(`previous` ‖ `body`), `previous` as its 32 raw bytes.
+    static func following(_ previous: AuditDigest, body: ArraySlice<UInt8>) -> AuditDigest {
+        var hasher = SHA256()
+        hasher.update(data: previous.bytes)
+        hasher.update(data: body)
+        return AuditDigest(exactly: Array(hasher.finalize()))
+    }
+
+    /// Nil unless these are 64 lower-case hexadecimal digits.
+    init?(hexDigits: ArraySlice<UInt8>) {
+        guard hexDigits.count == Self.size * 2 else { return nil }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.size)
+        var high: UInt8?
+        for digit in hexDigits {
+            let value: UInt8
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if let first = high {
+                bytes.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        self.bytes = bytes
+    }
+
+    private init(exactly bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// 64 lower-case digits.
+    public var hex: String { LowerCaseHex.encode(bytes) }
+
+    /// 44 characters, the spelling of a publicKeyHash.
+    public var base64: String { Data(bytes).base64EncodedString() }
+}
+
+/// Two lower-case hexadecimal digits a byte (RFC 4648 §8, in lower case).
+enum LowerCaseHex {
+    static func encode(_ bytes: some Collection<UInt8>) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.count * 2)
+        for byte in bytes {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 0x0F)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static let digits = [UInt8]("0123456789abcdef".utf8)
+}
+
+/// Base64 in the standard alphabet, RFC 4648 §4, in the one spelling that the bytes have with padding.
+enum CanonicalBase64 {
+    static func decode(_ text: String) -> [UInt8]? {
+        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { return nil }
+        return Array(data)
+    }
+}

@@ -1,0 +1,50 @@
+/// What people and processes wrote, made fit for a record: no control characters, nothing that turns the direction of
+/// writing, no account number.
+enum PrintableText {
+    /// Account numbers have 12 digits at least (ISO/IEC 7812-1 allows fewer, no payment network issues them).
+    static let shortestMaskedRun = 12
+
+    /// As much of a text as is looked at. What lies beyond cannot reach the result, and a run of digits that reaches
+    /// into the result is seen whole.
+    private static let lookAhead = 4096
+
+    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD, then cuts at `limit`
+    /// Unicode scalars, with `…` as the last. Doing it again changes nothing.
+    ///
+    /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run: account numbers are
+    /// written in groups. Digits of every script are digits.
+    static func clean(_ text: String, limit: Int) -> String {
+        var scalars: [Unicode.Scalar] = []
+        var run: [Int] = []
+        func endRun() {
+            if run.count >= shortestMaskedRun {
+                for position in run { scalars[position] = "*" }
+            }
+            run.removeAll(keepingCapacity: true)
+        }
+        for scalar in text.unicodeScalars.prefix(lookAhead) {
+            switch scalar.properties.generalCategory {
+            case .decimalNumber:
+                run.append(scalars.count)
+                scalars.append(scalar)
+            case .spaceSeparator, .dashPunctuation, .nonspacingMark, .spacingMark, .enclosingMark:
+                scalars.append(scalar)
+            case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator:
+                scalars.append("\u{FFFD}")
+            default:
+                // U+FFFD stands where something unprintable stood, perhaps between digits.
+                if scalar != "\u{FFFD}" { endRun() }
+                scalars.append(scalar)
+            }
+        }
+        endRun()
+        var cleaned = String.UnicodeScalarView()
+        if scalars.count > limit {
+            cleaned.append(contentsOf: scalars[..<(limit - 1)])
+            cleaned.append("…")
+        } else {
+            cleaned.append(contentsOf: scalars)
+        }
+        return String(cleaned)
+    }
+}

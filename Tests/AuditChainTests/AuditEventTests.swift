@@ -1,0 +1,175 @@
+import AuditChain
+import Refusals
+import StrictJSON
+import Testing
+
+@Suite("Events")
+struct AuditEventTests {
+    /// One of each, with what its line has between `outcome` and `hash`; the words are public contract.
+    static let events: [(event: AuditEvent, name: String, members: String)] = {
+        let digest = AuditDigest(bytes: [UInt8](repeating: 0xAB, count: 32))!
+        let hex = String(repeating: "ab", count: 32)
+        let approval = ApprovalIdentifier(bytes: [1, 2, 3, 4])!
+        let time = AuditTime(stored: "2026-02-01T00:00:00.000Z")!
+        let reason = AuditReason("because")
+        return [
+            (.decrypt(reference: digest), "decrypt", #","reference":"\#(hex)""#),
+            (.decrypt(reference: nil), "decrypt", ""),
+            (.verify, "verify", ""),
+            (.request, "request", ""),
+            (
+                .refusals(RefusalSummary(since: time, counts: [.overloaded: 3, .forbidden: 12, .notFound: 0])!),
+                "refusals",
+                #","since":"2026-02-01T00:00:00.000Z","count":15,"counts":{"forbidden":12,"overloaded":3}"#
+            ),
+            (.start(version: AuditText("1.2.0")), "start", #","version":"1.2.0""#),
+            (.stop, "stop", ""),
+            (.configurationLoad(file: digest), "configuration_load", #","fileSha256":"\#(hex)""#),
+            (.configurationReload(file: nil), "configuration_reload", ""),
+            (.configurationReload(file: digest), "configuration_reload", #","fileSha256":"\#(hex)""#),
+            (
+                .keyImport(certificate: digest, approval: approval), "key_import",
+                #","certificateSha256":"\#(hex)","approval":"01020304""#
+            ),
+            (.keyGenerate, "key_generate", ""),
+            (.keyAdopt(approval: approval), "key_adopt", #","approval":"01020304""#),
+            (.csrCreate, "csr_create", ""),
+            (.certificateImport(certificate: digest), "certificate_import", #","certificateSha256":"\#(hex)""#),
+            (
+                .keyStateChange(
+                    KeyStateChange(from: .preActivation, to: .destroyed, reason: reason, approval: approval)),
+                "key_state_change",
+                #","from":"pre-activation","to":"destroyed","reason":"because","approval":"01020304""#
+            ),
+            (
+                .approvalRequest(
+                    ApprovalRequest(
+                        approval: approval, operation: .ledgerAcceptRestore, parameters: digest, reason: reason,
+                        expires: time)),
+                "approval_request",
+                #","approval":"01020304","operation":"ledger_accept_restore","parametersSha256":"\#(hex)","#
+                    + #""reason":"because","expires":"2026-02-01T00:00:00.000Z""#
+            ),
+            (
+                .approvalDecision(approval: approval, decision: .reject, reason: reason), "approval_decision",
+                #","approval":"01020304","decision":"reject","reason":"because""#
+            ),
+            (.auditList(records: 20), "audit_list", #","records":20"#),
+            (
+                .auditExport(format: .jsonl, first: 1, last: 99), "audit_export",
+                #","format":"jsonl","first":1,"last":99"#
+            ),
+            (.auditVerify(verdict: .broken, records: 7), "audit_verify", #","verdict":"broken","records":7"#),
+            (.auditPublicKey, "audit_public_key", ""),
+            (
+                .auditKeyChange(from: digest, to: digest, approval: nil), "audit_key_change",
+                #","from":"\#(hex)","to":"\#(hex)""#
+            ),
+            (.ledgerBackup(bytes: 4096, file: digest), "ledger_backup", #","bytes":4096,"fileSha256":"\#(hex)""#),
+            (
+                .ledgerAcceptRestore(
+                    LedgerRestore(ledgerSequence: 10, tokenSequence: 20, reason: reason, approval: approval)),
+                "ledger_accept_restore",
+                #","ledgerSequence":10,"tokenSequence":20,"reason":"because","approval":"01020304""#
+            ),
+            (
+                .claimsPrune(count: 5, before: time), "claims_prune",
+                #","count":5,"before":"2026-02-01T00:00:00.000Z""#
+            ),
+        ]
+    }()
+
+    @Test("Each event has its word and its members, in their order", arguments: events.indices)
+    func written(index: Int) throws {
+        let (event, name, members) = Self.events[index]
+        #expect(event.name.rawValue == name)
+        var head = ChainHead(node: try required(AuditNode("n")))
+        let line = head.append(AuditRecord(time: AuditTime(milliseconds: 0), event: event))
+        let expected =
+            #"{"node":"n","sequence":1,"time":"1970-01-01T00:00:00.000Z","event":"\#(name)","outcome":"ok"\#(members),"#
+            + #""hash":"\#(line.hash.hex)"}"#
+        #expect(String(decoding: line.bytes, as: UTF8.self) == expected)
+    }
+
+    @Test("No event is without an example here")
+    func complete() {
+        #expect(Set(Self.events.map(\.event.name)) == Set(AuditEvent.Name.allCases))
+    }
+
+    @Test("What is written is read back", arguments: events.indices)
+    func readBack(index: Int) throws {
+        let (event, name, members) = Self.events[index]
+        let caller = AuditCaller(name: nil, uid: 4_294_967_294, gid: nil, loginUID: nil, pid: 1, comm: AuditText("x"))
+        let record = AuditRecord(
+            time: AuditTime(milliseconds: 1), event: event, outcome: .refused(.hsmUnavailable), caller: caller,
+            merchant: AuditText("m"), publicKeyHash: .of([1]), transactionId: .of([2]), protection: .b,
+            token: AuditText("t"))
+        var head = ChainHead(node: try required(AuditNode("n")))
+        let line = head.append(record)
+        let entry = try AuditEntry(line: line.bytes)
+        #expect(entry.node == line.node)
+        #expect(entry.sequence == 1)
+        #expect(entry.time == record.time)
+        #expect(entry.event == name)
+        #expect(entry.outcome == "hsm_unavailable")
+        #expect(entry.caller == caller)
+        #expect(entry.merchant == "m")
+        #expect(entry.publicKeyHash == record.publicKeyHash)
+        #expect(entry.transactionId == record.transactionId)
+        #expect(entry.protection == "B")
+        #expect(entry.token == "t")
+        #expect(entry.hash == line.hash)
+        #expect(JSONValue.object(entry.details) == (try JSONValue(parsing: "{" + members.dropFirst() + "}")))
+    }
+
+    @Test("An outcome's word is ok, repeat or a refusal's code, and reads back")
+    func outcomes() {
+        let all = [AuditOutcome.ok, .repeated] + RefusalCode.allCases.map(AuditOutcome.refused)
+        for outcome in all { #expect(AuditOutcome(outcome.text) == outcome) }
+        #expect(Set(all.map(\.text)).count == all.count)
+        #expect(AuditOutcome.repeated.text == "repeat")
+        #expect(AuditOutcome("OK") == nil)
+    }
+
+    @Test("A flood's outcome is the code that was given most often")
+    func floods() throws {
+        let since = AuditTime(milliseconds: 0)
+        let flood = try required(RefusalSummary(since: since, counts: [.forbidden: 2, .overloaded: 9]))
+        let record = AuditRecord(time: since, refusals: flood, caller: AuditCaller(name: nil, uid: 5, gid: nil))
+        #expect(record.outcome == .refused(.overloaded))
+        #expect(flood.total == 11)
+        let equal = try required(RefusalSummary(since: since, counts: [.overloaded: 1, .forbidden: 1]))
+        #expect(equal.outcome == .refused(.forbidden))
+        #expect(RefusalSummary(since: since, counts: [.forbidden: 0]) == nil)
+        #expect(RefusalSummary(since: since, counts: [.forbidden: .max, .overloaded: 1])?.total == .max)
+    }
+
+    @Test("The largest record that can be made fits a line and is read back")
+    func largest() throws {
+        let wide = String(repeating: "\u{10348}", count: 400)
+        let quotes = String(repeating: "\"", count: 400)
+        let counts = Dictionary(uniqueKeysWithValues: RefusalCode.allCases.map { ($0, Int.max) })
+        for text in [wide, quotes] {
+            let name = AuditText(text)
+            let caller = AuditCaller(name: name, uid: .max, gid: .max, loginUID: .max, pid: .min, comm: name)
+            let time = AuditTime.latest
+            let flood = try required(RefusalSummary(since: time, counts: counts))
+            let approval = try required(ApprovalIdentifier(bytes: [UInt8](repeating: 9, count: 16)))
+            let request = ApprovalRequest(
+                approval: approval, operation: .ledgerAcceptRestore, parameters: .zero, reason: AuditReason(text),
+                expires: time)
+            for event in [AuditEvent.refusals(flood), .approvalRequest(request), .start(version: name)] {
+                var head = try required(
+                    ChainHead(
+                        node: try required(AuditNode(String(repeating: "n", count: 64))),
+                        sequence: 999_999_999_999_999_998, hash: .zero))
+                let line = head.append(
+                    AuditRecord(
+                        time: time, event: event, outcome: .refused(.signingTimeOutsideWindow), caller: caller,
+                        merchant: name, publicKeyHash: .zero, transactionId: .zero, protection: .c, token: name))
+                #expect(line.bytes.count <= AuditLine.maximumBytes)
+                #expect(try AuditEntry(line: line.bytes).sequence == 999_999_999_999_999_999)
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import AuditChain
+import Testing
+
+@Suite("Text in records")
+struct AuditTextTests {
+    @Test(
+        "The digits of a run of 12 or more become asterisks",
+        arguments: [
+            ("card 4111111111111111 of Ann", "card **************** of Ann"),
+            ("123456789012", "************"),
+            ("4111 1111 1111 1111", "**** **** **** ****"),
+            ("4111-1111-1111-1111.", "****-****-****-****."),
+            ("4111 - 1111 – 1111\u{00A0}1111", "**** - **** – ****\u{00A0}****"),
+            ("٤١١١١١١١١١١١١١١١", "****************"),
+            ("4111\u{200B}1111\u{200B}1111\u{200B}1111", "****\u{FFFD}****\u{FFFD}****\u{FFFD}****"),
+            ("4111\n1111\n1111\n1111", "****\u{FFFD}****\u{FFFD}****\u{FFFD}****"),
+        ])
+    func masked(text: String, expected: String) {
+        #expect(AuditReason(text).text == expected)
+        #expect(AuditText(text).text == expected)
+    }
+
+    @Test(
+        "Shorter numbers stay",
+        arguments: ["ticket 12345678901", "order-1234", "2026-01-31 12:00", "10.0.0.1", "a1b2c3d4e5f6a7b8c9d0e1f2"])
+    func kept(text: String) {
+        #expect(AuditReason(text).text == text)
+    }
+
+    @Test("What cannot be printed or turns the direction of writing becomes U+FFFD")
+    func unprintable() {
+        #expect(
+            AuditReason("a\u{1B}[2Jb\u{202E}c\u{7F}d\u{2028}e\tf").text
+                == "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d\u{FFFD}e\u{FFFD}f")
+    }
+
+    @Test("A reason has at most 200 scalars and a name 255, the last of a cut one an ellipsis")
+    func cut() {
+        let long = String(repeating: "é", count: 300)
+        #expect(AuditReason(long).text == String(repeating: "é", count: 199) + "…")
+        #expect(AuditText(long).text == String(repeating: "é", count: 254) + "…")
+        let fitting = String(repeating: "x", count: 200)
+        #expect(AuditReason(fitting).text == fitting)
+    }
+
+    @Test("A run that the cut goes through is masked as a whole")
+    func cutThroughARun() {
+        let text = String(repeating: "x", count: 190) + "4111111111111111"
+        #expect(AuditReason(text).text == String(repeating: "x", count: 190) + "*********…")
+    }
+
+    @Test("Cleaning what is clean changes nothing")
+    func idempotent() {
+        var generator = SeededGenerator(seed: 7)
+        let alphabet: [Unicode.Scalar] = [
+            "1", "2", "9", "٣", " ", "-", "a", "\u{200D}", "\u{0301}", "\u{FFFD}", "*", "…",
+        ]
+        for _ in 0..<2000 {
+            var view = String.UnicodeScalarView()
+            for _ in 0..<Int.random(in: 0...40, using: &generator) {
+                view.append(alphabet.randomElement(using: &generator) ?? "a")
+            }
+            let once = AuditReason(String(view)).text
+            #expect(AuditReason(once).text.unicodeScalars.elementsEqual(once.unicodeScalars))
+            #expect(longestRun(once) < 12)
+        }
+    }
+
+    /// Counted as the contract says it: digits next to each other.
+    private func longestRun(_ text: String) -> Int {
+        var (longest, current) = (0, 0)
+        for scalar in text.unicodeScalars {
+            current = scalar.properties.numericType == .decimal ? current + 1 : 0
+            longest = max(longest, current)
+        }
+        return longest
+    }
+
+    @Test(
+        "A node's name is 1 to 64 letters, digits, dots, hyphens and underscores",
+        arguments: [
+            ("backend-1.example_a", true), (String(repeating: "a", count: 64), true), ("", false), ("a b", false),
+            (String(repeating: "a", count: 65), false), ("é", false), ("a\"b", false), ("a\n", false),
+        ])
+    func nodes(name: String, valid: Bool) {
+        #expect((AuditNode(name) != nil) == valid)
+    }
+
+    @Test("An approval's identifier has 4 to 16 bytes")
+    func approvals() {
+        #expect(ApprovalIdentifier(bytes: [0x9F, 0, 1, 2])?.hex == "9f000102")
+        #expect(ApprovalIdentifier(bytes: [1, 2, 3]) == nil)
+        #expect(ApprovalIdentifier(bytes: [UInt8](repeating: 1, count: 17)) == nil)
+    }
+}
+
+/// Random, and the same in every run (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}

@@ -1,0 +1,87 @@
+import AuditChain
+import Testing
+
+/// The expected bytes were written by hand from the public contract. The hashes were computed apart, for example
+/// `(head -c 32 /dev/zero; printf '%s' '{"node":…,"reference":"…"') | openssl dgst -sha256`, the signature with
+/// `openssl dgst -sha256 -sign`.
+@Suite("Lines, byte for byte")
+struct GoldenLineTests {
+    static let first = #"""
+        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt","outcome":"ok","caller":{"name":"checkout","uid":1001,"gid":1002,"loginUid":1003,"pid":4242,"comm":"shop"},"merchant":"merchant.com.example","publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","transactionId":"202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f","protection":"A","token":"primary","reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059","hash":"53bf482974a72fefa363d4ef2531895c2dc5df8bb6e30aa08e7b9bb25bed8e6b"}
+        """#
+    static let second = #"""
+        {"node":"backend-1","sequence":2,"time":"2026-01-31T12:00:00.007Z","event":"key_state_change","outcome":"ok","caller":{"name":"ops","uid":0,"gid":0},"merchant":"merchant.com.example","publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","from":"active","to":"suspended","reason":"a \"leak\" in café\\bar","hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7"}
+        """#
+    static let checkpoint = #"""
+        {"checkpoint":{"node":"backend-1","sequence":2,"hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7","time":"2026-01-31T12:01:00.000Z","keyId":"647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c"},"signature":"MEUCIQCEnn3cCFt4PgqpGGS09eFl6cH4DuEkbpy9B0Hq81YjzAIgCf/gq2Nm73WVxYeTVFJh+zRYM7LGRr/9Dflk0wnyLoI="}
+        """#
+    static let publicKey = """
+        -----BEGIN PUBLIC KEY-----
+        MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE0Xwyi992tGz6ewS7cVXuHUwdVn5P
+        nJx959B5H2lEyGvHB9Hhw7uw7cMzDrlzFa0tZRCpGOXFoZMBLJFQcrVnAw==
+        -----END PUBLIC KEY-----
+
+        """
+
+    /// The records that the lines are of.
+    static func records() throws -> [AuditRecord] {
+        let key = try required(AuditDigest(bytes: Array(0..<32)))
+        return [
+            AuditRecord(
+                time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00Z")),
+                event: .decrypt(reference: .of(Array("order-1234".utf8))),
+                caller: AuditCaller(
+                    name: AuditText("checkout"), uid: 1001, gid: 1002, loginUID: 1003, pid: 4242,
+                    comm: AuditText("shop")),
+                merchant: AuditText("merchant.com.example"), publicKeyHash: key,
+                transactionId: AuditDigest(bytes: Array(32..<64)), protection: .a, token: AuditText("primary")),
+            AuditRecord(
+                time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00.007Z")),
+                event: .keyStateChange(
+                    KeyStateChange(
+                        from: .active, to: .suspended, reason: AuditReason("a \"leak\" in café\\bar"))),
+                caller: AuditCaller(name: AuditText("ops"), uid: 0, gid: 0),
+                merchant: AuditText("merchant.com.example"), publicKeyHash: key),
+        ]
+    }
+
+    @Test("A chain's first and second line are the contract's bytes with hashes computed elsewhere")
+    func lines() throws {
+        var head = ChainHead(node: try required(AuditNode("backend-1")))
+        let lines = try Self.records().map { head.append($0) }
+        #expect(String(decoding: lines[0].bytes, as: UTF8.self) == Self.first)
+        #expect(String(decoding: lines[1].bytes, as: UTF8.self) == Self.second)
+        #expect(lines[1].hash.hex == "694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7")
+        #expect(head.sequence == 2)
+        #expect(head.hash == lines[1].hash)
+    }
+
+    @Test("A checkpoint's line is the contract's bytes, and OpenSSL's signature of them is taken")
+    func checkpointLine() async throws {
+        let key = try required(CheckpointKey(pem: Self.publicKey))
+        #expect(key.keyId.hex == "647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c")
+        #expect(key.pem == Self.publicKey)
+        let hash = AuditDigest(hex: "694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7")
+        let head = try required(
+            ChainHead(node: try required(AuditNode("backend-1")), sequence: 2, hash: try required(hash)))
+        let time = try required(AuditTime(stored: "2026-01-31T12:01:00.000Z"))
+        let checkpoint = try required(head.checkpoint(at: time, keyId: key.keyId))
+        let read = try required(SignedCheckpoint(line: Array(Self.checkpoint.utf8)))
+        #expect(read.checkpoint == checkpoint)
+        #expect(key.verifies(read))
+        let made = await checkpoint.signed { _ in read.signature }
+        #expect(String(decoding: made.line, as: UTF8.self) == Self.checkpoint)
+    }
+
+    @Test("The lines together verify against the public key")
+    func verified() throws {
+        var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: Self.publicKey)))
+        let export = [Self.first, Self.second, Self.checkpoint].map { Array($0.utf8) }.export
+        verifier.consume(export[...])
+        #expect(
+            verifier.verdict().description
+                == "intact: node backend-1, records 1 to 2, sealed at 2026-01-31T12:01:00.000Z")
+        #expect(verifier.records == 2)
+        #expect(verifier.lines == 3)
+    }
+}

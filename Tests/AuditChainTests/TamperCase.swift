@@ -1,0 +1,107 @@
+import AuditChain
+import Foundation
+import TestSupport
+
+/// One manipulated export and what both verifiers must say of it, word for word.
+struct TamperCase: Sendable, CustomStringConvertible {
+    let name: String
+    let export: [UInt8]
+    var keys: String
+    var head: [UInt8]?
+    let expected: String
+
+    var description: String { name }
+
+    /// What the Swift verifier says, fed in pieces of odd sizes.
+    func swiftVerdict() throws -> ChainVerdict {
+        let heads = try head.map { try required(SignedCheckpoint.list(parsing: $0)) } ?? []
+        var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: keys)), heads: heads)
+        var start = 0
+        var size = 1
+        while start < export.count {
+            let end = min(start + size, export.count)
+            verifier.consume(export[start..<end])
+            start = end
+            size = size % 9973 * 3 + 1
+        }
+        return verifier.verdict()
+    }
+
+    /// What `scripts/verify-audit` says of each, and its exit statuses.
+    static func scriptVerdicts(_ cases: [TamperCase]) async throws -> [VerifierScript.Verdict] {
+        let directory = try FreshDirectory()
+        var runs: [[String]] = []
+        for (number, tampered) in cases.enumerated() {
+            var arguments = [
+                try directory.write(tampered.export, to: "\(number).jsonl"),
+                try directory.write(tampered.keys, to: "\(number).pem"),
+            ]
+            if let head = tampered.head { arguments += ["--head", try directory.write(head, to: "\(number).head")] }
+            runs.append(arguments)
+        }
+        return try await VerifierScript.verdicts(runs)
+    }
+}
+
+/// Chains to tamper with: 3,000 records of node a and 1,200 of node b, a checkpoint after every 500 and 400.
+///
+/// Record n of node a stands in line n + (n - 1) / 500, its checkpoint of 500 in line 501, of 1000 in line 1002.
+struct TamperGround: Sendable {
+    let signer: CheckpointSigner
+    let stranger: CheckpointSigner
+    let a: SyntheticChain
+    let b: SyntheticChain
+    /// Node b's, with checkpoints that the stranger signed.
+    let foreign: SyntheticChain
+    /// Node a's again, made anew from record 2001 on after a roll-back, signed by the same key.
+    let regrown: SyntheticChain
+
+    static let shared = Task { try await TamperGround() }
+
+    private init() async throws {
+        signer = try CheckpointSigner()
+        stranger = try CheckpointSigner()
+        a = try await SyntheticChain(node: "a", records: 3000, checkpointEvery: 500, signer: signer)
+        b = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: signer)
+        foreign = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: stranger)
+        regrown = try await SyntheticChain(
+            node: "a", records: 3000, checkpointEvery: 500, signer: signer, salt: "-anew", saltFrom: 2001)
+    }
+
+    /// The index of record `sequence` of node a in its lines.
+    func index(_ sequence: Int) -> Int { sequence + (sequence - 1) / 500 - 1 }
+
+    /// The index of the checkpoint of `sequence` of node a in its lines.
+    func checkpointIndex(_ sequence: Int) -> Int { sequence + sequence / 500 - 1 }
+
+    func checkpoint(_ sequence: Int) -> [UInt8] { a.lines[checkpointIndex(sequence)] }
+
+    /// Node a's export with its lines changed.
+    func tampered(
+        _ name: String, _ expected: String, head: [UInt8]? = nil, keys: String? = nil,
+        change: (inout [[UInt8]]) throws -> Void = { _ in }
+    ) rethrows -> TamperCase {
+        var lines = a.lines
+        try change(&lines)
+        return exported(name, expected, lines.export, head: head, keys: keys)
+    }
+
+    func exported(
+        _ name: String, _ expected: String, _ export: [UInt8], head: [UInt8]? = nil, keys: String? = nil
+    ) -> TamperCase {
+        TamperCase(name: name, export: export, keys: keys ?? signer.publicKey.pem, head: head, expected: expected)
+    }
+
+    /// Lines like node a's with record `sequence` changed and every hash after it made anew, the checkpoints by `sign`.
+    func forged(
+        from sequence: Int, sign: (ChainHead) async throws -> [UInt8]?
+    ) async throws -> [[UInt8]] {
+        var lines: [[UInt8]] = Array(a.lines[..<index(sequence)])
+        var head = sequence == 1 ? ChainHead(node: a.heads[0].node) : a.heads[sequence - 2]
+        for number in sequence...3000 {
+            lines.append(head.append(SyntheticChain.record(number, salt: number == sequence ? "forged" : "")).bytes)
+            if number % 500 == 0, let line = try await sign(head) { lines.append(line) }
+        }
+        return lines
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("scripts/verify-audit as a program")
+struct VerifierScriptTests {
+    private let export = [GoldenLineTests.first, GoldenLineTests.second, GoldenLineTests.checkpoint]
+        .map { Array($0.utf8) }.export
+
+    private func run(_ arguments: [String], input: [UInt8] = []) async throws -> ProgramResult {
+        try await Program.run(VerifierScript.path, arguments, input: input)
+    }
+
+    @Test("It says what is intact and exits 0, from a file and from standard input")
+    func intact() async throws {
+        let directory = try FreshDirectory()
+        let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
+        let head = try directory.write(GoldenLineTests.checkpoint, to: "head")
+        for file in [try directory.write(export, to: "export.jsonl"), "-"] {
+            let result = try await run([file, key, "--head", head], input: export)
+            #expect(result.output == "intact: node backend-1, records 1 to 2, sealed at 2026-01-31T12:01:00.000Z\n")
+            #expect(result.error == "")
+            #expect(result.status == 0)
+        }
+    }
+
+    @Test("It exits 1 for an unsealed and for a broken export")
+    func notIntact() async throws {
+        let directory = try FreshDirectory()
+        let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
+        let unsealed = try await run(["-", key], input: Array((GoldenLineTests.first + "\n").utf8))
+        #expect(unsealed.output == "unsealed: node backend-1, records 1 to 1, 1 after record 0 not sealed\n")
+        #expect(unsealed.status == 1)
+        let broken = try await run(["-", key], input: try export.replacing("checkout", with: "checkin"))
+        #expect(broken.output.hasPrefix("broken: line 1, node backend-1, record 1: "))
+        #expect(broken.status == 1)
+    }
+
+    @Test(
+        "It exits 64 and says how it is used when it is used otherwise",
+        arguments: [
+            [], ["export"], ["export", "key", "more"], ["export", "key", "--head"], ["e", "k", "--tail", "h"],
+        ])
+    func usage(arguments: [String]) async throws {
+        let result = try await run(arguments)
+        #expect(result.status == 64)
+        #expect(result.output == "")
+        #expect(result.error.contains("verify-audit EXPORT PUBLIC-KEY.pem [--head CHECKPOINT-FILE]"))
+    }
+
+    @Test("--help goes to standard output and exits 0")
+    func help() async throws {
+        let result = try await run(["--help"])
+        #expect(result.status == 0)
+        #expect(result.output.contains("verify-audit EXPORT PUBLIC-KEY.pem [--head CHECKPOINT-FILE]"))
+    }
+
+    @Test("It exits 66 for files that are not there or hold something else")
+    func unreadable() async throws {
+        let directory = try FreshDirectory()
+        let export = try directory.write(export, to: "export.jsonl")
+        let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
+        let empty = try directory.write("", to: "empty")
+        let wrong = try directory.write(
+            GoldenLineTests.publicKey.replacing("0Xwyi992", with: "0Xwyi993"), to: "off-curve.pem")
+        let runs = [
+            [directory.path("none"), key], [directory.path, key], [export, directory.path("none")], [export, empty],
+            [export, wrong], [export, export], [export, key, "--head", directory.path("none")],
+            [export, key, "--head", empty], [export, key, "--head", export],
+        ]
+        for arguments in runs {
+            let result = try await run(arguments)
+            #expect(result.status == 66, "\(arguments)")
+            #expect(result.output == "")
+            #expect(result.error.hasPrefix("verify-audit: "), "\(result.error)")
+        }
+    }
+
+    @Test("It fits on two pages and needs nothing beside Python's standard library")
+    func small() throws {
+        let text = try String(contentsOfFile: VerifierScript.path, encoding: .utf8)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count <= 140)
+        #expect(lines.allSatisfy { $0.count <= 120 })
+        let imports = lines.filter { $0.hasPrefix("import ") || $0.hasPrefix("from ") }
+        #expect(imports == ["import base64, datetime, hashlib, pathlib, re, subprocess, sys, tempfile, types"])
+    }
+}
