@@ -7,7 +7,7 @@ struct HealthRoutes: Sendable {
 
     /// The process serves; nothing else is said.
     func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        EndpointAnswer(http: .json(status: 200, Array(#"{"healthy":true}"#.utf8)))
+        try .json(HealthAnswer())
     }
 
     /// Whether a token would be decrypted now. The reasons are for peers whom an access rule matches.

@@ -41,15 +41,17 @@ public final class TrustPolicy: Sendable {
             let intermediate = try? Certificate(derEncoded: evidence.intermediateDER)
         else { throw .certificateUntrusted("a certificate cannot be read") }
         let root = try await root(over: leaf, intermediate: intermediate)
+        guard let rootDescription = try? CertificateDescription(root)
+        else { throw .certificateUntrusted("the root certificate cannot be read") }
         let chain = VerifiedChain(
             leaf: CertificateDescription(leaf, der: evidence.leafDER),
             intermediate: CertificateDescription(intermediate, der: evidence.intermediateDER),
-            root: try Self.describe(root: root))
+            root: rootDescription)
 
         try judgeDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
+        guard !distrusted.contains(chain.root.sha256)
+        else { throw .certificateUntrusted("the root certificate is distrusted by configuration") }
         for (certificate, name) in zip(chain.certificates, ["leaf", "intermediate", "root"]) {
-            guard !distrusted.contains(certificate.sha256)
-            else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
             guard certificate.isValid(at: evidence.signingTime)
             else { throw .certificateUntrusted("the \(name) certificate was not valid at the signing time") }
         }
@@ -87,13 +89,6 @@ public final class TrustPolicy: Sendable {
             throw .certificateUntrusted(
                 reasons.first ?? "the certificates are no chain from the signer to a trusted root (RFC 5280 §6)")
         }
-    }
-
-    private static func describe(root: Certificate) throws(Refusal) -> CertificateDescription {
-        var serializer = DER.Serializer()
-        guard (try? serializer.serialize(root)) != nil
-        else { throw .certificateUntrusted("the root certificate cannot be read") }
-        return CertificateDescription(root, der: serializer.serializedBytes)
     }
 
     private static func judgeMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
