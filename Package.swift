@@ -91,7 +91,8 @@ let package = Package(
         // The key-usage record: lines, chain, checkpoints, their verification. No database.
         .target(name: "AuditChain", dependencies: ["Refusals", "StrictJSON", crypto], swiftSettings: house),
         .target(
-            name: "Ledger", dependencies: ["MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
+            name: "Ledger",
+            dependencies: ["AuditChain", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
             swiftSettings: house),
         .target(
             name: "DaemonAPI", dependencies: ["Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
@@ -100,8 +101,8 @@ let package = Package(
             name: "Daemon",
             dependencies: [
                 "CLinux", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol", "PaymentToken",
-                "MerchantKeys",
-                "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging, signals, x509, asn1, crypto,
+                "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging,
+                signals, x509, asn1, crypto,
             ],
             swiftSettings: house),
 
@@ -172,7 +173,11 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "LedgerTests",
-            dependencies: ["Ledger", "MerchantKeys", "PaymentToken", "WorkerProtocol", "TestSupport", grdb],
+            dependencies: [
+                "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport",
+                crypto,
+                grdb,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "DaemonAPITests",

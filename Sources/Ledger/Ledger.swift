@@ -1,13 +1,16 @@
+public import AuditChain
 public import Foundation
 public import MerchantKeys
 
-/// The daemon's one store: which transaction was released to whom, and what every key may do.
+/// The daemon's one store: which transaction was released to whom, what every key may do, and the record of it all.
 ///
 /// An engine is one folder behind this protocol. All calls are safe from any task and block none of the threads that
-/// Swift's tasks run on. What this protocol promises of ``release(_:)`` is what keeps a payment from being credited
+/// Swift's tasks run on. What this protocol promises of ``release(_:recording:)`` is what keeps a payment from being credited
 /// twice: the key's state and the claim are judged and written in one transaction, which is durable before the verdict
-/// is given.
-public protocol Ledger: Sendable {
+/// is given. Calls that come while a commit is under way share the next one.
+///
+/// Every writing call throws `overloaded` when too many wait already.
+public protocol Ledger: AuditTrail, AuditKeyRecords {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
@@ -17,11 +20,12 @@ public protocol Ledger: Sendable {
 
     /// Claims a transaction for release, or says why it must not be released.
     ///
+    /// - Parameter record: written in the same transaction, with the verdict as its outcome. Nil records nothing.
     /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
     ///   claim may exist then: the caller repeats with the same reference.
-    func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict
+    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> JudgedRelease
 
-    /// Whether ``release(_:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
+    /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool
 
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
@@ -32,14 +36,23 @@ public protocol Ledger: Sendable {
     /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
     /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
     ///
+    /// - Parameter record: written in the same transaction. A change of state is recorded with the state that the
+    ///   ledger had before. Nil records nothing.
+    /// - Returns: the record's sequence.
     /// - Throws: `conflict` when the change is not permitted.
-    func record(_ key: KeyRecord) async throws(LedgerFailure)
+    @discardableResult
+    func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int?
 
     /// Makes one small durable write, for readiness.
     func probe() async throws(LedgerFailure)
 
     /// Removes claims that nobody can need any more; answers how many.
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int
+
+    /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
+    ///
+    /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.
+    func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup
 
     /// Waits for what is under way and gives the store back. Calls made later fail as `unavailable`.
     func close() async

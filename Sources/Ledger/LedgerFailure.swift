@@ -5,13 +5,22 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// It cannot be written or read now: a full disk, a read-only one, a lock, an I/O error. It may work again at
     /// the next call, without a restart. The reason is for the log; it carries no value of any row.
     case unavailable(reason: String)
+    /// More waits for the writer than may wait. Nothing was written.
+    case overloaded
     /// The change of a key's record is not permitted.
     case conflict(KeyRecordConflict)
+    /// The checkpoint names a record that this ledger does not hold.
+    case foreignCheckpoint
+    /// The audit key was never planned, has another public key already, or its identifier or its public key is none.
+    case auditKeyConflict
 
     public var description: String {
         switch self {
         case .unavailable(let reason): "The ledger is unavailable: \(reason)"
+        case .overloaded: "More requests wait for the ledger than may wait. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
+        case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
+        case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
         }
     }
 }

@@ -1,5 +1,7 @@
+import AuditChain
 public import Foundation
 public import PaymentToken
+import Refusals
 
 /// The wish to release one transaction's payment data to one caller.
 public struct Release: Sendable {
@@ -39,6 +41,19 @@ public struct Release: Sendable {
     }
 }
 
+/// A verdict, and where it is recorded.
+public struct JudgedRelease: Sendable, Equatable {
+    public let verdict: ReleaseVerdict
+    /// The audit record's sequence in this node's chain; nil when none was asked for, and for a refusal whose record
+    /// could not be written.
+    public let sequence: Int?
+
+    public init(_ verdict: ReleaseVerdict, sequence: Int?) {
+        self.verdict = verdict
+        self.sequence = sequence
+    }
+}
+
 /// What became of a ``Release``.
 public enum ReleaseVerdict: Sendable, Equatable {
     /// The claim is new and durable: release.
@@ -49,4 +64,16 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case replayed
     /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
     case keyNotActive
+}
+
+extension ReleaseVerdict {
+    /// The outcome as a record and the caller have it.
+    var outcome: AuditOutcome {
+        switch self {
+        case .released: .ok
+        case .repeated: .repeated
+        case .replayed: .refused(.transactionReplayed)
+        case .keyNotActive: .refused(.keyNotActive)
+        }
+    }
 }

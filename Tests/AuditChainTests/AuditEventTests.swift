@@ -76,6 +76,10 @@ struct AuditEventTests {
                 .claimsPrune(count: 5, before: time), "claims_prune",
                 #","count":5,"before":"2026-02-01T00:00:00.000Z""#
             ),
+            (
+                .recordsDropped(count: 12, since: time), "records_dropped",
+                #","since":"2026-02-01T00:00:00.000Z","count":12"#
+            ),
         ]
     }()
 

@@ -1,6 +1,7 @@
 import Foundation
 import MerchantKeys
 import PaymentToken
+import Synchronization
 import TestSupport
 import WorkerProtocol
 
@@ -12,18 +13,20 @@ final class LedgerFixture: Sendable {
     let settings: SQLiteLedger.Settings
     let ledger: SQLiteLedger
     let key: PublicKeyHash
+    let events = LedgerEvents()
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
     init(
         repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200),
-        faults: SQLiteFaults = SQLiteFaults(), at path: String? = nil
+        faults: SQLiteFaults = SQLiteFaults(), waiting: Int = 1024, at path: String? = nil
     ) async throws {
         directory = try FreshDirectory()
         settings = SQLiteLedger.Settings(
             path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
-            busyTimeout: busyTimeout)
-        ledger = try await SQLiteLedger.open(settings, faults: faults)
+            busyTimeout: busyTimeout, waiting: waiting)
+        let events = events
+        ledger = try await SQLiteLedger.open(settings, faults: faults) { events.add($0) }
         key = Self.hash(1)
         try await ledger.record(Self.record(key))
     }
@@ -57,4 +60,35 @@ final class LedgerFixture: Sendable {
     }
 
     struct Broken: Error {}
+}
+
+/// What the writer told.
+final class LedgerEvents: Sendable {
+    private let events = Mutex<[LedgerEvent]>([])
+
+    func add(_ event: LedgerEvent) { events.withLock { $0.append(event) } }
+
+    /// How many writes each acknowledged commit had, the oldest first.
+    var committed: [Int] {
+        events.withLock { events in
+            events.compactMap { event in if case .committed(let writes, _) = event { writes } else { nil } }
+        }
+    }
+
+    var dropped: Int {
+        events.withLock { events in
+            events.reduce(0) { sum, event in if case .dropped(let notes) = event { sum + notes } else { sum } }
+        }
+    }
+}
+
+extension Ledger {
+    /// Without a record.
+    func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict {
+        try await self.release(release, recording: nil).verdict
+    }
+
+    func record(_ key: KeyRecord) async throws(LedgerFailure) {
+        try await record(key, recording: nil)
+    }
 }

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import GRDB
 import TestSupport
@@ -92,6 +93,31 @@ struct UnavailableTests {
         try await disk.unmount()
     }
 
+    @Test(
+        "On a full disk a whole batch fails without a release, its replays keep their code, and later the chain goes on",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+    func fullDiskInBatches() async throws {
+        let disk = try await SmallDisk(kibibytes: 1024)
+        let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
+        let signer = CheckpointSigner()
+        #expect(try await fixture.releasing(1)(fixture.ledger) == JudgedRelease(.released, sequence: 1))
+        try disk.fill()
+        let operations = try [fixture.releasing(1, reference: nil)] + (2...30).map { try fixture.releasing($0) }
+        let answers = try await fixture.inOneBatch(operations)
+        #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
+        for answer in answers.dropFirst() { #expect(throws: LedgerFailure.self) { try answer.get() } }
+        fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
+        try await wait(for: "the dropped note") { fixture.events.dropped == 1 }
+        try disk.free()
+        let again = try await fixture.inOneBatch(operations.dropFirst().map { $0 })
+        #expect(try again.map { try $0.get() } == (2...30).map { JudgedRelease(.released, sequence: $0 + 1) })
+        #expect(try await fixture.ledger.everyEntry()[1].event == "records_dropped")
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 31)
+        await fixture.ledger.close()
+        try await disk.unmount()
+    }
+
     @Test("A failure's reason carries no value of the request")
     func reasonsAreFixed() async throws {
         let fixture = try await LedgerFixture()
@@ -136,8 +162,8 @@ final class SmallDisk: Sendable {
         guard result.status == 0 else { throw NotMounted(reason: result.error) }
     }
 
-    /// Writes until nothing more goes in.
-    func fill() throws {
+    /// Writes until nothing more goes in, then gives so many bytes back.
+    func fill(leaving room: UInt64 = 0) throws {
         guard FileManager.default.createFile(atPath: path + "/filler", contents: nil),
             let filler = FileHandle(forWritingAtPath: path + "/filler")
         else { throw NotMounted(reason: "the filler cannot be written") }
@@ -150,6 +176,7 @@ final class SmallDisk: Sendable {
                 size /= 2
             }
         }
+        if room > 0 { try filler.truncate(atOffset: try filler.offset() - room) }
     }
 
     func free() throws { try FileManager.default.removeItem(atPath: path + "/filler") }

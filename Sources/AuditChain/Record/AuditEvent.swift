@@ -45,6 +45,8 @@ public enum AuditEvent: Sendable, Equatable {
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)
+    /// So many records of refusals could not be written, the first of them at `since`.
+    case recordsDropped(count: Int, since: AuditTime)
 
     /// The `event` member. It is public contract and never changes.
     public enum Name: String, Sendable, CaseIterable {
@@ -72,6 +74,7 @@ public enum AuditEvent: Sendable, Equatable {
         case ledgerBackup = "ledger_backup"
         case ledgerAcceptRestore = "ledger_accept_restore"
         case claimsPrune = "claims_prune"
+        case recordsDropped = "records_dropped"
     }
 
     public var name: Name {
@@ -100,6 +103,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .ledgerBackup: .ledgerBackup
         case .ledgerAcceptRestore: .ledgerAcceptRestore
         case .claimsPrune: .claimsPrune
+        case .recordsDropped: .recordsDropped
         }
     }
 }

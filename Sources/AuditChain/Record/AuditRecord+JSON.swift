@@ -102,6 +102,9 @@ extension AuditEvent {
         case .claimsPrune(let count, let before):
             writer.member("count", count)
             writer.member("before", before.text)
+        case .recordsDropped(let count, let since):
+            writer.member("since", since.text)
+            writer.member("count", count)
         }
     }
 }

@@ -1,4 +1,4 @@
-import Ledger
+import AuditChain
 import PaymentToken
 
 /// `ledger`: what was released already.
@@ -18,7 +18,7 @@ extension LedgerSettings {
     /// nil after a reported problem with the URL.
     init?(_ section: ConfigurationSection) {
         let node = section.node("node") == nil ? nil : section.text("node")
-        if let node, !NodeName.isValid(node) {
+        if let node, AuditNode(node) == nil {
             section.problem("node", "must be 1 to 64 letters, digits, dots, hyphens and underscores")
         }
         let retainClaims = section.duration(

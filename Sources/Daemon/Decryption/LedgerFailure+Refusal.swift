@@ -5,7 +5,9 @@ extension LedgerFailure {
     /// The one place where the ledger's troubles become what a caller hears; a reason belongs in the log.
     var refusal: Refusal {
         switch self {
-        case .unavailable:
+        case .overloaded:
+            Refusal(.overloaded, "More requests wait for the ledger than may wait; repeat with the same reference.")
+        case .unavailable, .foreignCheckpoint, .auditKeyConflict:
             Refusal(
                 .ledgerUnavailable,
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")

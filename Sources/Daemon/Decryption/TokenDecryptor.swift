@@ -174,7 +174,7 @@ struct TokenDecryptor: Sendable {
         let started = ContinuousClock.now
         let verdict: ReleaseVerdict
         do throws(LedgerFailure) {
-            verdict = try await ledger.release(release)
+            verdict = try await ledger.release(release, recording: nil).verdict
         } catch {
             troubles.met(Self.ledgerComponent, error.description)
             throw error.refusal

@@ -153,7 +153,7 @@ struct KeyAdministration: Sendable {
                 algorithm: certificate.algorithm, state: .active, createdAt: clock.now(), origin: origin)
         record.state = .active
         do {
-            try await ledger.record(record)
+            try await ledger.record(record, recording: nil)
         } catch {
             throw error.refusal
         }

@@ -5,7 +5,7 @@ import Glibc
 /// SQLite goes on with the files that it has open when somebody removes them or puts others in their place, a restored
 /// copy say. What it commits from then on is gone with the process, and a transaction would be released again.
 struct LedgerPlace: Sendable {
-    private let path: String
+    let path: String
     private let opened: [FileIdentity?]
 
     /// Call when the database is open: SQLite's log of what is committed exists from then on, until it is closed.

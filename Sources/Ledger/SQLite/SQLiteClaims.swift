@@ -22,13 +22,18 @@ struct SQLiteClaims {
 
     /// Whether `verdict` of this very attempt stands in the database, after its commit went unacknowledged.
     func stands(_ verdict: ReleaseVerdict, _ release: Release, _ db: Database) throws -> Bool {
-        guard let claim = try claim(release, db) else { return false }
-        return switch verdict {
-        case .released: try claim.value("attempt") as Data == release.attempt.blob
-        case .repeated: try claim.value("repeat_attempt") as Data? == release.attempt.blob
-        // Nothing was to be written.
-        case .replayed, .keyNotActive: true
+        switch verdict {
+        case .released: try claim(release, db)?.value("attempt") as Data? == release.attempt.blob
+        case .repeated: try claim(release, db)?.value("repeat_attempt") as Data? == release.attempt.blob
+        // Nothing was to be written, so it holds when it would be decided so again.
+        case .replayed: try keyDecrypts(release, db) && isReplay(release, db)
+        case .keyNotActive: try !keyDecrypts(release, db)
         }
+    }
+
+    private func isReplay(_ release: Release, _ db: Database) throws -> Bool {
+        guard let claim = try claim(release, db) else { return !release.admitsNew }
+        return try !isRepeat(release, of: claim)
     }
 
     /// At most `limit` claims made before `time`; answers how many were removed.

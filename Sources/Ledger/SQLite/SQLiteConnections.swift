@@ -1,13 +1,15 @@
 import Foundation
 import GRDB
 
-/// The two connections to one ledger: one writes, one only reads, so that a long read never stalls a write.
+/// The connections to one ledger: one writes; one only reads what decisions need, one only reads what people look for,
+/// so that a long search stalls neither a write nor a decision.
 ///
 /// Each is a serial queue of its own threads (GRDB's); a task waits for its turn without holding one of the threads
 /// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
 final class SQLiteConnections: Sendable {
     private let writer: DatabaseQueue
     private let reader: DatabaseQueue
+    private let searcher: DatabaseQueue
 
     /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
     ///
@@ -33,11 +35,18 @@ final class SQLiteConnections: Sendable {
             try prepare(db)
         }
 
-        var reading = Configuration()
-        reading.label = "ledger.reader"
-        reading.readonly = true
-        reading.busyMode = .timeout(busyTimeout)
-        reader = try DatabaseQueue(path: path, configuration: reading)
+        reader = try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout)
+        searcher = try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout)
+    }
+
+    /// A connection that only reads; blocks.
+    static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = label
+        configuration.readonly = true
+        configuration.busyMode = .timeout(busyTimeout)
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
+        return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// What is really in force, not what was asked for.
@@ -63,18 +72,38 @@ final class SQLiteConnections: Sendable {
         }.get()
     }
 
+    /// Runs on the writing connection when its turn comes; the caller does not wait.
+    func inWriterTurn(_ body: @escaping @Sendable (Database) -> Void) {
+        writer.asyncWriteWithoutTransaction(body)
+    }
+
+    /// For reads that are short.
     func read<T: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> T
     ) async throws(LedgerFailure) -> T {
+        try await Self.read(on: reader, body)
+    }
+
+    /// For reads that may take long; they wait for each other only.
+    func search<T: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await Self.read(on: searcher, body)
+    }
+
+    private static func read<T: Sendable>(
+        on connection: DatabaseQueue, _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(LedgerFailure) -> T {
         try await withCheckedContinuation { (turn: CheckedContinuation<Result<T, LedgerFailure>, Never>) in
-            reader.asyncRead { database in
-                turn.resume(returning: Self.result { try body(try database.get()) })
+            connection.asyncRead { database in
+                turn.resume(returning: result { try body(try database.get()) })
             }
         }.get()
     }
 
     /// Blocks until what is under way has ended.
     func close() throws {
+        try searcher.close()
         try reader.close()
         try writer.close()
     }

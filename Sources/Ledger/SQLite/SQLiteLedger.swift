@@ -1,3 +1,4 @@
+public import AuditChain
 import Dispatch
 public import Foundation
 import GRDB
@@ -6,21 +7,24 @@ import Synchronization
 
 /// The ledger in one SQLite file, for one host.
 ///
-/// Every release is one commit in WAL mode with `synchronous = FULL`, so it has reached the disk when it is answered.
+/// Writes that come together share one commit, in WAL mode with `synchronous = FULL`: each has reached the disk when it
+/// is answered.
 /// One process uses the file at a time; a lock beside it (`.lock`) sees to that.
 public final class SQLiteLedger: Ledger {
     public let node: String
     public let path: String
     public let engine = "sqlite"
-    public let schemaVersion = SQLiteSchema.version
+    public let schemaVersion = SQLiteTables.version
 
     let connections: SQLiteConnections
+    let writer: SQLiteWriter
     /// Nil once it is closed.
     private let lock: Mutex<LedgerLock?>
-    private let claims: SQLiteClaims
-    private let keys: SQLiteKeyRecords
-    private let faults: SQLiteFaults
-    private let place: LedgerPlace
+    private let busyTimeout: TimeInterval
+    let place: LedgerPlace
+    let claims: SQLiteClaims
+    let keys: SQLiteKeyRecords
+    let chain: SQLiteChain
 
     public struct Settings: Sendable, Equatable {
         /// Absolute; the directory must exist and be writable for nobody else.
@@ -31,46 +35,59 @@ public final class SQLiteLedger: Ledger {
         public var repeatFor: Duration
         /// How long a call waits for a lock that some other program holds on the file (a backup, a shell).
         public var busyTimeout: Duration
+        /// How many writes may wait for the writer; more are refused as `overloaded`.
+        public var waiting: Int
 
         public init(
             path: String, node: String? = nil, repeatFor: Duration = .seconds(86_400),
-            busyTimeout: Duration = .seconds(2)
+            busyTimeout: Duration = .seconds(2), waiting: Int = 1024
         ) {
             self.path = path
             self.node = node
             self.repeatFor = repeatFor
             self.busyTimeout = busyTimeout
+            self.waiting = waiting
         }
     }
 
-    /// Opens the ledger, making it when there is none.
-    public static func open(_ settings: Settings) async throws(LedgerOpeningError) -> SQLiteLedger {
-        try await open(settings, faults: SQLiteFaults())
+    /// Opens the ledger, making it when there is none and bringing an older one up to date.
+    ///
+    /// - Parameter observe: is told of every batch, on the writer's thread; it must not block.
+    public static func open(
+        _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+    ) async throws(LedgerOpeningError) -> SQLiteLedger {
+        try await open(settings, faults: SQLiteFaults(), observe: observe)
     }
 
-    static func open(_ settings: Settings, faults: SQLiteFaults) async throws(LedgerOpeningError) -> SQLiteLedger {
+    static func open(
+        _ settings: Settings, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+    ) async throws(LedgerOpeningError) -> SQLiteLedger {
         // Files and locks block; tasks' threads are not for that.
         try await withCheckedContinuation {
             (turn: CheckedContinuation<Result<SQLiteLedger, LedgerOpeningError>, Never>) in
             DispatchQueue.global().async {
                 turn.resume(
                     returning: Result { () throws(LedgerOpeningError) in
-                        try SQLiteLedger(blocking: settings, faults: faults)
+                        try SQLiteLedger(blocking: settings, faults: faults, observe: observe)
                     })
             }
         }.get()
     }
 
-    private init(blocking settings: Settings, faults: SQLiteFaults) throws(LedgerOpeningError) {
+    private init(
+        blocking settings: Settings, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+    ) throws(LedgerOpeningError) {
         let path = settings.path
-        if let node = settings.node, !NodeName.isValid(node) { throw .nodeName(node) }
+        if let node = settings.node, AuditNode(node) == nil { throw .nodeName(node) }
         let lock = try LedgerFile(path: path).prepare()
-        var node = ""
+        let schema = SQLiteSchema(path: path, node: settings.node)
+        var prepared: AuditNode?
+        let timeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
+        let node: AuditNode
         do {
-            let timeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
-            connections = try SQLiteConnections(path: path, busyTimeout: timeout) { db in
-                node = try SQLiteSchema.prepare(db, path: path, node: settings.node, hostName: HostName.current)
-            }
+            connections = try SQLiteConnections(path: path, busyTimeout: timeout) { prepared = try schema.prepare($0) }
+            guard let prepared else { throw LedgerOpeningError.notALedger(path: path) }
+            node = prepared
         } catch let error as LedgerOpeningError {
             lock.release()
             throw error
@@ -85,100 +102,97 @@ public final class SQLiteLedger: Ledger {
             throw .cannotOpen(path: path, reason: LedgerFailure(error).description)
         }
         self.lock = Mutex(lock)
-        self.node = node
+        self.node = node.name
         self.path = path
-        self.faults = faults
+        busyTimeout = timeout
         place = LedgerPlace(path: path)
-        claims = SQLiteClaims(node: node, repeatFor: settings.repeatFor)
-        keys = SQLiteKeyRecords(node: node)
+        claims = SQLiteClaims(node: node.name, repeatFor: settings.repeatFor)
+        keys = SQLiteKeyRecords(node: node.name)
+        chain = SQLiteChain(node: node)
+        writer = SQLiteWriter(
+            connections: connections, place: place, chain: chain, capacity: settings.waiting, faults: faults,
+            observe: observe)
     }
 
-    public func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict {
-        try await writeInPlace { [claims, faults] db in
-            var decided: ReleaseVerdict?
-            do {
-                let verdict = try db.durably {
-                    let verdict = try claims.decide(release, db)
-                    decided = verdict
-                    try faults.insideTransaction()
-                    return verdict
-                }
-                try faults.afterCommit()
-                return verdict
-            } catch {
-                // Whether the commit took place is in the database, and nowhere else.
-                try db.leaveTransaction()
-                guard let decided, try claims.stands(decided, release, db) else { throw error }
-                return decided
-            }
-        }
+    public func release(
+        _ release: Release, recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> JudgedRelease {
+        let releases = SQLiteReleases(claims: claims, chain: chain)
+        return try await writer.write(
+            { db, head in try releases.decide(release, recording: record, &head, db) },
+            readBack: { decision, db in try releases.stands(decision, release, db) }
+        ).judged
     }
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {
-        try await connections.read { [claims] db in try claims.wouldRepeat(release, db) }
+        try await read { [claims] db in try claims.wouldRepeat(release, db) }
     }
 
     public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] {
-        try await connections.read { [keys] db in try keys.all(db) }
+        try await read { [keys] db in try keys.all(db) }
     }
 
-    public func record(_ key: KeyRecord) async throws(LedgerFailure) {
-        try await writeInPlace { [keys, faults] db in
-            var intended: KeyRecord?
-            do {
-                try db.durably {
-                    let next = try key.replacing(try keys.find(key.publicKeyHash, db))
-                    intended = next
-                    try keys.put(next, db)
-                }
-                try faults.afterCommit()
-            } catch {
-                try db.leaveTransaction()
-                guard let intended, let stored = try keys.find(intended.publicKeyHash, db),
-                    (stored.state, stored.cutOff.map(StoredTime.milliseconds))
-                        == (intended.state, intended.cutOff.map(StoredTime.milliseconds))
-                else { throw error }
-            }
+    /// For reads that are short. What a file holds that is no longer in its place is no answer.
+    func read<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
+        try await connections.read { [place] db in
+            try place.requireUnchanged()
+            return try body(db)
         }
+    }
+
+    /// For reads that may take long; they wait for each other only.
+    func search<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
+        try await connections.search { [place] db in
+            try place.requireUnchanged()
+            return try body(db)
+        }
+    }
+
+    public func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int? {
+        let change = SQLiteKeyChange(keys: keys, chain: chain, key: key, record: record)
+        return try await writer.write({ db, head in try change.perform(&head, db) }, readBack: change.stands).line?
+            .sequence
     }
 
     public func probe() async throws(LedgerFailure) {
-        try await writeInPlace { db in
-            try db.durably {
-                try db.execute(
-                    sql: "UPDATE ledger_meta SET value = ? WHERE name = 'probed'",
-                    arguments: [String(StoredTime.milliseconds(Date()))])
-            }
-        }
+        let mark = String(StoredTime.milliseconds(Date()))
+        try await writer.write(
+            { db, _ in
+                try db.cachedStatement(sql: "UPDATE ledger_meta SET value = ? WHERE name = 'probed'")
+                    .execute(arguments: [mark])
+            },
+            // Whether the ledger can be written is what is asked.
+            readBack: { _, _ in nil })
     }
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int {
         let horizon = StoredTime.milliseconds(now) - StoredTime.milliseconds(retention.age)
         var total = 0
         while true {
-            // In small transactions, so that releases come between.
-            let removed = try await writeInPlace { [claims] db in
-                try db.durably { try claims.prune(before: horizon, limit: 500, db) }
-            }
+            // In small steps, so that releases come between.
+            let removed = try await writer.write(
+                { [claims] db, _ in try claims.prune(before: horizon, limit: 500, db) }, readBack: { _, _ in nil })
             total += removed
             if removed < 500 { return total }
         }
     }
 
-    /// Writes, and answers only for what is in the file that stands at the ledger's path.
-    private func writeInPlace<T: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await connections.write { [place] db in
-            try place.requireUnchanged()
-            let result = try body(db)
-            // Once more: the file may have gone between the look and the commit.
-            try place.requireUnchanged()
-            return result
-        }
+    public func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
+        // A connection of its own: a copy takes as long as the disk does.
+        let (timeout, node) = (busyTimeout, node)
+        return try await withCheckedContinuation {
+            (turn: CheckedContinuation<Result<LedgerBackup, LedgerBackupError>, Never>) in
+            DispatchQueue.global().async { [place] in
+                turn.resume(
+                    returning: SQLiteBackup.copy(of: place, busyTimeout: timeout, node: node, to: path))
+            }
+        }.get()
     }
 
     public func close() async {
+        // The number of dropped notes is known to this process only.
+        if writer.hasDropped { try? await probe() }
+        writer.close()
         let held = lock.withLock { lock in
             defer { lock = nil }
             return lock

@@ -1,0 +1,9 @@
+/// What the writer did, for metrics and logs. It is told on the writer's thread: whoever listens must not block.
+public enum LedgerEvent: Sendable, Equatable {
+    /// A batch of `writes` became durable, `after` this long from its beginning to the end of its sync.
+    case committed(writes: Int, after: Duration)
+    /// A batch was not acknowledged. Those of its writes that are found in the store are answered all the same.
+    case failed(writes: Int, reason: String)
+    /// Notes were dropped, since the ledger could not take them. Their number is recorded when it can again.
+    case dropped(notes: Int)
+}

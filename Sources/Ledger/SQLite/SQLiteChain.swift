@@ -1,0 +1,61 @@
+import AuditChain
+import Foundation
+import GRDB
+
+/// The chain's statements. Whoever appends does so inside a transaction, and from the head that it read there.
+struct SQLiteChain {
+    let node: AuditNode
+
+    /// Where this node's chain ends.
+    func head(_ db: Database) throws -> ChainHead {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT sequence, hash FROM audit_record WHERE node = ? ORDER BY sequence DESC LIMIT 1"),
+            arguments: [node.name])
+        guard let row else { return ChainHead(node: node) }
+        guard let head = ChainHead(node: node, sequence: try row.value("sequence"), hash: try row.digest("hash")) else {
+            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
+        }
+        return head
+    }
+
+    func append(_ record: AuditRecord, to head: inout ChainHead, _ db: Database) throws -> AuditLine {
+        let line = head.append(record)
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
+                    public_key_hash, transaction_id, hash, line)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            line.node.name, line.sequence, record.time.milliseconds, record.event.name.rawValue, record.outcome.text,
+            record.caller?.name?.text, record.caller?.uid, record.merchant?.text, record.publicKeyHash?.bytes.blob,
+            record.transactionId?.bytes.blob, line.hash.bytes.blob, line.bytes.blob,
+        ])
+        return line
+    }
+
+    /// Whether this very line is stored. No other can have its place and its hash.
+    func holds(_ line: AuditLine, _ db: Database) throws -> Bool {
+        try hash(of: line.sequence, db) == line.hash
+    }
+
+    /// The hash of this node's record of a sequence.
+    func hash(of sequence: Int, _ db: Database) throws -> AuditDigest? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT hash FROM audit_record WHERE node = ? AND sequence = ?"),
+            arguments: [node.name, sequence]
+        )?.digest("hash")
+    }
+}
+
+extension Row {
+    /// A column with 32 bytes.
+    func digest(_ column: String) throws -> AuditDigest {
+        let bytes: Data = try value(column)
+        guard let digest = AuditDigest(bytes: bytes) else {
+            throw LedgerFailure.unavailable(reason: "The column \(column) holds \(bytes.count) bytes instead of 32.")
+        }
+        return digest
+    }
+}

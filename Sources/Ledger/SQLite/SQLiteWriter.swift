@@ -1,0 +1,138 @@
+import AuditChain
+import Foundation
+import GRDB
+
+/// The one writer: takes what waits, commits it as one transaction, and then answers each.
+final class SQLiteWriter: Sendable {
+    private let connections: SQLiteConnections
+    private let place: LedgerPlace
+    private let chain: SQLiteChain
+    private let faults: SQLiteFaults
+    private let observe: @Sendable (LedgerEvent) -> Void
+    private let queue: CommitQueue<LedgerWrite>
+
+    init(
+        connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
+        faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+    ) {
+        self.connections = connections
+        self.place = place
+        self.chain = chain
+        self.faults = faults
+        self.observe = observe
+        queue = CommitQueue(capacity: capacity)
+    }
+
+    /// Waits for a place, the commit and its answer.
+    ///
+    /// - Parameters:
+    ///   - work: runs inside the shared transaction; what it throws undoes its own changes only.
+    ///   - readBack: after a commit that was not acknowledged, gives the answer that the database permits; nil when
+    ///     there is none.
+    func write<Answer: Sendable>(
+        _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
+        readBack: @escaping @Sendable (Answer, Database) throws -> Answer?
+    ) async throws(LedgerFailure) -> Answer {
+        try await withCheckedContinuation { (turn: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
+            let write = LedgerWrite(
+                perform: { db, head in
+                    let answer = try work(db, &head)
+                    return DecidedWrite(
+                        acknowledge: { turn.resume(returning: .success(answer)) },
+                        readBack: { db in
+                            guard let found = try readBack(answer, db) else { return false }
+                            turn.resume(returning: .success(found))
+                            return true
+                        })
+                },
+                fail: { turn.resume(returning: .failure($0)) })
+            switch queue.enter(write, isNote: false) {
+            case .begins: start()
+            case .joins: break
+            case .full: write.fail(.overloaded)
+            case .closed: write.fail(.unavailable(reason: "It is closed."))
+            }
+        }.get()
+    }
+
+    /// Returns at once; nobody waits for it.
+    func note(_ record: AuditRecord) {
+        let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
+        let note = LedgerWrite(
+            perform: { [chain] db, head in
+                let line = try chain.append(record, to: &head, db)
+                return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
+            },
+            fail: { [self] _ in drop(dropped) })
+        switch queue.enter(note, isNote: true) {
+        case .begins: start()
+        case .joins: break
+        case .full, .closed: drop(dropped)
+        }
+    }
+
+    /// How many writes wait for the next batch.
+    var waiting: Int { queue.waiting }
+
+    /// Whether notes were dropped that no record counts yet.
+    var hasDropped: Bool { queue.hasDropped }
+
+    /// What comes now is refused; what waits is still written.
+    func close() {
+        queue.close()
+    }
+
+    private func drop(_ dropped: CommitQueue<LedgerWrite>.Dropped) {
+        queue.drop(dropped)
+        observe(.dropped(notes: dropped.count))
+    }
+
+    private func start() {
+        connections.inWriterTurn { [self] db in
+            while let waiting = queue.next() { commit(recordOfDropped() + waiting, db) }
+        }
+    }
+
+    /// The record of notes that were dropped. It fails like any other write, and is tried again with the next batch.
+    private func recordOfDropped() -> [LedgerWrite] {
+        guard let dropped = queue.takeDropped() else { return [] }
+        let record = AuditRecord(
+            time: AuditTime(Date()), event: .recordsDropped(count: dropped.count, since: AuditTime(dropped.since)),
+            outcome: .refused(.ledgerUnavailable))
+        return [
+            LedgerWrite(
+                perform: { [chain] db, head in
+                    let line = try chain.append(record, to: &head, db)
+                    return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
+                },
+                fail: { [queue] _ in queue.drop(dropped) })
+        ]
+    }
+
+    private func commit(_ writes: [LedgerWrite], _ db: Database) {
+        let started = ContinuousClock.now
+        var batch = CommitBatch(writes)
+        do {
+            try place.requireUnchanged()
+            try db.durably {
+                try batch.perform(from: chain.head(db), db)
+                try faults.insideTransaction()
+            }
+            try faults.afterCommit()
+            // Once more: the file may have gone between the look and the commit.
+            try place.requireUnchanged()
+            observe(.committed(writes: writes.count, after: started.duration(to: .now)))
+            batch.acknowledge()
+        } catch {
+            let failure = LedgerFailure(error)
+            observe(.failed(writes: writes.count, reason: failure.description))
+            do {
+                try place.requireUnchanged()
+            } catch {
+                // What would be found is gone with the process.
+                return batch.fail(error)
+            }
+            batch.readBack(after: failure, db)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import AuditChain
+import Crypto
+import Foundation
+import Testing
+
+@testable import Ledger
+
+/// A key that signs checkpoints, in software.
+struct CheckpointSigner: Sendable {
+    let key = P256.Signing.PrivateKey()
+
+    var publicKey: CheckpointKey {
+        get throws { try #require(CheckpointKey(point: Array(key.publicKey.x963Representation))) }
+    }
+
+    /// Signs and stores a checkpoint of all that is recorded.
+    @discardableResult
+    func seal(_ ledger: SQLiteLedger) async throws -> SignedCheckpoint {
+        let signed = try await checkpoint(of: try await ledger.head())
+        try await ledger.insert(signed)
+        return signed
+    }
+
+    func checkpoint(of head: ChainHead) async throws -> SignedCheckpoint {
+        let checkpoint = try #require(head.checkpoint(at: AuditTime(LedgerFixture.noon), keyId: try publicKey.keyId))
+        return try await checkpoint.signed { message in
+            let signature = try key.signature(for: Data(message))
+            return try #require(CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation)))
+        }
+    }
+
+    /// What a verifier says of the ledger's export.
+    func verdict(
+        of ledger: SQLiteLedger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil
+    ) async throws -> ChainVerdict {
+        var verifier = ChainVerifier(keys: CheckpointKeys([try publicKey]), heads: head.map { [$0] } ?? [])
+        for try await page in ledger.export(from: first, through: last) { verifier.consume(page.bytes[...]) }
+        return verifier.verdict()
+    }
+}
+
+extension ChainVerdict {
+    /// How many records one intact chain has; nil for anything else.
+    var intactRecords: Int? {
+        if case .intact(let ranges) = self, ranges.count == 1 { ranges[0].records } else { nil }
+    }
+
+    /// What is broken, such as `record 17`.
+    var brokenAt: String? {
+        if case .broken(let fault) = self, let position = fault.position {
+            "\(position.kind.rawValue) \(position.sequence)"
+        } else {
+            nil
+        }
+    }
+
+    var fault: ChainFault? {
+        if case .broken(let fault) = self { fault.fault } else { nil }
+    }
+}
+
+extension SQLiteLedger {
+    /// All records, read page by page.
+    func everyEntry(_ filter: AuditFilter = AuditFilter(), order: AuditOrder = .oldestFirst) async throws
+        -> [AuditEntry]
+    {
+        var entries: [AuditEntry] = []
+        var cursor: Int?
+        repeat {
+            let page = try await records(filter, order: order, after: cursor, limit: 7)
+            entries += try page.records.map { try AuditEntry(line: $0.line) }
+            cursor = page.next
+        } while cursor != nil
+        return entries
+    }
+}

@@ -1,0 +1,186 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Group commit")
+struct GroupCommitTests {
+    private let signer = CheckpointSigner()
+
+    @Test("What arrives while a commit is under way shares the next one")
+    func oneCommit() async throws {
+        let fixture = try await LedgerFixture()
+        let before = fixture.events.committed.count
+        let answers = try await fixture.inOneBatch(try (1...40).map { try fixture.releasing($0) })
+        #expect(try answers.map { try $0.get().verdict } == Array(repeating: .released, count: 40))
+        #expect(try answers.map { try $0.get().sequence } == (1...40).map { $0 })
+        #expect(fixture.events.committed.dropFirst(before) == [40])
+    }
+
+    @Test(
+        "Of thirty equal releases in one batch one is released; the others are repeats with a reference, replays without",
+        arguments: [UInt8?.none, 7])
+    func thirtyInOneBatch(reference: UInt8?) async throws {
+        let fixture = try await LedgerFixture()
+        let answers = try await fixture.inOneBatch(
+            try (1...30).map { _ in try fixture.releasing(1, reference: reference) })
+        let expected = Array(repeating: reference == nil ? ReleaseVerdict.replayed : .repeated, count: 29)
+        #expect(try answers.map { try $0.get().verdict } == [.released] + expected)
+        let outcomes = try await fixture.ledger.everyEntry().map(\.outcome)
+        #expect(outcomes == ["ok"] + Array(repeating: reference == nil ? "transaction_replayed" : "repeat", count: 29))
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
+    }
+
+    @Test("A release that comes in a batch after its key's suspension is refused, and one before it is not")
+    func orderInside() async throws {
+        let fixture = try await LedgerFixture()
+        let (first, second) = (try fixture.releasing(1), try fixture.releasing(2))
+        let suspended = LedgerFixture.record(fixture.key, state: .suspended)
+        let operations: [@Sendable (SQLiteLedger) async throws -> ReleaseVerdict?] = [
+            { try await first($0).verdict },
+            { ledger in
+                try await ledger.record(suspended)
+                return nil
+            },
+            { try await second($0).verdict },
+        ]
+        let answers = try await fixture.inOneBatch(operations)
+        #expect(try answers.map { try $0.get() } == [.released, nil, .keyNotActive])
+        #expect(try await fixture.ledger.everyEntry().map(\.outcome) == ["ok", "key_not_active"])
+    }
+
+    @Test("When a batch's acknowledgement gets lost every member is answered by what stands of it")
+    func acknowledgementLost() async throws {
+        let lost = Fault()
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        lost.isActive = true
+        var operations = try (1...10).map { try fixture.releasing($0) }
+        operations += try (1...10).map { try fixture.releasing($0) }
+        operations += try (1...10).map { try fixture.releasing($0, reference: nil) }
+        let answers = try await fixture.inOneBatch(operations)
+        lost.isActive = false
+        #expect(lost.strikes == 1)
+        let kinds: [ReleaseVerdict] = [.released, .repeated, .replayed]
+        #expect(try answers.map { try $0.get().verdict } == kinds.flatMap { Array(repeating: $0, count: 10) })
+        #expect(try answers.map { try $0.get().sequence } == (1...30).map { $0 })
+        for number in 1...10 {
+            #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .replayed)
+        }
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
+    }
+
+    @Test("When a batch fails none of its members is released, refusals keep their codes, and the chain has no gap")
+    func batchFailed() async throws {
+        let broken = Fault()
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: { try broken.strike() }))
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        let suspended = LedgerFixture.hash(2)
+        try await fixture.ledger.record(LedgerFixture.record(suspended, state: .suspended))
+        broken.isActive = true
+        let notActive = try fixture.request(30, key: suspended)
+        var operations = [try fixture.releasing(1, reference: nil)]
+        operations.append { try await $0.release(notActive, recording: LedgerFixture.record(of: notActive)) }
+        operations += try (2...20).map { try fixture.releasing($0) }
+        // A replay only if the release before it in the batch had been committed.
+        operations.append(try fixture.releasing(2, reference: nil))
+        let answers = try await fixture.inOneBatch(operations)
+        broken.isActive = false
+        #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
+        #expect(try answers[1].get() == JudgedRelease(.keyNotActive, sequence: nil))
+        for answer in answers.dropFirst(2) {
+            #expect(throws: LedgerFailure.self) { try answer.get() }
+        }
+        for number in 2...20 {
+            let request = try fixture.request(number, reference: nil)
+            let judged = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
+            #expect(judged == JudgedRelease(.released, sequence: number - 1))
+        }
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 19)
+    }
+
+    @Test("A member that cannot be written fails alone, and leaves no gap")
+    func poisonedMember() async throws {
+        let fixture = try await LedgerFixture()
+        try await poison(fixture, "ABORT")
+        var operations = try (1...5).map { try fixture.releasing($0) }
+        operations.insert(try fixture.releasing(100, caller: "poison"), at: 2)
+        let answers = try await fixture.inOneBatch(operations)
+        #expect(throws: LedgerFailure.self) { try answers[2].get() }
+        #expect(try (answers[..<2] + answers[3...]).map { try $0.get().sequence } == (1...5).map { $0 })
+        // Its claim went with its record.
+        #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
+    }
+
+    @Test("When the engine gives up the whole transaction in the middle nothing of it is answered as written")
+    func transactionGivenUp() async throws {
+        let fixture = try await LedgerFixture()
+        try await poison(fixture, "ROLLBACK")
+        var operations = try (1...5).map { try fixture.releasing($0) }
+        operations.insert(try fixture.releasing(100, caller: "poison"), at: 2)
+        for answer in try await fixture.inOneBatch(operations) {
+            #expect(throws: LedgerFailure.self) { try answer.get() }
+        }
+        for number in 1...5 {
+            #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .released)
+        }
+        #expect(try await fixture.ledger.head().sequence == 0)
+    }
+
+    @Test("When the queue is full a call is refused at once, and those that wait are answered")
+    func overflow() async throws {
+        let fixture = try await LedgerFixture(waiting: 8)
+        let pause = WriterPause(fixture.ledger)
+        async let waiting = withThrowingTaskGroup(of: ReleaseVerdict.self) { group in
+            for number in 1...8 {
+                let request = try fixture.request(number)
+                group.addTask { try await fixture.ledger.release(request) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        try await pause.wait(for: 8)
+        await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.release(fixture.request(9)) }
+        await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.probe() }
+        pause.end()
+        #expect(try await waiting == Array(repeating: .released, count: 8))
+        #expect(try await fixture.ledger.release(fixture.request(9, reference: nil)) == .released)
+    }
+
+    @Test("What waits when the ledger is closed is written, and what comes later is refused")
+    func closing() async throws {
+        let fixture = try await LedgerFixture()
+        let pause = WriterPause(fixture.ledger)
+        let request = try fixture.request(1)
+        async let verdict = fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
+        try await pause.wait(for: 1)
+        async let closed: Void = fixture.ledger.close()
+        // Whether it comes before or after the closing: it is never left without an answer.
+        _ = try? await fixture.ledger.head()
+        pause.end()
+        #expect(try await verdict == JudgedRelease(.released, sequence: 1))
+        await closed
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(2)) }
+        let again = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await again.release(fixture.request(1, reference: nil)) == .replayed)
+        await again.close()
+    }
+
+    /// Lets the record of a caller of this name fail as a full disk or a damaged page would.
+    private func poison(_ fixture: LedgerFixture, _ resolution: String) async throws {
+        try await fixture.ledger.connections.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TRIGGER poison BEFORE INSERT ON audit_record WHEN NEW.caller = 'poison'
+                    BEGIN SELECT RAISE(\(resolution), 'poisoned'); END
+                    """)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Older ledgers")
+struct MigrationTests {
+    /// What the first published program made, word for word.
+    private static let version1 = """
+        CREATE TABLE ledger_meta (
+            name  TEXT NOT NULL PRIMARY KEY,
+            value TEXT NOT NULL
+        ) STRICT;
+        CREATE TABLE merchant_key (
+            public_key_hash     BLOB    NOT NULL PRIMARY KEY CHECK (length(public_key_hash) = 32),
+            merchant_identifier TEXT    NOT NULL,
+            algorithm           TEXT    NOT NULL,
+            state               TEXT    NOT NULL,
+            cut_off             INTEGER,
+            origin              TEXT    NOT NULL,
+            created_at          INTEGER NOT NULL,
+            node                TEXT    NOT NULL
+        ) STRICT;
+        CREATE TABLE claim (
+            transaction_id   BLOB    NOT NULL PRIMARY KEY CHECK (length(transaction_id) = 32),
+            public_key_hash  BLOB    NOT NULL REFERENCES merchant_key (public_key_hash),
+            caller           TEXT    NOT NULL,
+            reference_digest BLOB,
+            content_digest   BLOB    NOT NULL,
+            attempt          BLOB    NOT NULL,
+            claimed_at       INTEGER NOT NULL,
+            repeats          INTEGER NOT NULL DEFAULT 0,
+            repeat_attempt   BLOB,
+            repeated_at      INTEGER,
+            node             TEXT    NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX claim_by_age ON claim (claimed_at);
+        INSERT INTO ledger_meta (name, value) VALUES ('schema_version', '1'), ('node', 'node-1'), ('probed', '0');
+        INSERT INTO merchant_key VALUES (zeroblob(31) || x'01', 'merchant.com.example', 'EC', 'active', NULL, 'imported',
+            1800000000000, 'node-1');
+        INSERT INTO claim VALUES (x'000001' || zeroblob(29), zeroblob(31) || x'01', 'checkout', NULL,
+            zeroblob(32), zeroblob(16), 1800000000000, 0, NULL, NULL, 'node-1');
+        """
+
+    private let key = PublicKeyHash(bytes: [UInt8](repeating: 0, count: 31) + [1])
+
+    /// A version-1 ledger in WAL mode, its last rows still in the write-ahead log.
+    private func old(in directory: FreshDirectory) throws -> (SQLiteLedger.Settings, DatabaseQueue) {
+        let path = try directory.write("", to: "ledger.sqlite")
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.write { try $0.execute(sql: Self.version1) }
+        return (SQLiteLedger.Settings(path: path, node: "node-1"), queue)
+    }
+
+    private func version(_ path: String) throws -> (String?, Int?) {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        return try queue.read { db in
+            (
+                try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = 'schema_version'"),
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM claim")
+            )
+        }
+    }
+
+    @Test("A ledger of version 1 is copied, migrated and used: its keys and claims stand and its chain begins")
+    func migrates() async throws {
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        let ledger = try await SQLiteLedger.open(settings)
+        #expect(ledger.schemaVersion == 2)
+        #expect(try await ledger.keyRecords().map(\.publicKeyHash) == [key])
+        #expect(try await ledger.head().sequence == 0)
+        let release = { (number: UInt8) -> Release in
+            Release(
+                transactionId: try #require(
+                    TransactionIdentifier(bytes: [0, 0, number] + [UInt8](repeating: 0, count: 29))),
+                publicKeyHash: try #require(key), caller: "checkout", referenceDigest: nil,
+                contentDigest: [UInt8](repeating: 0, count: 32), at: LedgerFixture.noon)
+        }
+        #expect(try await ledger.release(release(1)) == .replayed)
+        let judged = try await ledger.release(release(2), recording: LedgerFixture.record(of: release(2)))
+        #expect(judged == JudgedRelease(.released, sequence: 1))
+        await ledger.close()
+        try queue.close()
+
+        #expect(try version(settings.path) == ("2", 2))
+        let copy = settings.path + ".schema-1"
+        let attributes = try FileManager.default.attributesOfItem(atPath: copy)
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+        #expect(try version(copy) == ("1", 1))
+
+        // Opened again it is neither migrated nor copied.
+        let again = try await SQLiteLedger.open(settings)
+        #expect(try await again.head().sequence == 1)
+        await again.close()
+        #expect(!FileManager.default.fileExists(atPath: copy + "-2"))
+    }
+
+    @Test("A copy that is there already stays, and the new one gets a number")
+    func earlierCopy() async throws {
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        try queue.close()
+        let earlier = try directory.write("earlier", to: "ledger.sqlite.schema-1")
+        let ledger = try await SQLiteLedger.open(settings)
+        await ledger.close()
+        #expect(try String(contentsOfFile: earlier, encoding: .utf8) == "earlier")
+        #expect(try version(earlier + "-2") == ("1", 1))
+    }
+
+    @Test(
+        "When the copy cannot be made the ledger is left as it is and not opened",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+    func noRoomForTheCopy() async throws {
+        let disk = try await SmallDisk(kibibytes: 512)
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        try queue.close()
+        let path = disk.path + "/ledger.sqlite"
+        try FileManager.default.copyItem(atPath: settings.path, toPath: path)
+        // Room for the journal and the lock, not for a second file.
+        try disk.fill(leaving: 40_960)
+        var moved = settings
+        moved.path = path
+        let error = await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(moved) }
+        #expect(error?.description.contains("copy failed") == true, "\(String(describing: error))")
+        try disk.free()
+        #expect(try version(path).0 == "1")
+        let ledger = try await SQLiteLedger.open(moved)
+        #expect(ledger.schemaVersion == 2)
+        await ledger.close()
+        try await disk.unmount()
+    }
+
+    @Test("A ledger that is only half of version 1 is left as it is")
+    func damaged() async throws {
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        try await queue.write {
+            try $0.execute(sql: "UPDATE ledger_meta SET value = 'one' WHERE name = 'schema_version'")
+        }
+        try queue.close()
+        await #expect(throws: LedgerOpeningError.notALedger(path: settings.path)) {
+            _ = try await SQLiteLedger.open(settings)
+        }
+        #expect(!FileManager.default.fileExists(atPath: settings.path + ".schema-1"))
+    }
+}

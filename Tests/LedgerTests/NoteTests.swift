@@ -1,0 +1,90 @@
+import AuditChain
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Notes that nobody waits for")
+struct NoteTests {
+    private func refusal(_ number: Int) -> AuditRecord {
+        AuditRecord(
+            time: AuditTime(LedgerFixture.noon + Double(number)), event: .decrypt(reference: nil),
+            outcome: .refused(.signatureInvalid), caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: 1002)
+        )
+    }
+
+    @Test("A note returns while the writer is busy, and is recorded when its turn comes")
+    func recorded() async throws {
+        let fixture = try await LedgerFixture()
+        let pause = WriterPause(fixture.ledger)
+        for number in 1...5 { fixture.ledger.note(refusal(number)) }
+        pause.end()
+        #expect(try await fixture.ledger.append(refusal(6)) == 6)
+        #expect(try await fixture.ledger.everyEntry().map(\.time) == (1...6).map { refusal($0).time })
+    }
+
+    @Test("Notes take half of the queue at most, so that releases find room; those dropped are counted in a record")
+    func flood() async throws {
+        let fixture = try await LedgerFixture(waiting: 10)
+        let pause = WriterPause(fixture.ledger)
+        for number in 1...25 { fixture.ledger.note(refusal(number)) }
+        let release = try fixture.releasing(1)
+        async let judged = release(fixture.ledger)
+        try await pause.wait(for: 6)
+        pause.end()
+        // The record of those dropped comes first.
+        #expect(try await judged == JudgedRelease(.released, sequence: 7))
+        #expect(fixture.events.dropped == 20)
+        let entries = try await fixture.ledger.everyEntry()
+        #expect(entries.map(\.event) == ["records_dropped"] + Array(repeating: "decrypt", count: 6))
+        #expect(entries[0].details["count"]?.numberValue?.text == "20")
+    }
+
+    @Test("Notes that the ledger cannot take are counted in a record as soon as it can write again")
+    func unavailable() async throws {
+        let fixture = try await LedgerFixture(busyTimeout: .milliseconds(50))
+        try await dropThree(fixture)
+        try await fixture.ledger.probe()
+        let entries = try await fixture.ledger.everyEntry()
+        #expect(entries.map(\.event) == ["records_dropped"])
+        #expect(entries[0].details["count"]?.numberValue?.text == "3")
+        // Counted once.
+        try await fixture.ledger.probe()
+        #expect(try await fixture.ledger.head().sequence == 1)
+    }
+
+    @Test("The number of dropped notes is recorded at the latest when the ledger is closed")
+    func closing() async throws {
+        let fixture = try await LedgerFixture(busyTimeout: .milliseconds(50))
+        try await dropThree(fixture)
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await again.everyEntry().map(\.event) == ["records_dropped"])
+        await again.close()
+    }
+
+    @Test("A note after the closing is dropped, and nothing else happens")
+    func afterClosing() async throws {
+        let fixture = try await LedgerFixture()
+        await fixture.ledger.close()
+        fixture.ledger.note(refusal(1))
+        #expect(fixture.events.dropped == 1)
+        let again = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await again.head().sequence == 0)
+        await again.close()
+    }
+
+    /// While another program holds the lock.
+    private func dropThree(_ fixture: LedgerFixture) async throws {
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: fixture.settings.path, configuration: configuration)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        for number in 1...3 { fixture.ledger.note(refusal(number)) }
+        try await wait(for: "three dropped notes") { fixture.events.dropped == 3 }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+    }
+}

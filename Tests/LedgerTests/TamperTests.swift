@@ -1,0 +1,164 @@
+import AuditChain
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("Tampering with the database")
+struct TamperTests {
+    private let signer = CheckpointSigner()
+
+    /// 30 records, sealed at 10, 20 and 30.
+    private func sealed(node: String = "node-1") async throws -> LedgerFixture {
+        let fixture = try await LedgerFixture()
+        for number in 1...30 {
+            _ = try await fixture.releasing(number)(fixture.ledger)
+            if number % 10 == 0 { try await signer.seal(fixture.ledger) }
+        }
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
+        return fixture
+    }
+
+    private func verdict(after statement: String, head: SignedCheckpoint? = nil) async throws -> ChainVerdict {
+        let fixture = try await sealed()
+        try await fixture.ledger.connections.write { try $0.execute(sql: statement) }
+        return try await signer.verdict(of: fixture.ledger, head: head)
+    }
+
+    @Test("A changed line is named")
+    func changed() async throws {
+        let verdict = try await verdict(
+            after: """
+                UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), '"ok"', '"no"') AS BLOB)
+                WHERE sequence = 17
+                """)
+        #expect(verdict.brokenAt == "record 17")
+        #expect(verdict.fault == .changed)
+    }
+
+    @Test("A removed record is named", arguments: [1, 17, 20])
+    func removed(sequence: Int) async throws {
+        let verdict = try await verdict(after: "DELETE FROM audit_record WHERE sequence = \(sequence)")
+        #expect(
+            verdict.fault == (sequence == 1 ? .noBeginning : .missing(from: sequence, to: sequence))
+                || verdict.brokenAt == "checkpoint \(sequence)", "\(verdict)")
+    }
+
+    @Test("Two records that changed places are found")
+    func swapped() async throws {
+        let verdict = try await verdict(
+            after: """
+                UPDATE audit_record SET sequence = 99 WHERE sequence = 12;
+                UPDATE audit_record SET sequence = 12 WHERE sequence = 13;
+                UPDATE audit_record SET sequence = 13 WHERE sequence = 99
+                """)
+        #expect(verdict.fault == .missing(from: 12, to: 12))
+    }
+
+    @Test("An inserted copy of a record is found")
+    func inserted() async throws {
+        let verdict = try await verdict(
+            after: """
+                UPDATE audit_record SET sequence = sequence + 1000 WHERE sequence > 15;
+                INSERT INTO audit_record (node, sequence, time, event, outcome, hash, line)
+                SELECT node, 16, time, event, outcome, hash, line FROM audit_record WHERE sequence = 15;
+                UPDATE audit_record SET sequence = sequence - 999 WHERE sequence > 1000
+                """)
+        #expect(verdict.brokenAt == "record 15")
+        #expect(verdict.fault == .outOfOrder(after: 15))
+    }
+
+    @Test("Another node's line in the chain is found")
+    func anotherNode() async throws {
+        let verdict = try await verdict(
+            after: """
+                UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), '"node-1"', '"node-2"') AS BLOB)
+                WHERE sequence = 17
+                """)
+        #expect(verdict.fault == .noBeginning)
+    }
+
+    @Test(
+        "A chain cut off behind its last checkpoint is unsealed; cut off at one it shows against a head kept elsewhere")
+    func cutOff() async throws {
+        let unsealed = try await verdict(
+            after: "DELETE FROM audit_record WHERE sequence > 25; DELETE FROM checkpoint WHERE sequence > 25")
+        guard case .unsealed = unsealed else {
+            Issue.record("\(unsealed)")
+            return
+        }
+        let fixture = try await sealed()
+        let kept = try #require(try await fixture.ledger.latestCheckpoint())
+        try await fixture.ledger.connections.write {
+            try $0.execute(
+                sql: "DELETE FROM audit_record WHERE sequence > 20; DELETE FROM checkpoint WHERE sequence > 20")
+        }
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 20)
+        #expect(try await signer.verdict(of: fixture.ledger, head: kept).fault == .endsBeforeHead(last: 20))
+        #expect(try await fixture.ledger.compare(with: kept.checkpoint) == .behind(last: 20))
+    }
+
+    @Test("A chain that was written anew from a record on, hashes and all, is found at the next checkpoint")
+    func rewritten() async throws {
+        let fixture = try await sealed()
+        try await fixture.ledger.connections.write {
+            try $0.execute(sql: "DELETE FROM audit_record WHERE sequence > 14")
+        }
+        for number in 15...30 { _ = try await fixture.releasing(number + 100)(fixture.ledger) }
+        let verdict = try await signer.verdict(of: fixture.ledger)
+        #expect(verdict.brokenAt == "checkpoint 20")
+        #expect(verdict.fault == .sealsAnother(sealedBefore: 10))
+    }
+
+    @Test("A checkpoint that was changed or removed is found")
+    func checkpoint() async throws {
+        let changed = try await verdict(
+            after: """
+                UPDATE checkpoint SET line = CAST(replace(CAST(line AS TEXT), '"time":"2027', '"time":"2026') AS BLOB)
+                WHERE sequence = 20
+                """)
+        #expect(changed.fault == .wrongSignature)
+        let removed = try await verdict(after: "DELETE FROM checkpoint WHERE sequence = 30")
+        guard case .unsealed = removed else {
+            Issue.record("\(removed)")
+            return
+        }
+    }
+
+    @Test("A ledger that holds, ends before, or differs from the head that the token remembers is told apart")
+    func rememberedHeads() async throws {
+        let fixture = try await sealed()
+        let ledger = fixture.ledger
+        for checkpoint in try await ledger.checkpoints(after: 0, limit: 10) {
+            #expect(try await ledger.compare(with: checkpoint.checkpoint) == .continues)
+        }
+        let other = try await LedgerFixture()
+        let remembered = try #require(try await ledger.latestCheckpoint()).checkpoint
+        #expect(try await other.ledger.compare(with: remembered) == .behind(last: 0))
+        for number in 1...30 { _ = try await other.releasing(number + 500)(other.ledger) }
+        #expect(try await other.ledger.compare(with: remembered) == .forked)
+        let node = try #require(AuditNode("node-2"))
+        let head = try #require(ChainHead(node: node, sequence: 30, hash: remembered.hash))
+        #expect(try await ledger.compare(with: try await signer.checkpoint(of: head).checkpoint) == .anotherNode)
+    }
+
+    @Test("An older database file in the ledger's place ends before the head that was kept")
+    func rolledBack() async throws {
+        let fixture = try await sealed()
+        let older = fixture.directory.path("older.sqlite")
+        _ = try await fixture.ledger.backup(to: older)
+        for number in 31...40 { _ = try await fixture.releasing(number)(fixture.ledger) }
+        let kept = try await signer.seal(fixture.ledger)
+        await fixture.ledger.close()
+        for suffix in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: fixture.settings.path + suffix)
+        }
+        try FileManager.default.moveItem(atPath: older, toPath: fixture.settings.path)
+        let again = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await again.compare(with: kept.checkpoint) == .behind(last: 30))
+        #expect(try await signer.verdict(of: again, head: kept).fault == .endsBeforeHead(last: 30))
+        await again.close()
+    }
+}
