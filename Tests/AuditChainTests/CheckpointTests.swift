@@ -73,6 +73,7 @@ struct CheckpointTests {
         let both = try required(CheckpointKeys(pem: "first:\n" + GoldenLineTests.publicKey + "second:\n" + other.pem))
         #expect(both.count == 2)
         #expect(both[other.keyId]?.pem == other.pem)
+        #expect(CheckpointKeys(pem: other.pem.replacingOccurrences(of: "\n", with: "\r\n")) != nil)
         #expect(CheckpointKeys(pem: "") == nil)
         #expect(CheckpointKeys(pem: P384.Signing.PrivateKey().publicKey.pemRepresentation) == nil)
         let beside = GoldenLineTests.publicKey.replacing("0Xwyi992", with: "0Xwyi993")

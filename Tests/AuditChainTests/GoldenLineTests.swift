@@ -7,13 +7,26 @@ import Testing
 @Suite("Lines, byte for byte")
 struct GoldenLineTests {
     static let first = #"""
-        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt","outcome":"ok","caller":{"name":"checkout","uid":1001,"gid":1002,"loginUid":1003,"pid":4242,"comm":"shop"},"merchant":"merchant.com.example","publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","transactionId":"202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f","protection":"A","token":"primary","reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059","hash":"53bf482974a72fefa363d4ef2531895c2dc5df8bb6e30aa08e7b9bb25bed8e6b"}
+        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt","outcome":"ok",\#
+        "caller":{"name":"checkout","uid":1001,"gid":1002,"loginUid":1003,"pid":4242,"comm":"shop"},\#
+        "merchant":"merchant.com.example","publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",\#
+        "transactionId":"202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f","protection":"A",\#
+        "token":"primary","reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059",\#
+        "hash":"53bf482974a72fefa363d4ef2531895c2dc5df8bb6e30aa08e7b9bb25bed8e6b"}
         """#
     static let second = #"""
-        {"node":"backend-1","sequence":2,"time":"2026-01-31T12:00:00.007Z","event":"key_state_change","outcome":"ok","caller":{"name":"ops","uid":0,"gid":0},"merchant":"merchant.com.example","publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","from":"active","to":"suspended","reason":"a \"leak\" in café\\bar","hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7"}
+        {"node":"backend-1","sequence":2,"time":"2026-01-31T12:00:00.007Z","event":"key_state_change",\#
+        "outcome":"ok","caller":{"name":"ops","uid":0,"gid":0},"merchant":"merchant.com.example",\#
+        "publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","from":"active","to":"suspended",\#
+        "reason":"a \"leak\" in café\\bar",\#
+        "hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7"}
         """#
     static let checkpoint = #"""
-        {"checkpoint":{"node":"backend-1","sequence":2,"hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7","time":"2026-01-31T12:01:00.000Z","keyId":"647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c"},"signature":"MEUCIQCEnn3cCFt4PgqpGGS09eFl6cH4DuEkbpy9B0Hq81YjzAIgCf/gq2Nm73WVxYeTVFJh+zRYM7LGRr/9Dflk0wnyLoI="}
+        {"checkpoint":{"node":"backend-1","sequence":2,\#
+        "hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7","time":"2026-01-31T12:01:00.000Z",\#
+        "keyId":"647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c"},\#
+        "signature":"MEUCIQCEnn3cCFt4PgqpGGS09eFl6cH4DuEkbpy9B0Hq81YjzAIgCf/gq2Nm73WVxYeTVFJh+zRYM7LGRr/9Dfl\#
+        k0wnyLoI="}
         """#
     static let publicKey = """
         -----BEGIN PUBLIC KEY-----

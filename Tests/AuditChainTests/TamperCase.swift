@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import TestSupport
+import Testing
 
 /// One manipulated export and what both verifiers must say of it, word for word.
 struct TamperCase: Sendable, CustomStringConvertible {
@@ -40,6 +41,20 @@ struct TamperCase: Sendable, CustomStringConvertible {
             runs.append(arguments)
         }
         return try await VerifierScript.verdicts(runs)
+    }
+
+    /// Both verifiers say what is expected, and no more; the script's exit status fits.
+    static func judge(_ cases: [TamperCase], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let script = try await scriptVerdicts(cases)
+        try #require(script.count == cases.count)
+        for (tampered, scriptVerdict) in zip(cases, script) {
+            let verdict = try tampered.swiftVerdict()
+            #expect(verdict.description == tampered.expected, "\(tampered)", sourceLocation: sourceLocation)
+            #expect(scriptVerdict.output == tampered.expected + "\n", "\(tampered)", sourceLocation: sourceLocation)
+            #expect(scriptVerdict.status == Int(verdict.exitStatus), "\(tampered)", sourceLocation: sourceLocation)
+            let intact = !tampered.expected.contains("broken") && !tampered.expected.contains("unsealed")
+            #expect((verdict.exitStatus == 0) == intact, "\(tampered)", sourceLocation: sourceLocation)
+        }
     }
 }
 

@@ -56,6 +56,7 @@ public struct CheckpointKeys: Sendable {
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
         var keys: [CheckpointKey] = []
+        let text = text.replacingOccurrences(of: "\r\n", with: "\n")
         var rest = text[...]
         while let start = rest.range(of: begin), let stop = rest[start.upperBound...].range(of: end) {
             guard let key = CheckpointKey(pem: String(rest[start.lowerBound..<stop.upperBound])) else { return nil }

@@ -10,12 +10,14 @@ struct LineScanner {
     var isAtEnd: Bool { position == line.count }
 
     mutating func take(_ literal: StaticString) -> Bool {
-        var end = position
-        for byte in literal.description.utf8 {
-            guard end < line.count, line[end] == byte else { return false }
-            end += 1
+        take(Array(literal.description.utf8))
+    }
+
+    mutating func take(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= line.count - position, line[position..<position + bytes.count] == bytes[...] else {
+            return false
         }
-        position = end
+        position += bytes.count
         return true
     }
 
