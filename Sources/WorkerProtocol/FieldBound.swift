@@ -21,6 +21,16 @@ public enum FieldBound {
     static let paymentData = 128 * 1024
     static let certificate = 16 * 1024
     static let subjectPublicKeyInfo = 1024
+    /// An audit key's CKA_ID.
+    static let auditKeyIdentifier = 16
+    /// An uncompressed P-256 point.
+    static let publicPoint = 65
+    /// A node's name.
+    static let node = 64
+    /// A checkpoint, as it is signed and as the line that the token remembers.
+    public static let checkpoint = 4096
+    /// ECDSA on P-256 in DER (RFC 3279 §2.2.3).
+    static let signature = 72
     /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
@@ -28,4 +38,6 @@ public enum FieldBound {
     static let keys = 4096
     static let certificatesPerKey = 32
     static let shortcomings = 16
+    public static let auditKeys = 64
+    public static let rememberedHeads = 64
 }

@@ -6,6 +6,10 @@ extension WorkerAnswer {
         case plaintext = 67
         case done = 68
         case failed = 69
+        case auditKeys = 70
+        case auditKey = 71
+        case signature = 72
+        case heads = 73
     }
 
     /// The answer as one frame with its length prefix.
@@ -32,6 +36,22 @@ extension WorkerAnswer {
             writer = FieldWriter(type: FrameType.failed.rawValue, identifier: identifier)
             writer.integer(failure.kind.rawValue)
             try writer.text(failure.message, atMost: FieldBound.sentence)
+        case .auditKeys(let keys):
+            writer = FieldWriter(type: FrameType.auditKeys.rawValue, identifier: identifier)
+            try writer.list(keys, atMost: FieldBound.auditKeys) { (writer, key) throws(FrameError) in
+                try key.write(to: &writer)
+            }
+        case .auditKey(let key):
+            writer = FieldWriter(type: FrameType.auditKey.rawValue, identifier: identifier)
+            try key.write(to: &writer)
+        case .signature(let der):
+            writer = FieldWriter(type: FrameType.signature.rawValue, identifier: identifier)
+            try writer.octets(der, atMost: FieldBound.signature)
+        case .heads(let lines):
+            writer = FieldWriter(type: FrameType.heads.rawValue, identifier: identifier)
+            try writer.list(lines, atMost: FieldBound.rememberedHeads) { (writer, line) throws(FrameError) in
+                try writer.octets(line, atMost: FieldBound.checkpoint)
+            }
         }
         return try writer.frame(atMost: FieldBound.answerFrame)
     }
@@ -56,6 +76,20 @@ extension WorkerAnswer {
         case .failed:
             guard let kind = WorkerFailure.Kind(rawValue: try reader.integer()) else { throw .invalidValue }
             self = .failed(WorkerFailure(kind, try reader.text(atMost: FieldBound.sentence)))
+        case .auditKeys:
+            self = .auditKeys(
+                try reader.list(atMost: FieldBound.auditKeys) { (reader) throws(FrameError) in
+                    try AuditKeyDescription(from: &reader)
+                })
+        case .auditKey:
+            self = .auditKey(try AuditKeyDescription(from: &reader))
+        case .signature:
+            self = .signature(try reader.octets(atMost: FieldBound.signature))
+        case .heads:
+            self = .heads(
+                try reader.list(atMost: FieldBound.rememberedHeads) { (reader) throws(FrameError) in
+                    try reader.octets(atMost: FieldBound.checkpoint)
+                })
         }
         try reader.end()
     }

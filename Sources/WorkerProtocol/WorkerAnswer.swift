@@ -4,8 +4,15 @@ public enum WorkerAnswer: Sendable, Equatable {
     case keys([KeyDescription])
     /// The opened data, and the tier that opened it.
     case plaintext([UInt8], tier: ProtectionTier)
-    /// An import, a probe.
+    /// An import, a probe, a checkpoint to be remembered.
     case done
+    case auditKeys([AuditKeyDescription])
+    /// The audit key that was made, or was there.
+    case auditKey(AuditKeyDescription)
+    /// A checkpoint's signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes.
+    case signature([UInt8])
+    /// Checkpoints' lines, 1 to 4096 bytes each, in the token's order.
+    case heads([[UInt8]])
     case failed(WorkerFailure)
 }
 
@@ -110,6 +117,9 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case overloaded = 8
         /// The same input was in flight when two workers died. Only the daemon's side says so.
         case inputQuarantined = 9
+        /// The audit key or the remembered checkpoint: what is asked for is not to be had from a token that works
+        /// otherwise. It is read-only, takes no data objects, shows too many; or the message is no checkpoint.
+        case auditRefused = 10
     }
 
     public var kind: Kind

@@ -7,6 +7,11 @@ extension WorkerRequest {
         case importPrivateKey = 4
         case importCertificate = 5
         case probe = 6
+        case listAuditKeys = 7
+        case createAuditKey = 8
+        case signCheckpoint = 9
+        case listHeads = 10
+        case rememberHead = 11
     }
 
     /// The request as one frame with its length prefix.
@@ -32,6 +37,19 @@ extension WorkerRequest {
             try certificateImport.write(to: &writer)
         case .probe:
             writer = FieldWriter(type: FrameType.probe.rawValue, identifier: identifier)
+        case .listAuditKeys:
+            writer = FieldWriter(type: FrameType.listAuditKeys.rawValue, identifier: identifier)
+        case .createAuditKey(let key):
+            writer = FieldWriter(type: FrameType.createAuditKey.rawValue, identifier: identifier)
+            try writer.octets(key, atMost: FieldBound.auditKeyIdentifier)
+        case .signCheckpoint(let signing):
+            writer = FieldWriter(type: FrameType.signCheckpoint.rawValue, identifier: identifier)
+            try signing.write(to: &writer)
+        case .listHeads:
+            writer = FieldWriter(type: FrameType.listHeads.rawValue, identifier: identifier)
+        case .rememberHead(let head):
+            writer = FieldWriter(type: FrameType.rememberHead.rawValue, identifier: identifier)
+            try head.write(to: &writer)
         }
         return try writer.frame(atMost: FieldBound.requestFrame)
     }
@@ -47,6 +65,12 @@ extension WorkerRequest {
         case .importPrivateKey: self = .importPrivateKey(try PrivateKeyImport(from: &reader))
         case .importCertificate: self = .importCertificate(try CertificateImport(from: &reader))
         case .probe: self = .probe
+        case .listAuditKeys: self = .listAuditKeys
+        case .createAuditKey:
+            self = .createAuditKey(identifier: try reader.octets(atMost: FieldBound.auditKeyIdentifier))
+        case .signCheckpoint: self = .signCheckpoint(try CheckpointSigning(from: &reader))
+        case .listHeads: self = .listHeads
+        case .rememberHead: self = .rememberHead(try HeadToRemember(from: &reader))
         }
         try reader.end()
     }

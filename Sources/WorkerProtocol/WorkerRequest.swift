@@ -12,6 +12,16 @@ public enum WorkerRequest: Sendable, Equatable {
     case importCertificate(CertificateImport)
     /// Answers at once while the token does its work: one cheap call into the library.
     case probe
+    /// Every key that the token has for signing checkpoints.
+    case listAuditKeys
+    /// Makes the audit key with this CKA_ID, 16 bytes, or answers with the one that has it already.
+    case createAuditKey(identifier: [UInt8])
+    /// Signs a checkpoint.
+    case signCheckpoint(CheckpointSigning)
+    /// The checkpoints that the token keeps, of every node.
+    case listHeads
+    /// Keeps a node's checkpoint in the token instead of the one before.
+    case rememberHead(HeadToRemember)
 }
 
 /// Everything a worker needs to open its one token. PINs are not in it, only where to read them.

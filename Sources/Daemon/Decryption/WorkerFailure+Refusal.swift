@@ -25,6 +25,8 @@ extension WorkerFailure {
             Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
         case .importRefused:
             Refusal(.invalidState, "The token refused the import.", details: message)
+        case .auditRefused:
+            Refusal(.hsmUnavailable, "The token does not do its part for the key-usage record.", details: message)
         case .protocolViolation:
             Refusal(.internalError, "The daemon has a defect; its log has more.")
         }

@@ -96,9 +96,9 @@ final class TokenWorker: Sendable {
         await running?.value
     }
 
-    private static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
+    static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
 
-    private func answer(to request: WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer {
+    func answer(to request: WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer {
         try await calls.submit(request).get()
     }
 }

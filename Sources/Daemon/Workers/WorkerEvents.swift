@@ -47,6 +47,11 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     case importPrivateKey = "import_private_key"
     case importCertificate = "import_certificate"
     case probe
+    case listAuditKeys = "list_audit_keys"
+    case createAuditKey = "create_audit_key"
+    case signCheckpoint = "sign_checkpoint"
+    case listHeads = "list_heads"
+    case rememberHead = "remember_head"
 
     init(_ request: WorkerRequest) {
         self =
@@ -57,13 +62,20 @@ enum WorkerOperation: String, Sendable, CaseIterable {
             case .importPrivateKey: .importPrivateKey
             case .importCertificate: .importCertificate
             case .probe: .probe
+            case .listAuditKeys: .listAuditKeys
+            case .createAuditKey: .createAuditKey
+            case .signCheckpoint: .signCheckpoint
+            case .listHeads: .listHeads
+            case .rememberHead: .rememberHead
             }
     }
 
-    /// Whether a call whose worker died may be made again: it changes nothing in the token.
+    /// Whether a call whose worker died may be made again: it changes nothing in the token, or a second time nothing
+    /// more. An audit key is made once for its identifier, and a checkpoint that is remembered already stays.
     var isRepeatable: Bool {
         switch self {
         case .listKeys, .decrypt, .probe: true
+        case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead: true
         case .open, .importPrivateKey, .importCertificate: false
         }
     }
@@ -72,8 +84,10 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     /// time: neither is held to the limit of one decryption.
     func limit(callTimeout: Duration) -> Duration {
         switch self {
-        case .decrypt, .probe: callTimeout
-        case .listKeys, .importPrivateKey, .importCertificate: max(callTimeout, .seconds(30))
+        case .decrypt, .probe, .signCheckpoint: callTimeout
+        case .listKeys, .importPrivateKey, .importCertificate, .listAuditKeys, .createAuditKey, .listHeads,
+            .rememberHead:
+            max(callTimeout, .seconds(30))
         case .open: max(callTimeout, .seconds(60))
         }
     }

@@ -47,6 +47,17 @@ final class SessionSeat: Sendable {
                 try token.importCertificate(request, in: &session)
             }
             return .done
+        case .listAuditKeys:
+            return .auditKeys(try token.auditKeys(in: &session))
+        case .createAuditKey(let identifier):
+            return .auditKey(try token.createAuditKey(identifier, in: &session))
+        case .signCheckpoint(let signing):
+            return .signature(try token.sign(signing, in: &session))
+        case .listHeads:
+            return .heads(try token.rememberedHeads(in: &session))
+        case .rememberHead(let head):
+            try token.remember(head, in: &session)
+            return .done
         case .probe:
             do {
                 guard try session.loggedInUser() == .user else {

@@ -84,6 +84,7 @@ struct KeyListing {
     ) throws(CallError) -> PrivateKey? {
         let values = try session.attributes(
             [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters], of: object)
+        guard !values.saysAuditKey(labelled: values.text(.label)) else { return nil }
         let algorithm: KeyAlgorithm
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec

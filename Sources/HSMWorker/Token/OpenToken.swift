@@ -10,6 +10,7 @@ final class OpenToken: Sendable {
     let description: TokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
+    let auditKeys = AuditKeyMap()
     /// For imports, made at this start and known to nobody else.
     let importRecipient = KeySealing.Recipient()
 

@@ -1,0 +1,96 @@
+import PKCS11
+import Synchronization
+import WorkerProtocol
+
+/// The objects that one audit key is in a token: private and public key with the same CKA_ID, 16 bytes, and a label
+/// that tells them from the merchants' keys.
+struct AuditKeyObjects: Sendable {
+    static let label = "paytokend audit"
+
+    let identifier: [UInt8]
+
+    private func common(_ isPrivate: Bool) -> [Attribute] {
+        [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
+    }
+
+    /// What is not asked for, some tokens allow: every other use is forbidden by name.
+    var privateKeyTemplate: Template {
+        Template(
+            common(true) + [
+                .sensitive(true), .extractable(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false),
+            ])
+    }
+
+    var publicKeyTemplate: Template {
+        Template(
+            common(false) + [
+                .ecParameters(EllipticCurve.p256Parameters), .verify(true), .encrypt(false), .wrap(false),
+            ])
+    }
+
+    private func search(_ objectClass: ObjectClass) -> Template {
+        [
+            .objectClass(objectClass), .token(true), .identifier(identifier), .label(Self.label),
+        ]
+    }
+
+    var privateKeys: Template { search(.privateKey) }
+    var publicKeys: Template { search(.publicKey) }
+}
+
+/// An audit key that may be used.
+struct AuditKeyEntry: Sendable {
+    let privateKey: ObjectHandle
+    /// 65 bytes, on the curve.
+    let publicPoint: [UInt8]
+}
+
+/// Audit keys that were used, by their CKA_ID, so that a checkpoint does not begin with a search among all objects.
+final class AuditKeyMap: Sendable {
+    private let entries = Mutex<[[UInt8]: AuditKeyEntry]>([:])
+
+    subscript(identifier: [UInt8]) -> AuditKeyEntry? {
+        get { entries.withLock { $0[identifier] } }
+        set { entries.withLock { $0[identifier] = newValue } }
+    }
+}
+
+extension Session {
+    /// The identifiers of all audit keys that have a private key.
+    mutating func auditKeyIdentifiers() throws(CallError) -> [[UInt8]] {
+        let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
+        var identifiers: [[UInt8]] = []
+        for object in try findObjects(matching: search) {
+            let values = try attributes([.keyType, .identifier], of: object)
+            if let identifier = values.bytes(.identifier), values.saysAuditKey(labelled: AuditKeyObjects.label),
+                !identifiers.contains(identifier)
+            {
+                identifiers.append(identifier)
+            }
+        }
+        return identifiers
+    }
+
+    /// The point of an audit key's public key object; nil when there is none on P-256.
+    mutating func auditPublicPoint(_ objects: AuditKeyObjects) throws(CallError) -> [UInt8]? {
+        for object in try findObjects(matching: objects.publicKeys) {
+            if case .ec(let point)? = try publicKey(object, .ec)?.key { return point }
+        }
+        return nil
+    }
+
+    /// Whether a private key is what an audit key has to be. What was asked for is not always what a token does.
+    mutating func isProtectedAuditKey(_ object: ObjectHandle) throws(CallError) -> Bool {
+        let values = try attributes([.sensitive, .extractable, .sign, .derive, .decrypt, .unwrap], of: object)
+        return values.flag(.sensitive) == true && values.flag(.extractable) == false && values.flag(.sign) == true
+            && values.flag(.derive) != true && values.flag(.decrypt) != true && values.flag(.unwrap) != true
+    }
+}
+
+extension AttributeValues {
+    /// Whether these are an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
+    func saysAuditKey(labelled label: String?) -> Bool {
+        label == AuditKeyObjects.label && keyType == .ec
+            && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount
+    }
+}

@@ -1,0 +1,157 @@
+import Crypto
+import Foundation
+import PKCS11
+import WorkerProtocol
+
+extension OpenToken {
+    /// Every audit key whose public key can be read.
+    func auditKeys(in session: inout Session) throws(WorkerFailure) -> [AuditKeyDescription] {
+        try forRecord("The audit keys cannot be listed", &session) {
+            (session) throws(CallError) -> Result<[AuditKeyDescription], WorkerFailure> in
+            var keys: [AuditKeyDescription] = []
+            for identifier in try session.auditKeyIdentifiers() {
+                guard keys.count < FieldBound.auditKeys else {
+                    return .refused("The token has more than \(FieldBound.auditKeys) audit keys.")
+                }
+                guard let point = try session.auditPublicPoint(AuditKeyObjects(identifier: identifier)) else {
+                    continue
+                }
+                keys.append(AuditKeyDescription(identifier: identifier, publicPoint: point))
+            }
+            return .success(keys)
+        }
+    }
+
+    /// Makes an audit key, or finds the one that has the identifier already.
+    ///
+    /// Tokens store the public key first: what an interruption leaves behind is then no private key, and another try
+    /// begins anew.
+    func createAuditKey(
+        _ identifier: [UInt8], in session: inout Session
+    ) throws(WorkerFailure) -> AuditKeyDescription {
+        try checkIdentifier(identifier)
+        let entry = try exclusively { () throws(WorkerFailure) in
+            try forRecord("The audit key cannot be made", &session) {
+                (session) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure> in
+                let objects = AuditKeyObjects(identifier: identifier)
+                if try session.findObjects(matching: objects.privateKeys).isEmpty {
+                    for remnant in try session.findObjects(matching: objects.publicKeys) {
+                        try session.destroyObject(remnant)
+                    }
+                    if let refusal = try session.makeAuditKey(objects) { return .refused(refusal) }
+                }
+                return try session.auditKey(objects) ?? .refused("The audit key was made and is not shown.")
+            }
+        }
+        auditKeys[identifier] = entry
+        return AuditKeyDescription(identifier: identifier, publicPoint: entry.publicPoint)
+    }
+
+    /// Signs a checkpoint and verifies the signature under the token's own public key.
+    /// - Returns: DER (RFC 3279 §2.2.3).
+    func sign(_ request: CheckpointSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
+        try checkIdentifier(request.identifier)
+        guard request.message.isCheckpoint else {
+            throw WorkerFailure(.auditRefused, "The audit key signs checkpoints and nothing else.")
+        }
+        let known = auditKeys[request.identifier]
+        let (key, signature) = try forRecord("The checkpoint cannot be signed", &session) {
+            (session) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> in
+            do throws(CallError) {
+                return try signed(request, with: known, &session)
+            } catch {
+                // Somebody else's tool may have replaced the object. Where it is not even found any more, the library
+                // may have lost its token.
+                guard known != nil, error.saysHandle else { throw error }
+                let again = try signed(request, with: nil, &session)
+                guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
+                return .failure(WorkerFailure(.tokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
+            }
+        }
+        guard let der = key.verified(signature, of: request.message) else {
+            auditKeys[request.identifier] = nil
+            throw WorkerFailure(
+                .auditRefused,
+                "The token's signature does not verify under the audit key's public key in the token: one of both was "
+                    + "replaced.")
+        }
+        auditKeys[request.identifier] = key
+        return der
+    }
+
+    private func signed(
+        _ request: CheckpointSigning, with known: AuditKeyEntry?, _ session: inout Session
+    ) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> {
+        var entry = known
+        if entry == nil {
+            switch try session.auditKey(AuditKeyObjects(identifier: request.identifier)) {
+            case .success(let found): entry = found
+            case .failure(let failure): return .failure(failure)
+            case nil: break
+            }
+        }
+        guard let entry else {
+            return .failure(WorkerFailure(.keyNotFound, "The token does not show the audit key."))
+        }
+        let digest = Array(SHA256.hash(data: request.message))
+        return .success((entry, try session.sign(digest, .ecdsa, key: entry.privateKey)))
+    }
+
+    private func checkIdentifier(_ identifier: [UInt8]) throws(WorkerFailure) {
+        let count = AuditKeyDescription.identifierByteCount
+        guard identifier.count == count else {
+            throw WorkerFailure(.auditRefused, "An audit key's identifier has \(count) bytes.")
+        }
+    }
+}
+
+extension Session {
+    /// - Returns: nil when it was made as it has to be, else what is wrong; nothing is left then.
+    fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
+        let pair = try generateKeyPair(
+            .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
+        guard try isProtectedAuditKey(pair.privateKey) else {
+            for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
+            return "The token would keep the audit key extractable, not sensitive, or for other uses than signatures."
+        }
+        return nil
+    }
+
+    /// An audit key as it stands in the token; nil when there is no private key.
+    fileprivate mutating func auditKey(
+        _ objects: AuditKeyObjects
+    ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
+        guard let object = try findObjects(matching: objects.privateKeys).first else { return nil }
+        guard try isProtectedAuditKey(object) else {
+            return .refused(
+                "The audit key in the token is extractable, not sensitive, or for other uses than signatures: it was "
+                    + "not made by paytokend and is not used.")
+        }
+        guard let point = try auditPublicPoint(objects) else {
+            return .refused(
+                "The audit key in the token has no readable public key on P-256 beside it: somebody removed it.")
+        }
+        return .success(AuditKeyEntry(privateKey: object, publicPoint: point))
+    }
+}
+
+extension AuditKeyEntry {
+    /// - Parameter signature: r ‖ s as the token gave it.
+    /// - Returns: DER; nil when it is not this key's signature.
+    fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
+        guard signature.count == 64,
+            let key = try? P256.Signing.PublicKey(x963Representation: publicPoint),
+            let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
+            key.isValidSignature(parsed, for: Data(message))
+        else { return nil }
+        return Array(parsed.derRepresentation)
+    }
+}
+
+extension [UInt8] {
+    /// Whether these bytes can be a checkpoint's value: a JSON object that begins with its node, in printable ASCII.
+    var isCheckpoint: Bool {
+        count <= FieldBound.checkpoint && starts(with: Array("{\"node\":\"".utf8)) && last == UInt8(ascii: "}")
+            && allSatisfy { (0x20...0x7E).contains($0) }
+    }
+}
