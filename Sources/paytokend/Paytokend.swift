@@ -18,13 +18,14 @@ struct Paytokend: AsyncParsableCommand {
             EXAMPLES
               paytokend --config /etc/paytokend/paytokend.yaml --check
               paytokend --config /etc/paytokend/paytokend.yaml
+              paytokend --config /etc/paytokend/paytokend.yaml --await-restore
 
             EXIT STATUS
               0   stopped by a signal, or --check found nothing wrong
               64  wrong usage
               70  a defect
               75  another daemon serves the socket or uses the ledger, or the ledger's disk is full
-              78  the configuration is wrong
+              78  the configuration is wrong, or the ledger is not the one that the token remembers
             """,
         version: "paytokend \(ProductVersion.current)")
 
@@ -34,11 +35,18 @@ struct Paytokend: AsyncParsableCommand {
     @Flag(help: "Say every problem of the configuration with its line, and exit 0 or 78.")
     var check = false
 
+    @Flag(
+        help: """
+            Start although the ledger is older than the token remembers, or new: release nothing until paytokenctl \
+            ledger accept-restore takes it into service.
+            """)
+    var awaitRestore = false
+
     func run() async throws {
         let status =
             check
             ? DaemonProgram.check(configurationFile: configurationFile)
-            : await DaemonProgram.run(configurationFile: configurationFile)
+            : await DaemonProgram.run(configurationFile: configurationFile, awaitsRestore: awaitRestore)
         if status != .done { throw ExitCode(status.rawValue) }
     }
 }

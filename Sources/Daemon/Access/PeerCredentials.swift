@@ -4,7 +4,7 @@ import Glibc
 /// Who connected, as the kernel fixed it at connect(2): the only identity there is.
 ///
 /// Neither pid nor path nor a look-up by name at request time takes part: a pid can be reused and a name can change.
-/// `pid` and `loginUID` are informational, for records and for telling persons apart.
+/// `pid`, `comm` and `loginUID` are informational, for records and for telling persons apart.
 struct PeerCredentials: Sendable, Hashable {
     let uid: UInt32
     let gid: UInt32
@@ -13,13 +13,17 @@ struct PeerCredentials: Sendable, Hashable {
     let pid: Int32
     /// The login uid (audit's loginuid) where one is set and readable.
     let loginUID: UInt32?
+    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: a stranger's text.
+    let comm: String?
 
-    init(uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: UInt32? = nil) {
+    init(uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: UInt32? = nil, comm: String? = nil)
+    {
         self.uid = uid
         self.gid = gid
         self.groups = groups
         self.pid = pid
         self.loginUID = loginUID
+        self.comm = comm
     }
 
     /// Whether `group` is the peer's primary or one of its supplementary groups.
@@ -41,7 +45,7 @@ extension PeerCredentials {
         let groups = try Self.supplementaryGroups(of: descriptor)
         self.init(
             uid: peer.uid, gid: peer.gid, groups: groups, pid: peer.pid,
-            loginUID: LoginUID.of(process: peer.pid))
+            loginUID: LoginUID.of(process: peer.pid), comm: ProcessName.of(process: peer.pid))
     }
 
     private static func supplementaryGroups(of descriptor: CInt) throws(SystemError) -> [UInt32] {

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import PaymentToken
 
@@ -5,6 +6,8 @@ import PaymentToken
 struct Configuration: Sendable {
     /// The absolute path it was read from.
     var file: String
+    /// SHA-256 of the file, as the record names what was loaded.
+    var fileDigest: AuditDigest
     var listener: ListenerSettings
     /// Exactly one for now.
     var tokens: [TokenSettings]
@@ -81,7 +84,8 @@ extension Configuration {
         ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !tokens.isEmpty else { return nil }
         return Configuration(
-            file: reader.file, listener: listener, tokens: tokens, trust: trust, signingTimeWindow: window,
+            file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, tokens: tokens, trust: trust,
+            signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
     }
 

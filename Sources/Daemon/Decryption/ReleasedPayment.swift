@@ -19,12 +19,14 @@ struct ReleasedPayment: Sendable {
     let isRepeat: Bool
     /// The decrypted dictionary, byte for byte as Apple wrote it.
     let paymentData: [UInt8]
+    /// Where the release is recorded.
+    let audit: AuditReference?
 
     var json: [UInt8] {
         DecryptAnswer(
             transactionId: transactionIdentifier.hex, merchantIdentifier: merchantIdentifier,
             publicKeyHash: publicKeyHash.base64, version: version.rawValue, signingTime: signingTime,
-            protection: protection.rawValue, checked: checked, repeated: isRepeat
+            protection: protection.rawValue, checked: checked, repeated: isRepeat, audit: audit
         ).json(paymentData: paymentData)
     }
 }

@@ -17,11 +17,16 @@ struct TokenDecryptor: Sendable {
     let keys: KeyIndex
     let hsm: any TransactionDecrypting
     let ledger: any Ledger
+    let gate: LedgerGate
+    let recorder: UsageRecorder
     let instruments: Instruments
     let troubles: TroubleLog
     let clock: WallClock
 
-    func decrypt(_ request: DecryptRequest, for caller: Caller) async throws(Refusal) -> ReleasedPayment {
+    /// - Parameter record: gets to know what is released or refused, as soon as it is known.
+    func decrypt(
+        _ request: DecryptRequest, for caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> ReleasedPayment {
         let policies = policies.current
         let now = clock.now()
 
@@ -29,6 +34,7 @@ struct TokenDecryptor: Sendable {
 
         // Step 1: the signature, its chain, and its time.
         let token = try PaymentToken(json: request.token)
+        record.concerns(token)
         let (evidence, _) = try await Self.verify(token, trust: policies.trust)
         var release = Release(of: token, for: caller, reference: request.reference, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
@@ -41,6 +47,7 @@ struct TokenDecryptor: Sendable {
                 details: "publicKeyHash \(token.publicKeyHash.hex)")
         }
         let merchant = key.merchantIdentifier
+        record.concerns(merchant: merchant)
         guard caller.allows(merchant: merchant) else {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
         }
@@ -50,6 +57,7 @@ struct TokenDecryptor: Sendable {
 
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key)
+        record.used(token: hsm.name, protection: opened.tier)
         let payload = try PaymentPayload(plaintext: opened.plaintext)
 
         // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
@@ -57,7 +65,7 @@ struct TokenDecryptor: Sendable {
         try expected.judgeAmount(payload)
 
         // Step 5: released once.
-        let isRepeat = try await claim(release)
+        let claimed = try await claim(release, by: caller, record: record)
         keys.countUse(token.publicKeyHash, at: now)
         instruments.keyUses.increment(token.publicKeyHash.hex)
 
@@ -65,18 +73,19 @@ struct TokenDecryptor: Sendable {
         return ReleasedPayment(
             transactionIdentifier: token.transactionIdentifier, merchantIdentifier: merchant,
             publicKeyHash: token.publicKeyHash, version: token.version, signingTime: evidence.signingTime,
-            protection: opened.tier, checked: expected.checkedMembers, isRepeat: isRepeat,
-            paymentData: opened.plaintext)
+            protection: opened.tier, checked: expected.checkedMembers, isRepeat: claimed.isRepeat,
+            paymentData: opened.plaintext, audit: claimed.audit)
     }
 
     /// Step 1 alone: no key is used and nothing is claimed.
     ///
     /// - Parameter moment: what the window takes for the present; nil for the clock's.
     func verify(
-        _ json: JSONValue, at moment: Date?, for caller: Caller
+        _ json: JSONValue, at moment: Date?, for caller: Caller, record: RequestRecord
     ) async throws(Refusal) -> VerifiedToken {
         let policies = policies.current
         let token = try PaymentToken(json: json)
+        record.concerns(token)
         let (evidence, chain) = try await Self.verify(token, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         try window.judge(signingTime: evidence.signingTime, now: moment ?? clock.now())
@@ -158,33 +167,37 @@ struct TokenDecryptor: Sendable {
 
     /// As the log names what is in trouble.
     private static let hsmComponent = "hsm"
-    private static let ledgerComponent = "ledger"
 
     private func isRepeat(_ release: Release) async throws(Refusal) -> Bool {
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {
-            troubles.met(Self.ledgerComponent, error.description)
+            troubles.met(TroubleLog.ledger, error.description)
             throw error.refusal
         }
     }
 
-    /// - Returns: whether the same caller was given the same payment before.
-    private func claim(_ release: Release) async throws(Refusal) -> Bool {
+    /// Claim, key state and record are one transaction, durable before this returns.
+    ///
+    /// - Returns: whether the same caller was given the same payment before, and where the release is recorded.
+    private func claim(
+        _ release: Release, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
+        try gate.admit()
         let started = ContinuousClock.now
-        let verdict: ReleaseVerdict
+        let judged: JudgedRelease
         do throws(LedgerFailure) {
-            verdict = try await ledger.release(release, recording: nil).verdict
+            judged = try await ledger.release(release, recording: recorder.record(of: record, by: caller))
         } catch {
-            troubles.met(Self.ledgerComponent, error.description)
+            troubles.met(TroubleLog.ledger, error.description)
             throw error.refusal
         }
-        troubles.over(Self.ledgerComponent)
+        troubles.over(TroubleLog.ledger)
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
-        instruments.ledgerBatchSize.observe(1)
-        switch verdict {
-        case .released: return false
-        case .repeated: return true
+        record.recorded(at: judged.sequence)
+        switch judged.verdict {
+        case .released: return (false, recorder.reference(judged.sequence))
+        case .repeated: return (true, recorder.reference(judged.sequence))
         case .replayed:
             throw Refusal(
                 .transactionReplayed, "This transaction was released before; do not process it a second time.",
@@ -197,5 +210,7 @@ struct TokenDecryptor: Sendable {
 
 /// What the decryptor asks of the HSM's side: one transaction's data, opened.
 protocol TransactionDecrypting: Sendable {
+    /// The token's name in the configuration.
+    var name: String { get }
     func decrypt(_ decryption: Decryption) async throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier)
 }

@@ -1,6 +1,6 @@
+import AuditChain
 import DaemonAPI
 import Foundation
-import Glibc
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -13,8 +13,9 @@ struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
     let token: any TokenAdministering
     let ledger: any Ledger
-    /// `approvals.people`.
-    let people: Int
+    let gate: LedgerGate
+    let recorder: UsageRecorder
+    let secondPerson: SecondPerson
     let clock: WallClock
 
     struct KeyImport: Sendable {
@@ -32,28 +33,41 @@ struct KeyAdministration: Sendable {
     }
 
     /// Brings a private key with its certificate into the token and into service.
-    func importKey(_ request: KeyImport, by caller: Caller, dryRun: Bool) async throws(Refusal) -> Outcome {
+    ///
+    /// - Parameter record: gets to know what is imported; it is written with the key.
+    func importKey(
+        _ request: KeyImport, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        requestRecord.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: nil))
         let certificate = try Self.read(request.certificate)
+        requestRecord.concerns(key: certificate.publicKeyHash)
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
-        try judgeSecondPerson(caller)
+        requestRecord.concerns(merchant: merchant)
+        try secondPerson.judge(caller, wanting: "Importing a private key")
         let record = try await record(of: certificate.publicKeyHash)
         try Self.judgeRecord(record, merchant: merchant)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
 
         try await proveLedgerWritable()
+        requestRecord.used(token: token.name)
         try await changeToken { () async throws(WorkerFailure) in
             try await token.importPrivateKey(
                 PrivateKeyImport(
                     merchantIdentifier: merchant, certificate: certificate.der,
                     encapsulatedKey: request.encapsulatedKey, sealedPrivateKey: request.sealedPrivateKey))
         }
-        return .changed(try await activate(certificate, merchant: merchant, record: record, origin: .imported))
+        let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: .imported)
+        return .changed(try await activate(change, by: caller, record: requestRecord))
     }
 
     /// Stores a certificate beside the private key that the token holds already.
-    func importCertificate(_ der: [UInt8], allowExpired: Bool, dryRun: Bool) async throws(Refusal) -> Outcome {
+    func importCertificate(
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        requestRecord.is(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try Self.read(der)
+        requestRecord.concerns(key: certificate.publicKeyHash)
         guard let known = catalogue.index.entry(certificate.publicKeyHash) else {
             if certificate.kind != .paymentProcessing {
                 // What it is instead tells more than that its key is not here.
@@ -66,11 +80,13 @@ struct KeyAdministration: Sendable {
         let merchant = try certificate.merchantForImport(
             expected: known.merchantIdentifier.isEmpty ? nil : known.merchantIdentifier, allowExpired: allowExpired,
             now: clock.now())
+        requestRecord.concerns(merchant: merchant)
         let record = try await record(of: certificate.publicKeyHash)
         try Self.judgeRecord(record, merchant: merchant)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
 
         try await proveLedgerWritable()
+        requestRecord.used(token: token.name)
         try await changeToken { () async throws(WorkerFailure) in
             try await token.importCertificate(
                 CertificateImport(
@@ -79,9 +95,11 @@ struct KeyAdministration: Sendable {
         }
         guard let record else {
             // Made by other means: the certificate is there now, but a certificate adopts nothing.
+            requestRecord.recorded(at: try await recorder.append(recorder.record(of: requestRecord, by: caller)))
             return .changed(try await entry(certificate.publicKeyHash))
         }
-        return .changed(try await activate(certificate, merchant: merchant, record: record, origin: record.origin))
+        let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
+        return .changed(try await activate(change, by: caller, record: requestRecord))
     }
 
     // MARK: Judging
@@ -92,15 +110,6 @@ struct KeyAdministration: Sendable {
         } catch {
             throw Refusal(.certificateUnsuitable, error.description)
         }
-    }
-
-    /// The rule binds staff, not root or the daemon's own user, who can reach token and ledger without asking.
-    private func judgeSecondPerson(_ caller: Caller) throws(Refusal) {
-        guard people > 1, caller.uid != 0, caller.uid != geteuid() else { return }
-        throw Refusal(
-            .forbidden,
-            "Importing a private key needs a second person, and approvals are not yet supported: let root or the "
-                + "daemon's own user import it, or set approvals.people to 1.")
     }
 
     private static func judgeRecord(_ record: KeyRecord?, merchant: String) throws(Refusal) {
@@ -136,6 +145,7 @@ struct KeyAdministration: Sendable {
 
     /// A key that came into the token while the ledger's disk is full would lie there without a record.
     private func proveLedgerWritable() async throws(Refusal) {
+        try gate.admit()
         do {
             try await ledger.probe()
         } catch {
@@ -143,21 +153,33 @@ struct KeyAdministration: Sendable {
         }
     }
 
+    /// A key that goes into service with its certificate.
+    private struct Activation {
+        let certificate: MerchantCertificate
+        let merchant: String
+        /// What the ledger has of it already.
+        let known: KeyRecord?
+        let origin: KeyRecord.Origin
+    }
+
+    /// The key's record and the audit record are one transaction.
     private func activate(
-        _ certificate: MerchantCertificate, merchant: String, record: KeyRecord?, origin: KeyRecord.Origin
+        _ change: Activation, by caller: Caller, record requestRecord: RequestRecord
     ) async throws(Refusal) -> KeyEntry {
-        var record =
-            record
+        var key =
+            change.known
             ?? KeyRecord(
-                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: merchant,
-                algorithm: certificate.algorithm, state: .active, createdAt: clock.now(), origin: origin)
-        record.state = .active
+                publicKeyHash: change.certificate.publicKeyHash, merchantIdentifier: change.merchant,
+                algorithm: change.certificate.algorithm, state: .active, createdAt: clock.now(), origin: change.origin)
+        key.state = .active
         do {
-            try await ledger.record(record, recording: nil)
+            let sequence = try await ledger.record(key, recording: recorder.record(of: requestRecord, by: caller))
+            requestRecord.recorded(at: sequence)
+            _ = recorder.reference(sequence)
         } catch {
             throw error.refusal
         }
-        return try await entry(certificate.publicKeyHash)
+        return try await entry(change.certificate.publicKeyHash)
     }
 
     /// The key as it stands in the index once the token has been asked again.

@@ -242,7 +242,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Answers
 
     private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
-        last(handler.answer(for: Refusal(code, message), socket: socket), context)
+        last(handler.answer(for: Refusal(code, message), peer: peer, socket: socket), context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.

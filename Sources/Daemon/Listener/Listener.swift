@@ -157,7 +157,8 @@ struct ConnectionAcceptor: Sendable {
         case .sayOverloaded:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
-            try pipeline.addHandler(OverloadedConnection(answer: handler.answer(for: refusal, socket: socket)))
+            try pipeline.addHandler(
+                OverloadedConnection(answer: handler.answer(for: refusal, peer: peer, socket: socket)))
         case .close:
             channel.close(promise: nil)
         }

@@ -13,7 +13,7 @@ protocol RequestHandler: Sendable {
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
     /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
-    func answer(for refusal: Refusal, socket: SocketKind) -> HTTPAnswer
+    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer
 }
 
 /// What a handler says to a request's head.

@@ -51,6 +51,8 @@ struct EndpointRequest: Sendable {
     let pathArguments: [String]
     let query: [String: String]
     let body: [UInt8]
+    /// What of this request goes into the record.
+    let record: RequestRecord
 
     /// `?dry_run=true`: everything is checked, nothing is changed.
     func isDryRun() throws(Refusal) -> Bool {

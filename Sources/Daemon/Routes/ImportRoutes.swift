@@ -10,6 +10,7 @@ struct ImportRoutes: Sendable {
     let tokenName: String
 
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
         guard body.sealedKeys.count == 1, body.sealedKeys[0].token == tokenName else {
             throw Refusal(
@@ -23,15 +24,16 @@ struct ImportRoutes: Sendable {
                 encapsulatedKey: try Self.base64(body.sealedKeys[0].encapsulatedKey, "encapsulatedKey"),
                 sealedPrivateKey: try Self.base64(body.sealedKeys[0].sealedPrivateKey, "sealedPrivateKey"),
                 allowExpired: body.allowExpired),
-            by: request.knownCaller(), dryRun: request.isDryRun())
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
         return try .json(summaries.summary(outcome, token: tokenName))
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            dryRun: request.isDryRun())
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
         return try .json(summaries.summary(outcome, token: tokenName))
     }
 

@@ -9,6 +9,7 @@ struct Router: RequestHandler {
     let endpoints: [Endpoint]
     let policies: CurrentPolicies
     let journal: RequestJournal
+    let recorder: UsageRecorder
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
         let caller = policies.current.access.caller(for: peer)
@@ -42,11 +43,12 @@ struct Router: RequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, socket: socket, pathArguments: arguments, query: head.query,
-                        body: body),
+                        body: body, record: RequestRecord()),
                     endpoint: endpoint, line: line)
             }
         } catch {
             journal.finish(line, refusal: error)
+            recorder.tally.count(error.code, of: peer, name: caller?.name)
             var answer = Self.answer(error)
             if error.code == .methodNotAllowed {
                 // RFC 9110 §15.5.6: a 405 names the methods.
@@ -56,8 +58,9 @@ struct Router: RequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, socket: SocketKind) -> HTTPAnswer {
+    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
         journal.count(refusal, of: "listener")
+        recorder.tally.count(refusal.code, of: peer, name: policies.current.access.caller(for: peer)?.name)
         return Self.answer(refusal)
     }
 
@@ -68,15 +71,16 @@ struct Router: RequestHandler {
             return answer.http
         } catch {
             journal.finish(line, refusal: error)
-            return Self.answer(error)
+            guard let caller = request.caller, endpoint.role != nil else { return Self.answer(error) }
+            return Self.answer(error, audit: await recorder.refused(request.record, by: caller, error.code))
         }
     }
 
     /// The one place where a refusal becomes an answer.
-    static func answer(_ refusal: Refusal) -> HTTPAnswer {
+    static func answer(_ refusal: Refusal, audit: AuditReference? = nil) -> HTTPAnswer {
         let row = ErrorTable.row(for: refusal.code)
         return .json(
-            status: row.status, RefusalAnswer(refusal).json,
+            status: row.status, RefusalAnswer(refusal, audit: audit).json,
             headers: row.retryAfter.map { [HTTPAnswer.Header(name: "Retry-After", value: String($0))] } ?? [],
             closes: refusal.code == .requestTimeout || refusal.code == .requestTooLarge)
     }

@@ -1,3 +1,4 @@
+import AuditChain
 import DaemonAPI
 import Foundation
 import Ledger
@@ -18,6 +19,8 @@ struct StatusRoute: Sendable {
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let reasons = await readiness.reasons()
+        let head = try? await ledger.head()
+        let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
         let ledgerTrouble = reasons.first { $0.component == "ledger" }
         return try .json(
@@ -26,7 +29,10 @@ struct StatusRoute: Sendable {
                 reasons: reasons, tokens: [tokenStatus()],
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerTrouble == nil ? "ready" : "unavailable",
-                    message: ledgerTrouble?.message, schemaVersion: ledger.schemaVersion),
+                    message: ledgerTrouble?.message, schemaVersion: ledger.schemaVersion,
+                    lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
+                    sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000) }
+                ),
                 trust: TrustStatus(
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,

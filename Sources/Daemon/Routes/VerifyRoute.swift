@@ -8,8 +8,9 @@ struct VerifyRoute: Sendable {
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
+        request.record.is(.verify)
         let body = try VerifyRequest(parsing: request.body)
-        let verified = try await decryptor.verify(body.token, at: body.at, for: caller)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, record: request.record)
         return try .json(
             VerifyAnswer(
                 version: verified.token.version.rawValue, transactionId: verified.token.transactionIdentifier.hex,

@@ -8,38 +8,68 @@ import WorkerProtocol
 
 /// The daemon's parts, put together from a configuration: the only file that names all concrete types.
 struct Assembly: Sendable {
-    let catalogue: KeyCatalogue
     let worker: TokenWorker
-    let ledger: SQLiteLedger
+    let ledger: any Ledger
+    let gate: LedgerGate
+    let checkpoints: Checkpoints
+    let lifeRecords: LifeRecords
+    let refusalSummaries: RefusalSummaries
     let instruments: Instruments
     let router: Router
     let live: LiveConfiguration
 
     /// Opens the ledger and finds the worker's program; starts nothing that serves.
+    ///
+    /// - Parameter openLedger: how the ledger is opened: SQLite, but for who measures what it costs.
     static func make(
-        _ configuration: Configuration, logger: Logger, clock: WallClock = .system
+        _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
+        openLedger: LedgerOpening = SQLiteLedger.opening
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
-        let ledger = try await open(configuration.ledger)
-        let live = try LiveConfiguration(configuration, instruments: instruments)
+        let troubles = TroubleLog(logger: logger)
+        let ledger = try await openLedger(configuration.ledger, instruments)
+        do throws(StartFailure) {
+            return try await make(
+                configuration, ledger: ledger, instruments: instruments, troubles: troubles, logger: logger,
+                clock: clock)
+        } catch {
+            await ledger.close()
+            throw error
+        }
+    }
 
+    private static func make(
+        _ configuration: Configuration, ledger: any Ledger, instruments: Instruments, troubles: TroubleLog,
+        logger: Logger, clock: WallClock
+    ) async throws(StartFailure) -> Assembly {
+        let live = try LiveConfiguration(configuration, instruments: instruments)
         let index = KeyIndex()
         let catalogue = KeyCatalogue(index: index, ledger: ledger, clock: clock, logger: logger)
         do throws(LedgerFailure) {
             try await catalogue.recall()
         } catch {
-            await ledger.close()
             throw StartFailure(.tryAgainLater, error.description)
         }
         let worker = try worker(configuration.tokens[0], catalogue: catalogue, instruments: instruments, logger: logger)
 
+        let checkpoints = Checkpoints(ledger: ledger, token: worker, clock: clock, logger: logger)
+        let gate = LedgerGate(
+            ledger: ledger, token: worker, tokenName: worker.name, checkpoints: checkpoints, clock: clock,
+            logger: logger)
+        let tally = RefusalTally(clock: clock)
+        let recorder = UsageRecorder(
+            ledger: ledger, tally: tally, checkpoints: checkpoints, troubles: troubles, clock: clock)
+        let secondPerson = SecondPerson(people: configuration.approvals.people)
+
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: worker, ledger: ledger, instruments: instruments,
-            troubles: TroubleLog(logger: logger), clock: clock)
-        let readiness = Readiness(token: worker, ledger: ledger, catalogue: catalogue)
+            policies: live.policies, keys: index, hsm: worker, ledger: ledger, gate: gate, recorder: recorder,
+            instruments: instruments, troubles: troubles, clock: clock)
+        let readiness = Readiness(
+            token: worker, ledger: ledger, gate: gate, catalogue: catalogue, troubles: troubles)
         let summaries = KeySummaries(index: index, tier: worker.tier, clock: clock)
         let administration = KeyAdministration(
-            catalogue: catalogue, token: worker, ledger: ledger, people: configuration.approvals.people, clock: clock)
+            catalogue: catalogue, token: worker, ledger: ledger, gate: gate, recorder: recorder,
+            secondPerson: secondPerson, clock: clock)
         let endpoints = Endpoints(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
@@ -50,18 +80,12 @@ struct Assembly: Sendable {
             imports: ImportRoutes(administration: administration, summaries: summaries, tokenName: worker.name))
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes), policies: live.policies,
-            journal: RequestJournal(instruments: instruments, logger: logger))
+            journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
-            catalogue: catalogue, worker: worker, ledger: ledger, instruments: instruments, router: router, live: live)
-    }
-
-    private static func open(_ settings: LedgerSettings) async throws(StartFailure) -> SQLiteLedger {
-        do throws(LedgerOpeningError) {
-            return try await SQLiteLedger.open(
-                SQLiteLedger.Settings(path: settings.path, node: settings.node, repeatFor: settings.repeatFor))
-        } catch {
-            throw StartFailure(ledger: error)
-        }
+            worker: worker, ledger: ledger, gate: gate, checkpoints: checkpoints,
+            lifeRecords: LifeRecords(recorder: recorder, clock: clock),
+            refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), instruments: instruments, router: router,
+            live: live)
     }
 
     private static func worker(
@@ -81,6 +105,24 @@ struct Assembly: Sendable {
                 waited: { instruments.hsmWaitSeconds.observe($0) },
                 called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
                 restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }))
+    }
+}
+
+/// Opens the ledger that a configuration names, and has its batches measured.
+typealias LedgerOpening = @Sendable (LedgerSettings, Instruments) async throws(StartFailure) -> any Ledger
+
+extension SQLiteLedger {
+    static let opening: LedgerOpening = { settings, instruments throws(StartFailure) in
+        do throws(LedgerOpeningError) {
+            return try await SQLiteLedger.open(
+                SQLiteLedger.Settings(path: settings.path, node: settings.node, repeatFor: settings.repeatFor),
+                observe: { event in
+                    guard case .committed(let writes, _) = event else { return }
+                    instruments.ledgerBatchSize.observe(Double(writes))
+                })
+        } catch {
+            throw StartFailure(ledger: error)
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import Ledger
 import Logging
@@ -21,8 +22,14 @@ struct ClaimPruning: Sendable {
     private func prune() async {
         guard let retention = live.claimRetention else { return }
         do throws(LedgerFailure) {
-            let removed = try await ledger.prune(retention, now: Date())
-            if removed > 0 { logger.info("claims pruned", metadata: ["claims": "\(removed)"]) }
+            let now = Date()
+            let removed = try await ledger.prune(retention, now: now)
+            guard removed > 0 else { return }
+            logger.info("claims pruned", metadata: ["claims": "\(removed)"])
+            let before = now.addingTimeInterval(-Double(retention.age.components.seconds))
+            ledger.note(
+                AuditRecord(
+                    time: AuditTime(now), event: .claimsPrune(count: removed, before: AuditTime(before))))
         } catch {
             logger.error("claims were not pruned", metadata: ["reason": "\(error)"])
         }

@@ -5,6 +5,7 @@ import Glibc
 import Logging
 import NIOPosix
 import ProductVersion
+import Refusals
 import UnixSignals
 
 /// What the program `paytokend` does, from its configuration file to its exit status.
@@ -24,9 +25,12 @@ public enum DaemonProgram {
     }
 
     /// Serves until SIGTERM or SIGINT.
-    public static func run(configurationFile: String) async -> ExitStatus {
+    ///
+    /// - Parameter awaitsRestore: whether to stay, and release nothing, when the ledger is not the one that the token
+    ///   remembers, until somebody accepts it. Otherwise the daemon ends with status 78.
+    public static func run(configurationFile: String, awaitsRestore: Bool = false) async -> ExitStatus {
         do throws(StartFailure) {
-            try await serve(configurationFile: configurationFile)
+            try await serve(configurationFile: configurationFile, awaitsRestore: awaitsRestore)
             return .done
         } catch {
             say(error.message)
@@ -37,7 +41,7 @@ public enum DaemonProgram {
     /// At most this long do requests under way keep a stopping daemon alive.
     private static let drainTime = Duration.seconds(30)
 
-    private static func serve(configurationFile: String) async throws(StartFailure) {
+    private static func serve(configurationFile: String, awaitsRestore: Bool) async throws(StartFailure) {
         try harden()
         // Before anything else: a signal that comes early, a reload right after the start say, must not end the process.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -56,6 +60,12 @@ public enum DaemonProgram {
 
         let assembly = try await Assembly.make(configuration, logger: logger)
         let listener: Listener
+        do throws(StartFailure) {
+            try await assembly.lifeRecords.started(with: configuration.fileDigest)
+        } catch {
+            await assembly.ledger.close()
+            throw error
+        }
         do throws(ListenerError) {
             listener = try await Listener.start(
                 settings: configuration.listener, inherited: inherited, handler: assembly.router,
@@ -65,6 +75,11 @@ public enum DaemonProgram {
             throw StartFailure(listener: error)
         }
         await assembly.worker.start()
+        let comparing = assembly.gate.start { [worker = assembly.worker] in
+            if case .ready = worker.condition { true } else { false }
+        }
+        let sealing = assembly.checkpoints.start()
+        let summarising = assembly.refusalSummaries.start()
         let pruning = ClaimPruning(ledger: assembly.ledger, live: assembly.live, logger: logger).start()
         logger.notice(
             "serving",
@@ -74,20 +89,42 @@ public enum DaemonProgram {
             ])
 
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
-        for await signal in signals {
-            guard signal == .sighup else {
+        var refusedStart: StartFailure?
+        for await occasion in Occasions(signals: signals, verdicts: assembly.gate.verdicts) {
+            switch occasion {
+            case .signal(.sighup):
+                await reload.run()
+                continue
+            case .signal(let signal):
                 logger.notice("draining", metadata: ["signal": "\(signal)"])
-                break
+            case .verdict(.held(let disagreement)) where !awaitsRestore:
+                refusedStart = StartFailure(.configuration, "paytokend: " + disagreement.description)
+            case .verdict:
+                continue
             }
-            await reload.run()
+            break
         }
 
         await listener.shutdown(grace: drainTime)
-        pruning.cancel()
+        for task in [pruning, comparing, summarising] { task.cancel() }
+        await assembly.refusalSummaries.finish()
+        await assembly.lifeRecords.stopped()
+        sealing.cancel()
+        if refusedStart == nil { await seal(assembly.checkpoints, logger: logger) }
         await assembly.worker.shutdown()
         await assembly.ledger.close()
         logger.notice("stopped")
         log.flush()
+        if let refusedStart { throw refusedStart }
+    }
+
+    /// The checkpoint at shutdown. Without one the record's end is unsealed until the next start.
+    private static func seal(_ checkpoints: Checkpoints, logger: Logger) async {
+        do throws(Refusal) {
+            try await checkpoints.seal()
+        } catch {
+            logger.warning("the end of the record was not sealed", metadata: ["reason": "\(error.message)"])
+        }
     }
 
     static func load(_ file: String) throws(StartFailure) -> Configuration {

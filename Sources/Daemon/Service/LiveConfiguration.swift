@@ -29,9 +29,10 @@ final class LiveConfiguration: Sendable {
             windows: windows.map(\.duration))
     }
 
+    /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
     /// - Returns: the sections in which `new` differs and the old one stays in force until a restart.
-    func replace(with new: Configuration) throws(StartFailure) -> [String] {
-        policies.replace(with: try Policies(new))
+    func replace(with new: Configuration, policies: Policies) -> [String] {
+        self.policies.replace(with: policies)
         let (warnings, pending) = inForce.withLock { configuration in
             let pending = configuration.restartOnlyDifferences(from: new)
             configuration.takeWhatMayChange(from: new)

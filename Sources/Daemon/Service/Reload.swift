@@ -12,7 +12,10 @@ struct Reload: Sendable {
     func run() async {
         do throws(StartFailure) {
             let configuration = try DaemonProgram.load(file)
-            let pending = try assembly.live.replace(with: configuration)
+            let policies = try Policies(configuration)
+            // Before it is in force: nothing is decided by rules that are not in the record.
+            try await assembly.lifeRecords.reloaded(configuration.fileDigest)
+            let pending = assembly.live.replace(with: configuration, policies: policies)
             log.apply(configuration.log)
             // A PIN that was refused is tried again now that its file may have changed.
             assembly.worker.retry()
@@ -27,6 +30,7 @@ struct Reload: Sendable {
                     "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
             }
         } catch {
+            await assembly.lifeRecords.reloadRefused()
             logger.error(
                 "configuration not reloaded; the one in force stays",
                 metadata: ["file": "\(file)", "reason": "\(error.message)"])

@@ -9,15 +9,19 @@ import WorkerProtocol
 final class Readiness: Sendable {
     private let token: TokenWorker
     private let ledger: any Ledger
+    private let gate: LedgerGate
+    private let troubles: TroubleLog
     private let catalogue: KeyCatalogue
     private let ledgerLook = Mutex<(at: ContinuousClock.Instant, trouble: String?)?>(nil)
 
     /// Looking at the ledger writes to its disk, and anybody may ask: one look serves all who ask within this time.
     private static let lookLasts = Duration.seconds(1)
 
-    init(token: TokenWorker, ledger: any Ledger, catalogue: KeyCatalogue) {
+    init(token: TokenWorker, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, troubles: TroubleLog) {
         self.token = token
         self.ledger = ledger
+        self.gate = gate
+        self.troubles = troubles
         self.catalogue = catalogue
     }
 
@@ -37,6 +41,14 @@ final class Readiness: Sendable {
         if let trouble = await ledgerTrouble() {
             reasons.append(reason("ledger", .ledgerUnavailable, trouble))
         }
+        switch gate.position {
+        case .open: break
+        case .waiting:
+            reasons.append(
+                reason("ledger", .ledgerUnavailable, "The ledger waits for the token that remembers its end."))
+        case .held(let disagreement):
+            reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
+        }
         return reasons
     }
 
@@ -46,8 +58,10 @@ final class Readiness: Sendable {
         do throws(LedgerFailure) {
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
+            troubles.over(TroubleLog.ledger)
         } catch {
             trouble = error.description
+            troubles.met(TroubleLog.ledger, error.description)
         }
         ledgerLook.withLock { $0 = (.now, trouble) }
         return trouble

@@ -10,6 +10,9 @@ final class TroubleLog: Sendable {
         var unsaid = 0
     }
 
+    /// As the log names the ledger.
+    static let ledger = "ledger"
+
     private static let pause = Duration.seconds(10)
     private let logger: Logger
     private let troubles = Mutex<[String: Trouble]>([:])
@@ -36,6 +39,11 @@ final class TroubleLog: Sendable {
         guard let count else { return }
         logger.error(
             "unavailable", metadata: ["component": "\(component)", "reason": "\(reason)", "requests": "\(count)"])
+    }
+
+    /// Whether it was in trouble when it was last used.
+    func isMet(_ component: String) -> Bool {
+        troubles.withLock { $0[component] != nil }
     }
 
     func over(_ component: String) {

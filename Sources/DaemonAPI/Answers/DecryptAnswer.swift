@@ -2,8 +2,6 @@ public import Foundation
 public import StrictJSON
 
 /// The 200 answer of `POST /v1/decrypt`.
-///
-/// `audit`, the release's record, joins these members when the ledger keeps records.
 public struct DecryptAnswer: Sendable {
     /// 64 hex characters, lower case.
     public var transactionId: String
@@ -18,10 +16,12 @@ public struct DecryptAnswer: Sendable {
     /// Which members of `expected` were compared, and agreed.
     public var checked: [String]
     public var repeated: Bool
+    /// The release's record.
+    public var audit: AuditReference?
 
     public init(
         transactionId: String, merchantIdentifier: String, publicKeyHash: String, version: String, signingTime: Date,
-        protection: String, checked: [String], repeated: Bool
+        protection: String, checked: [String], repeated: Bool, audit: AuditReference? = nil
     ) {
         self.transactionId = transactionId
         self.merchantIdentifier = merchantIdentifier
@@ -31,6 +31,7 @@ public struct DecryptAnswer: Sendable {
         self.protection = protection
         self.checked = checked
         self.repeated = repeated
+        self.audit = audit
     }
 
     /// The answer's bytes.
@@ -55,6 +56,7 @@ public struct DecryptAnswer: Sendable {
         json.bool(repeated)
         json.member("paymentData")
         json.rawValue(paymentData)
+        json.member(audit: audit)
         json.endObject()
         return json.bytes
     }
@@ -75,7 +77,7 @@ public struct DecryptAnswer: Sendable {
         let answer = DecryptAnswer(
             transactionId: transactionId, merchantIdentifier: merchantIdentifier, publicKeyHash: publicKeyHash,
             version: version, signingTime: signingTime, protection: protection,
-            checked: checked.compactMap(\.stringValue), repeated: repeated)
+            checked: checked.compactMap(\.stringValue), repeated: repeated, audit: AuditReference(object["audit"]))
         return (answer, paymentData)
     }
 }

@@ -1,17 +1,18 @@
 public import Refusals
 import StrictJSON
 
-/// The body of every answer that says no: `{"code", "message", "details"?}`.
-///
-/// The refusal's record (`audit`) joins these members when the ledger keeps records.
+/// The body of every answer that says no: `{"code", "message", "details"?, "audit"?}`.
 public struct RefusalAnswer: Codable, Sendable, Equatable {
     /// As the daemon wrote it: a newer daemon may know codes that this program does not.
     public let code: String
     /// One sentence for a person.
     public let message: String
     public let details: String?
+    /// The refusal's record, where it was recorded.
+    public let audit: AuditReference?
 
-    public init(_ refusal: Refusal) {
+    public init(_ refusal: Refusal, audit: AuditReference? = nil) {
+        self.audit = audit
         code = refusal.code.rawValue
         message = refusal.message
         details = refusal.details
@@ -29,6 +30,7 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
             json.member("details")
             json.string(details)
         }
+        json.member(audit: audit)
         json.endObject()
         return json.bytes
     }

@@ -85,12 +85,23 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     /// Why it cannot be written.
     public var message: String?
     public var schemaVersion: Int?
+    /// The last record of this node; 0 before the first.
+    public var lastSequence: Int?
+    /// The last record that a checkpoint seals, and when it was sealed.
+    public var sealedSequence: Int?
+    public var sealedAt: Date?
 
-    public init(engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil) {
+    public init(
+        engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil, lastSequence: Int? = nil,
+        sealedSequence: Int? = nil, sealedAt: Date? = nil
+    ) {
         self.engine = engine
         self.condition = condition
         self.message = message
         self.schemaVersion = schemaVersion
+        self.lastSequence = lastSequence
+        self.sealedSequence = sealedSequence
+        self.sealedAt = sealedAt
     }
 }
 

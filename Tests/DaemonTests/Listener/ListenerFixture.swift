@@ -35,7 +35,7 @@ struct EchoHandler: RequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, socket: SocketKind) -> HTTPAnswer {
+    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
         HTTPAnswer(refusal: refusal, closes: true)
     }
 }

@@ -1,0 +1,186 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import Refusals
+import Synchronization
+
+/// Seals the record: has the token sign where the chain ends, keeps the signature in the ledger, and has the token
+/// remember the newest.
+///
+/// Made after 1,000 records or 60 seconds, whichever is first, at shutdown, and at the end of every export.
+final class Checkpoints: Sendable {
+    private struct State {
+        /// The key that signs, once ledger and token have been compared.
+        var key: AuditSigningKey?
+        var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
+        /// The last in the ledger, and whether the token remembers it.
+        var newest: SignedCheckpoint?
+        var isRemembered = false
+        /// One seal at a time: of two, the token would remember the one that came last, not the newer.
+        var turn: Task<Result<SignedCheckpoint?, Refusal>, Never>?
+    }
+
+    private let ledger: any Ledger
+    private let token: any AuditToken
+    private let clock: WallClock
+    private let logger: Logger
+    private let state = Mutex(State())
+    private let due: AsyncStream<Void>
+    private let wake: AsyncStream<Void>.Continuation
+
+    init(ledger: any Ledger, token: any AuditToken, clock: WallClock, logger: Logger) {
+        self.ledger = ledger
+        self.token = token
+        self.clock = clock
+        self.logger = logger
+        (due, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// From now on this key signs.
+    func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
+        state.withLock {
+            $0.key = key
+            $0.newest = newest
+            $0.isRemembered = false
+            $0.schedule = CheckpointSchedule(
+                recorded: head.sequence, sealed: newest?.checkpoint.sequence ?? 0, at: .now)
+        }
+    }
+
+    /// The record reaches to here. Costs no more than a look unless a checkpoint is due.
+    func recorded(upTo sequence: Int) {
+        let isDue = state.withLock {
+            $0.schedule.recorded(upTo: sequence, at: .now)
+            return $0.schedule.isDue(at: .now)
+        }
+        if isDue { wake.yield() }
+    }
+
+    /// Seals whenever it is due, until cancelled.
+    func start() -> Task<Void, Never> {
+        let ticking = Task { [wake] in
+            while !Task.isCancelled {
+                try? await Task.sleep(for: .seconds(1))
+                wake.yield()
+            }
+        }
+        return Task {
+            await withTaskCancellationHandler {
+                for await _ in due { await sealIfDue() }
+            } onCancel: {
+                ticking.cancel()
+                wake.finish()
+            }
+        }
+    }
+
+    private func sealIfDue() async {
+        let isDue = state.withLock { $0.key != nil && $0.schedule.isDue(at: .now) }
+        guard isDue else { return }
+        do throws(Refusal) {
+            _ = try await seal()
+        } catch {
+            logger.error("the record was not sealed; it is tried again", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    /// A checkpoint of all that is recorded now; nil when nothing is.
+    ///
+    /// - Throws: hsm_unavailable or ledger_unavailable.
+    @discardableResult
+    func seal() async throws(Refusal) -> SignedCheckpoint? {
+        let turn = state.withLock { state in
+            let before = state.turn
+            let turn = Task { () -> Result<SignedCheckpoint?, Refusal> in
+                _ = await before?.value
+                do throws(Refusal) {
+                    return .success(try await makeCheckpoint())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            state.turn = turn
+            return turn
+        }
+        return try await turn.value.get()
+    }
+
+    private func makeCheckpoint() async throws(Refusal) -> SignedCheckpoint? {
+        let cut = ContinuousClock.now
+        let head = try await ledgerHead()
+        let (key, newest, isRemembered) = state.withLock { ($0.key, $0.newest, $0.isRemembered) }
+        guard let key else {
+            throw Refusal(.hsmUnavailable, "The token with the audit key has not been compared with the ledger yet.")
+        }
+        if let newest, newest.checkpoint.sequence == head.sequence {
+            if !isRemembered { try await remember(newest) }
+            return newest
+        }
+        guard let checkpoint = head.checkpoint(at: AuditTime(clock.now()), keyId: key.checkpointKey.keyId) else {
+            return nil
+        }
+        let signed = try await checkpoint.signed { message throws(Refusal) in
+            try await key.sign(message, in: token)
+        }
+        guard key.checkpointKey.verifies(signed) else {
+            logger.critical("the token signed a checkpoint with another key than its audit key")
+            throw .defect
+        }
+        do throws(LedgerFailure) {
+            try await ledger.insert(signed)
+        } catch {
+            throw error.refusal
+        }
+        state.withLock {
+            $0.newest = signed
+            $0.isRemembered = false
+            $0.schedule.recorded(upTo: head.sequence, at: .now)
+            $0.schedule.sealed(upTo: head.sequence, cut: cut)
+        }
+        try await remember(signed)
+        return signed
+    }
+
+    private func remember(_ checkpoint: SignedCheckpoint) async throws(Refusal) {
+        do {
+            try await token.rememberHead(checkpoint.line, node: ledger.node)
+        } catch {
+            throw error.refusal
+        }
+        state.withLock { state in
+            if state.newest == checkpoint { state.isRemembered = true }
+        }
+    }
+
+    private func ledgerHead() async throws(Refusal) -> ChainHead {
+        do throws(LedgerFailure) {
+            return try await ledger.head()
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    /// The public halves of all keys that ever signed this ledger's checkpoints.
+    func keys() async throws(Refusal) -> [CheckpointKey] {
+        do throws(LedgerFailure) {
+            return try await ledger.auditKeys().compactMap { stored in
+                stored.publicKey.flatMap(CheckpointKey.init(point:))
+            }
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    /// What the token remembers of this node's chain; nil when nothing.
+    ///
+    /// - Throws: hsm_unavailable.
+    func remembered() async throws(Refusal) -> SignedCheckpoint? {
+        let known = CheckpointKeys(try await keys())
+        do {
+            return try await token.newestHead(of: ledger.node, signedBy: known)
+        } catch {
+            throw error.refusal
+        }
+    }
+}

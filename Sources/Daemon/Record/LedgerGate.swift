@@ -1,0 +1,241 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import Refusals
+import Synchronization
+import WorkerProtocol
+
+/// Nothing is released before ledger and token have been compared: a lost or rolled-back ledger has forgotten claims,
+/// and has revived keys that were suspended or compromised since.
+final class LedgerGate: Sendable {
+    enum Position: Sendable, Equatable {
+        /// The token has not been seen yet.
+        case waiting
+        /// Ledger and token agree.
+        case open
+        /// They do not. Nothing is released until somebody takes the ledger into service knowingly.
+        case held(LedgerDisagreement)
+    }
+
+    private let ledger: any Ledger
+    private let token: any AuditToken
+    /// In the configuration.
+    private let tokenName: String
+    private let checkpoints: Checkpoints
+    private let clock: WallClock
+    private let logger: Logger
+    private let state = Mutex(Position.waiting)
+    private let firstVerdict: AsyncStream<Position>.Continuation
+    /// The first position after `waiting`, once.
+    let verdicts: AsyncStream<Position>
+
+    init(
+        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, clock: WallClock,
+        logger: Logger
+    ) {
+        self.ledger = ledger
+        self.tokenName = tokenName
+        self.token = token
+        self.checkpoints = checkpoints
+        self.clock = clock
+        self.logger = logger
+        (verdicts, firstVerdict) = AsyncStream.makeStream(of: Position.self, bufferingPolicy: .bufferingOldest(1))
+    }
+
+    var position: Position { state.withLock { $0 } }
+
+    /// Lets a release pass, or says why not.
+    func admit() throws(Refusal) {
+        switch position {
+        case .open: return
+        case .waiting:
+            throw Refusal(
+                .ledgerUnavailable,
+                "The ledger has not been compared with the token yet, so nothing is released; try again shortly.")
+        case .held:
+            throw Refusal(
+                .ledgerUnavailable,
+                "The ledger and the token disagree, so nothing is released; paytokenctl status says what to do.")
+        }
+    }
+
+    /// Compares as soon as the token can be asked, until there is a verdict.
+    func start(whenReady: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
+        Task {
+            while !Task.isCancelled, position == .waiting {
+                if whenReady() { await judge() }
+                if position == .waiting { try? await Task.sleep(for: .milliseconds(100)) }
+            }
+        }
+    }
+
+    /// Compares once; without a verdict it is tried again; a ledger that was taken into service stays there.
+    func judge() async {
+        guard position == .waiting else { return }
+        do throws(Refusal) {
+            let position: Position =
+                if let disagreement = try await compare() { .held(disagreement) } else { .open }
+            state.withLock { $0 = position }
+            if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
+            firstVerdict.yield(position)
+            firstVerdict.finish()
+        } catch {
+            logger.error(
+                "ledger and token could not be compared; it is tried again", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    /// Takes the ledger into service as it is, and has the token remember its end from now on.
+    ///
+    /// - Returns: where the ledger ends, and the sequence that the token remembered.
+    func acceptRestore(
+        reason: AuditReason, by caller: AuditCaller
+    ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
+        guard case .held(let disagreement) = position else {
+            throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
+        }
+        let evidence = try await Evidence(ledger: ledger, token: token)
+        let signing: AuditSigningKey
+        switch disagreement {
+        case .anotherToken:
+            throw Refusal(
+                .invalidState,
+                "The token does not hold the key that sealed this ledger's record; accepting cannot help.",
+                details: "put the token back, or take the ledger that belongs to this token")
+        case .lost:
+            guard let key = evidence.keyOfLostLedger else {
+                throw Refusal(.invalidState, "The token holds no audit key, or several of which none signed its head.")
+            }
+            signing = key
+        case .rolledBack, .forked:
+            guard let key = evidence.signingKey else { throw .defect }
+            signing = key
+        }
+        let sequence = evidence.head.sequence
+        do throws(LedgerFailure) {
+            _ = try await ledger.append(
+                AuditRecord(
+                    time: AuditTime(clock.now()),
+                    event: .ledgerAcceptRestore(
+                        LedgerRestore(
+                            ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason)),
+                    caller: caller))
+            if evidence.signingKey == nil {
+                try await ledger.planAuditKey(identifier: signing.identifier)
+                try await confirm(signing)
+            }
+        } catch {
+            throw error.refusal
+        }
+        checkpoints.use(signing, newest: nil, head: try await Self.head(of: ledger))
+        // From this seal on the token remembers this chain.
+        try await checkpoints.seal()
+        state.withLock { $0 = .open }
+        logger.warning(
+            "a restored ledger was taken into service",
+            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.tokenSequence ?? 0)"])
+        return (sequence, disagreement.tokenSequence)
+    }
+
+    // MARK: Comparing
+
+    /// - Returns: nil when they agree; the audit key is in service then.
+    private func compare() async throws(Refusal) -> LedgerDisagreement? {
+        let evidence = try await Evidence(ledger: ledger, token: token)
+        guard let signing = evidence.signingKey else { return try await begin(evidence) }
+        guard let remembered = evidence.remembered else {
+            // The process ended before the first head was stored, or somebody with the PIN removed it.
+            logger.warning("the token remembers no end of this ledger's record; it is told the present one")
+            try await serve(signing, evidence)
+            return nil
+        }
+        let comparison: HeadComparison
+        do throws(LedgerFailure) {
+            comparison = try await ledger.compare(with: remembered.checkpoint)
+        } catch {
+            throw error.refusal
+        }
+        switch comparison {
+        case .continues:
+            try await serve(signing, evidence)
+            return nil
+        case .behind(let last):
+            return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
+        case .forked, .anotherNode:
+            return .forked(remembered: remembered.checkpoint)
+        }
+    }
+
+    private func serve(_ key: AuditSigningKey, _ evidence: Evidence) async throws(Refusal) {
+        let newest: SignedCheckpoint?
+        do throws(LedgerFailure) {
+            newest = try await ledger.latestCheckpoint()
+        } catch {
+            throw error.refusal
+        }
+        checkpoints.use(key, newest: newest, head: evidence.head)
+        try await checkpoints.seal()
+    }
+
+    /// A ledger without an audit key in service: with a token that has none either, one is made.
+    private func begin(_ evidence: Evidence) async throws(Refusal) -> LedgerDisagreement? {
+        guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
+            return .anotherToken(keyId: evidence.storedKeyId)
+        }
+        // Planned first, so that a key that was made just before the process ended is known for this ledger's own.
+        let planned = evidence.storedKeys.last?.identifier
+        if !evidence.tokenKeys.isEmpty || evidence.tokenRemembersSomething {
+            guard let own = evidence.tokenKeys.first(where: { $0.identifier == planned }) else {
+                return .lost(remembered: evidence.rememberedByToken?.checkpoint)
+            }
+            try await confirming(own)
+            return nil
+        }
+        let identifier = planned ?? Release.randomAttempt()
+        if planned == nil {
+            do throws(LedgerFailure) {
+                try await ledger.planAuditKey(identifier: identifier)
+            } catch {
+                throw error.refusal
+            }
+        }
+        let made: AuditKeyDescription
+        do {
+            made = try await token.createAuditKey(identifier: identifier)
+        } catch {
+            throw error.refusal
+        }
+        guard let key = AuditSigningKey(made) else { throw .defect }
+        try await confirming(key)
+        return nil
+    }
+
+    private func confirming(_ key: AuditSigningKey) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            try await confirm(key)
+        } catch {
+            throw error.refusal
+        }
+        logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
+        checkpoints.use(key, newest: nil, head: try await Self.head(of: ledger))
+        try await checkpoints.seal()
+    }
+
+    private func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
+        try await ledger.confirmAuditKey(
+            identifier: key.identifier, publicKey: key.publicPoint,
+            recording: AuditRecord(
+                time: AuditTime(clock.now()),
+                event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, approval: nil),
+                token: AuditText(tokenName)))
+    }
+
+    private static func head(of ledger: any Ledger) async throws(Refusal) -> ChainHead {
+        do throws(LedgerFailure) {
+            return try await ledger.head()
+        } catch {
+            throw error.refusal
+        }
+    }
+}

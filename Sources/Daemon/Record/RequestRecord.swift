@@ -1,0 +1,73 @@
+import AuditChain
+import PaymentToken
+import Synchronization
+import WorkerProtocol
+
+/// What one request leaves in the record, filled in as it becomes known: a refusal is recorded with what was known when
+/// it was refused.
+///
+/// Nothing of a body fits in: identifiers, digests and closed sets of words are all it takes.
+final class RequestRecord: Sendable {
+    /// What is known so far.
+    struct Facts: Sendable, Equatable {
+        /// Until an endpoint says what it does, a request like any other.
+        var event = AuditEvent.request
+        var merchant: AuditText?
+        var publicKeyHash: AuditDigest?
+        var transactionId: AuditDigest?
+        var protection: AuditProtection?
+        var token: AuditText?
+    }
+
+    private let state = Mutex((facts: Facts(), sequence: Int?.none))
+
+    var facts: Facts { state.withLock { $0.facts } }
+
+    /// Where it was recorded already, together with what it did.
+    var sequence: Int? { state.withLock { $0.sequence } }
+
+    func `is`(_ event: AuditEvent) {
+        state.withLock { $0.facts.event = event }
+    }
+
+    func concerns(_ token: PaymentToken) {
+        state.withLock {
+            $0.facts.publicKeyHash = AuditDigest(bytes: token.publicKeyHash.bytes)
+            $0.facts.transactionId = AuditDigest(bytes: token.transactionIdentifier.bytes)
+        }
+    }
+
+    func concerns(key: PublicKeyHash) {
+        state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
+    }
+
+    func concerns(merchant: String) {
+        state.withLock { $0.facts.merchant = AuditText(merchant) }
+    }
+
+    func used(token: String, protection: ProtectionTier) {
+        state.withLock {
+            $0.facts.token = AuditText(token)
+            $0.facts.protection = AuditProtection(protection)
+        }
+    }
+
+    func used(token: String) {
+        state.withLock { $0.facts.token = AuditText(token) }
+    }
+
+    func recorded(at sequence: Int?) {
+        state.withLock { $0.sequence = sequence }
+    }
+}
+
+extension AuditProtection {
+    init(_ tier: ProtectionTier) {
+        self =
+            switch tier {
+            case .a: .a
+            case .b: .b
+            case .c: .c
+            }
+    }
+}

@@ -1,0 +1,75 @@
+import AuditChain
+import DaemonAPI
+import Ledger
+import Refusals
+
+/// Writes what requests did into the ledger's record.
+struct UsageRecorder: Sendable {
+    let ledger: any Ledger
+    let tally: RefusalTally
+    let checkpoints: Checkpoints
+    let troubles: TroubleLog
+    let clock: WallClock
+
+    /// The record of a request as far as it is known.
+    func record(of request: RequestRecord, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
+        let facts = request.facts
+        return AuditRecord(
+            time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
+            merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
+            protection: facts.protection, token: facts.token)
+    }
+
+    /// Something stands in the record now; checkpoints follow.
+    func reference(_ sequence: Int?) -> AuditReference? {
+        guard let sequence else { return nil }
+        checkpoints.recorded(upTo: sequence)
+        return AuditReference(node: ledger.node, sequence: sequence)
+    }
+
+    /// Records that a caller who may call this was refused.
+    ///
+    /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
+    func refused(_ request: RequestRecord, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
+        if let sequence = request.sequence { return reference(sequence) }
+        let record = record(of: request, by: caller, outcome: .refused(code))
+        // Nobody waits for a disk that is known to be full.
+        guard !troubles.isMet(TroubleLog.ledger) else {
+            ledger.note(record)
+            return nil
+        }
+        do throws(LedgerFailure) {
+            return reference(try await ledger.append(record))
+        } catch {
+            troubles.met(TroubleLog.ledger, error.description)
+            ledger.note(record)
+            return nil
+        }
+    }
+
+    /// Records what is about to be answered, so that nothing is shown or done that is not in the record.
+    ///
+    /// - Throws: ledger_unavailable, and then it must not be shown or done.
+    @discardableResult
+    func append(_ record: AuditRecord) async throws(Refusal) -> Int {
+        do throws(LedgerFailure) {
+            let sequence = try await ledger.append(record)
+            checkpoints.recorded(upTo: sequence)
+            return sequence
+        } catch {
+            troubles.met(TroubleLog.ledger, error.description)
+            throw error.refusal
+        }
+    }
+
+    /// Records a look into the record itself.
+    ///
+    /// - Throws: ledger_unavailable, and then nothing is shown.
+    @discardableResult
+    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
+        request.record.is(event)
+        let sequence = try await append(record(of: request.record, by: request.caller))
+        request.record.recorded(at: sequence)
+        return sequence
+    }
+}
