@@ -203,6 +203,14 @@ let package = Package(
         .testTarget(
             name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras],
             swiftSettings: house),
+        // What scripts/soak measures with; not installed.
+        .executableTarget(
+            name: "paytokend-memory-ledger",
+            dependencies: ["AuditChain", "Daemon", "Ledger", "MerchantKeys", "PaymentToken"],
+            path: "Tests/MemoryLedgerDaemon", swiftSettings: house),
+        .executableTarget(
+            name: "ledger-filler", dependencies: ["AuditChain", "Ledger", "PKCS11", "SecretMemory", crypto],
+            path: "Tests/LedgerFiller", swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

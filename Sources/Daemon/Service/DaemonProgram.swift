@@ -2,6 +2,7 @@ import CLinux
 public import DaemonAPI
 import Foundation
 import Glibc
+package import Ledger
 import Logging
 import NIOPosix
 import ProductVersion
@@ -29,8 +30,19 @@ public enum DaemonProgram {
     /// - Parameter awaitsRestore: whether to stay, and release nothing, when the ledger is not the one that the token
     ///   remembers, until somebody accepts it. Otherwise the daemon ends with status 78.
     public static func run(configurationFile: String, awaitsRestore: Bool = false) async -> ExitStatus {
+        await run(configurationFile: configurationFile, awaitsRestore: awaitsRestore, SQLiteLedger.opening)
+    }
+
+    /// The same with another ledger than the configuration's, for measuring what that one costs.
+    package static func run(configurationFile: String, ledger: any Ledger) async -> ExitStatus {
+        await run(configurationFile: configurationFile, awaitsRestore: false) { _, _ in ledger }
+    }
+
+    private static func run(
+        configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
+    ) async -> ExitStatus {
         do throws(StartFailure) {
-            try await serve(configurationFile: configurationFile, awaitsRestore: awaitsRestore)
+            try await serve(configurationFile: configurationFile, awaitsRestore: awaitsRestore, openLedger)
             return .done
         } catch {
             say(error.message)
@@ -41,7 +53,9 @@ public enum DaemonProgram {
     /// At most this long do requests under way keep a stopping daemon alive.
     private static let drainTime = Duration.seconds(30)
 
-    private static func serve(configurationFile: String, awaitsRestore: Bool) async throws(StartFailure) {
+    private static func serve(
+        configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
+    ) async throws(StartFailure) {
         try harden()
         // Before anything else: a signal that comes early, a reload right after the start say, must not end the process.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -58,7 +72,7 @@ public enum DaemonProgram {
             logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
 
-        let assembly = try await Assembly.make(configuration, logger: logger)
+        let assembly = try await Assembly.make(configuration, logger: logger, openLedger: openLedger)
         let listener: Listener
         do throws(StartFailure) {
             try await assembly.lifeRecords.started(with: configuration.fileDigest)

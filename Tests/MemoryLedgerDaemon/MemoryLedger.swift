@@ -1,0 +1,126 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Synchronization
+
+/// A ledger that keeps claims and keys in memory and no record: it judges as the real one does, writes nothing, and
+/// has forgotten everything after a restart. Not for service.
+final class MemoryLedger: Ledger {
+    private struct Claim {
+        let caller: String
+        let referenceDigest: [UInt8]?
+        let contentDigest: [UInt8]
+    }
+
+    private struct State {
+        var claims: [TransactionIdentifier: Claim] = [:]
+        var keys: [PublicKeyHash: KeyRecord] = [:]
+        var auditKeys: [StoredAuditKey] = []
+        var sequence = 0
+    }
+
+    let node = "memory"
+    let engine = "memory"
+    let schemaVersion = 0
+    private let state = Mutex(State())
+
+    // MARK: Claims
+
+    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> JudgedRelease {
+        state.withLock { state in
+            state.sequence += 1
+            return JudgedRelease(Self.judge(release, &state), sequence: state.sequence)
+        }
+    }
+
+    private static func judge(_ release: Release, _ state: inout State) -> ReleaseVerdict {
+        guard state.keys[release.publicKeyHash]?.decrypts(at: release.at) == true else { return .keyNotActive }
+        let claim = Claim(
+            caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest)
+        guard let known = state.claims[release.transactionId] else {
+            guard release.admitsNew else { return .replayed }
+            state.claims[release.transactionId] = claim
+            return .released
+        }
+        return isRepeat(release, of: known) ? .repeated : .replayed
+    }
+
+    private static func isRepeat(_ release: Release, of known: Claim) -> Bool {
+        release.referenceDigest != nil && release.referenceDigest == known.referenceDigest
+            && release.caller == known.caller && release.contentDigest == known.contentDigest
+    }
+
+    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {
+        state.withLock { state in
+            state.claims[release.transactionId].map { Self.isRepeat(release, of: $0) } ?? false
+        }
+    }
+
+    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int { 0 }
+
+    // MARK: Keys
+
+    func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { state.withLock { Array($0.keys.values) } }
+
+    func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int? {
+        state.withLock { $0.keys[key.publicKeyHash] = key }
+        return nil
+    }
+
+    func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] { state.withLock { $0.auditKeys } }
+
+    func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
+        state.withLock { $0.auditKeys = [StoredAuditKey(identifier: identifier, publicKey: nil)] }
+    }
+
+    func confirmAuditKey(
+        identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> Int? {
+        state.withLock { $0.auditKeys = [StoredAuditKey(identifier: identifier, publicKey: publicKey)] }
+        return nil
+    }
+
+    // MARK: No record
+
+    func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
+        state.withLock { state in
+            state.sequence += 1
+            return state.sequence
+        }
+    }
+
+    func note(_ record: AuditRecord) {}
+
+    func head() async throws(LedgerFailure) -> ChainHead {
+        guard let node = AuditNode(node) else { throw .unavailable(reason: "the node has no valid name") }
+        return ChainHead(node: node)
+    }
+
+    func records(
+        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
+    ) async throws(LedgerFailure) -> AuditPage { throw Self.noRecord }
+
+    func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? { nil }
+
+    func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] { [] }
+
+    func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {}
+
+    func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? { nil }
+
+    func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? { nil }
+
+    func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] { [] }
+
+    func probe() async throws(LedgerFailure) {}
+
+    func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
+        throw .unavailable(reason: "a ledger in memory has no copy")
+    }
+
+    func close() async {}
+
+    private static let noRecord = LedgerFailure.unavailable(reason: "a ledger in memory keeps no record")
+}
