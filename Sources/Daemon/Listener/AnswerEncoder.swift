@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import Synchronization
 
-/// Writes an answer as one message, so that it leaves in one write(2).
+/// Writes an answer as one message, so that it leaves in one write(2). Of a streamed one it writes the head.
 struct AnswerEncoder: Sendable {
     /// What the request says about its answer.
     struct Framing: Sendable {
@@ -14,19 +14,31 @@ struct AnswerEncoder: Sendable {
     }
 
     static func encode(_ answer: HTTPAnswer, framing: Framing, allocator: ByteBufferAllocator) -> ByteBuffer {
+        let body: [UInt8]
+        let length: String?
+        switch answer.body {
+        case .bytes(let bytes): (body, length) = (bytes, "Content-Length: \(bytes.count)\r\n")
+        case .stream(let stream):
+            (body, length) = ([], BodyTransfer(of: stream, isHTTP10: framing.isHTTP10).header)
+        }
+        let head = head(answer, length: length, framing: framing)
+        var buffer = allocator.buffer(capacity: head.utf8.count + body.count)
+        buffer.writeString(head)
+        if !framing.omitsBody { buffer.writeBytes(body) }
+        return buffer
+    }
+
+    /// - Parameter length: the header that says where the body ends; nil where the connection's end does.
+    private static func head(_ answer: HTTPAnswer, length: String?, framing: Framing) -> String {
         var head = "HTTP/1.1 \(answer.status) \(reasonPhrase(answer.status))\r\n"
         for header in answer.headers { head += "\(header.name): \(header.value)\r\n" }
-        head += "Content-Length: \(answer.body.count)\r\nDate: \(HTTPDate.now)\r\n"
+        head += "\(length ?? "")Date: \(HTTPDate.now)\r\n"
         if framing.closes {
             head += "Connection: close\r\n"
         } else if framing.isHTTP10 {
             head += "Connection: keep-alive\r\n"
         }
-        head += "\r\n"
-        var buffer = allocator.buffer(capacity: head.utf8.count + answer.body.count)
-        buffer.writeString(head)
-        if !framing.omitsBody { buffer.writeBytes(answer.body) }
-        return buffer
+        return head + "\r\n"
     }
 
     /// The statuses of the contract (RFC 9110 §15); others go without a phrase, which RFC 9112 §4 allows.

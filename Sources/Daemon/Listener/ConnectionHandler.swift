@@ -34,6 +34,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         /// Answered after the head; the small rest of the body is thrown away.
         case discarding(left: Int)
         case responding
+        case streaming(OutgoingStream)
         case writing
         /// The last word is said; the peer is given time to read it.
         case lingering
@@ -104,6 +105,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch event {
         case is Drain:
             isDraining = true
+            if case .streaming(let stream) = state { stream.drain() }
             if case .idle = state, queue.isEmpty, gate.bytesSinceBoundary == 0 { close(context) }
         case ChannelEvent.inputClosed:
             inputClosed = true
@@ -141,7 +143,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func takeNext() -> Incoming? {
         switch state {
         case .idle, .receiving, .discarding: queue.popFirst()
-        case .responding, .writing, .lingering, .closed: nil
+        case .responding, .streaming, .writing, .lingering, .closed: nil
         }
     }
 
@@ -159,7 +161,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             read(context)
         case .lingering:
             if gate.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
-        case .responding, .writing, .closed: break
+        case .responding, .streaming, .writing, .closed: break
         }
     }
 
@@ -227,7 +229,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                 let answer = await respond(bytes)
                 eventLoop.execute {
                     let (handler, context) = connection.value
-                    guard case .responding = handler.state else { return }
+                    guard case .responding = handler.state else { return answer.abandon() }
                     handler.state = .writing
                     handler.write(answer, context)
                 }
@@ -265,8 +267,33 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func write(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         framing.closes = framing.closes || answer.closes || isDraining || (inputClosed && queue.isEmpty)
+        if case .stream(let body) = answer.body, !framing.omitsBody {
+            return stream(body, of: answer, context)
+        }
+        answer.abandon()
+        send(AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator), context)
+    }
+
+    private func stream(_ body: BodyStream, of answer: HTTPAnswer, _ context: ChannelHandlerContext) {
+        let transfer = BodyTransfer(of: body, isHTTP10: framing.isHTTP10)
+        if transfer == .untilClose { framing.closes = true }
+        let head = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
+        context.writeAndFlush(wrapOutboundOut(head), promise: nil)
+        let stream = OutgoingStream(body, transfer: transfer, channel: context.channel)
+        state = .streaming(stream)
+        stream.start { [self] end in
+            guard case .streaming = state else { return }
+            guard let end else { return close(context) }
+            state = .writing
+            send(end, context)
+        }
+        // The event came before the answer did.
+        if isDraining { stream.drain() }
+    }
+
+    /// Sends what ends an answer.
+    private func send(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
         idleSince = .now()
-        let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
         let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { result in
             let (handler, context) = connection.value
@@ -297,7 +324,11 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func close(_ context: ChannelHandlerContext) {
-        if case .closed = state { return }
+        switch state {
+        case .closed: return
+        case .streaming(let stream): stream.cancel()
+        default: break
+        }
         state = .closed
         queue.removeAll()
         disarmRequestDeadline()
@@ -319,7 +350,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                     .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
                     context)
             case .discarding: handler.close(context)
-            case .responding, .writing, .lingering, .closed: break
+            case .responding, .streaming, .writing, .lingering, .closed: break
             }
         }
     }
@@ -339,14 +370,17 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func idleTimerFired(_ context: ChannelHandlerContext) {
-        let end = idleSince + limits.idle
-        let now = NIODeadline.now()
+        let since: NIODeadline?
         switch state {
-        case .closed: break
+        case .closed: return
         // An answer that the peer does not take counts as idleness too.
-        case .idle where requestDeadline == nil && end <= now, .writing where end <= now: close(context)
-        case .idle where requestDeadline == nil, .writing: armIdleTimer(context, in: end - now)
-        default: armIdleTimer(context, in: limits.idle)
+        case .idle where requestDeadline == nil, .writing: since = idleSince
+        case .streaming(let stream): since = stream.owedSince
+        default: since = nil
         }
+        let now = NIODeadline.now()
+        guard let since else { return armIdleTimer(context, in: limits.idle) }
+        let end = since + limits.idle
+        if end <= now { close(context) } else { armIdleTimer(context, in: end - now) }
     }
 }

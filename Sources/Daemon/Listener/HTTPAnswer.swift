@@ -1,9 +1,14 @@
-/// A whole answer. The listener adds Content-Length, Date and Connection.
-struct HTTPAnswer: Sendable, Equatable {
+/// An answer. The listener adds its length or framing, Date and Connection.
+struct HTTPAnswer: Sendable {
+    enum Body: Sendable {
+        case bytes([UInt8])
+        case stream(BodyStream)
+    }
+
     var status: Int
     /// Names and values come from this program, never from a request: neither may contain CR or LF.
     var headers: [Header]
-    var body: [UInt8]
+    var body: Body
     /// Whether the connection ends with this answer.
     var closes: Bool
 
@@ -15,8 +20,15 @@ struct HTTPAnswer: Sendable, Equatable {
     init(status: Int, headers: [Header] = [], body: [UInt8] = [], closes: Bool = false) {
         self.status = status
         self.headers = headers
-        self.body = body
+        self.body = .bytes(body)
         self.closes = closes
+    }
+
+    init(status: Int, headers: [Header] = [], stream: BodyStream) {
+        self.status = status
+        self.headers = headers
+        body = .stream(stream)
+        closes = false
     }
 
     /// An `application/json` answer.
@@ -24,5 +36,10 @@ struct HTTPAnswer: Sendable, Equatable {
         HTTPAnswer(
             status: status, headers: [Header(name: "Content-Type", value: "application/json")] + headers, body: body,
             closes: closes)
+    }
+
+    /// It will not be sent: nobody is there any more, or only its head is wanted.
+    func abandon() {
+        if case .stream(let stream) = body { stream.ended(.abandoned) }
     }
 }

@@ -18,7 +18,7 @@ protocol RequestHandler: Sendable {
 
 /// What a handler says to a request's head.
 enum Admission: Sendable {
-    /// Answered at once; the body is not waited for.
+    /// Answered at once, with a whole body; the request's is not waited for.
     case refuse(HTTPAnswer)
     /// The body is read, up to `bodyLimit` bytes (more is request_too_large), and given to `respond`, which runs off
     /// the event loop. A request without a body gives an empty one.

@@ -66,9 +66,7 @@ struct Router: RequestHandler {
 
     private func respond(to request: EndpointRequest, endpoint: Endpoint, line: RequestLine) async -> HTTPAnswer {
         do throws(Refusal) {
-            let answer = try await endpoint.respond(request)
-            journal.finish(line, answer: answer)
-            return answer.http
+            return followed(try await endpoint.respond(request), role: endpoint.role, line: line)
         } catch {
             journal.finish(line, refusal: error)
             guard let caller = request.caller, endpoint.role != nil else { return Self.answer(error) }

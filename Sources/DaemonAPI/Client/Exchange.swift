@@ -59,19 +59,7 @@ private final class AnswerCollector: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        var headers: HTTPHeaders = ["Host": "localhost", "Accept": "application/json", "Connection": "close"]
-        if let body = request.body {
-            headers.add(name: "Content-Type", value: "application/json")
-            headers.add(name: "Content-Length", value: String(body.count))
-        }
-        let head = HTTPRequestHead(
-            version: .http1_1, method: HTTPMethod(rawValue: request.method), uri: request.target, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        if let body = request.body {
-            context.write(
-                wrapOutboundOut(.body(.byteBuffer(context.channel.allocator.buffer(bytes: body)))), promise: nil)
-        }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        request.send(on: context, accepting: "application/json", wrap: wrapOutboundOut)
         context.fireChannelActive()
     }
 
@@ -102,5 +90,25 @@ private final class AnswerCollector: ChannelInboundHandler {
     func channelInactive(context: ChannelHandlerContext) {
         answer.fail(failure ?? .cutShort(path: client.path))
         context.fireChannelInactive()
+    }
+}
+
+extension ClientRequest {
+    /// Writes the request as one message. The connection serves no other.
+    func send(
+        on context: ChannelHandlerContext, accepting type: String, wrap: (HTTPClientRequestPart) -> NIOAny
+    ) {
+        var headers: HTTPHeaders = ["Host": "localhost", "Accept": type, "Connection": "close"]
+        if let body {
+            headers.add(name: "Content-Type", value: "application/json")
+            headers.add(name: "Content-Length", value: String(body.count))
+        }
+        let head = HTTPRequestHead(
+            version: .http1_1, method: HTTPMethod(rawValue: method), uri: target, headers: headers)
+        context.write(wrap(.head(head)), promise: nil)
+        if let body {
+            context.write(wrap(.body(.byteBuffer(context.channel.allocator.buffer(bytes: body)))), promise: nil)
+        }
+        context.writeAndFlush(wrap(.end(nil)), promise: nil)
     }
 }

@@ -14,6 +14,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     case cannotConnect(path: String, error: String)
     /// The whole exchange took longer than it was given.
     case deadlineExceeded(path: String, after: Duration)
+    /// The answer had begun, and then nothing came of it for so long.
+    case silent(path: String, for: Duration)
     /// The answer's body is larger than this program takes.
     case answerTooLarge(limit: Int)
     /// The connection ended before the answer did.
@@ -40,6 +42,9 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         case .deadlineExceeded(let path, let after):
             "No answer from \(path) within \(after.components.seconds) s. What was asked may have happened: "
                 + "look before repeating it."
+        case .silent(let path, let duration):
+            "Nothing came from \(path) for \(duration.components.seconds) s in the middle of its answer. "
+                + "Look at the daemon's log, then try again."
         case .answerTooLarge(let limit):
             "The answer has more than \(limit) bytes, and was given up."
         case .cutShort(let path):
@@ -55,7 +60,7 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         case .busy: .tryAgainLater
         case .notPermitted: .notPermitted
         case .pathTooLong: .usage
-        case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .answerTooLarge, .cutShort, .notHTTP:
+        case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .silent, .answerTooLarge, .cutShort, .notHTTP:
             .unreachable
         }
     }

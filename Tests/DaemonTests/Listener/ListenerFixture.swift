@@ -15,14 +15,18 @@ struct EchoHandler: RequestHandler {
     /// While it is shut, requests to /gate wait.
     let gate = Gate()
     var bodyLimit = 65_536
+    /// What the paths answer that are streamed.
+    var streams: [String: BodyStream] = [:]
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
         if head.path == "/forbidden" { return .refuse(HTTPAnswer(refusal: Refusal(.forbidden, "No."))) }
         let answered = answered
         let gate = gate
+        let stream = streams[head.path]
         return .accept(bodyLimit: bodyLimit) { body in
             if head.path == "/gate" { await gate.passed() }
             answered.increment()
+            if let stream { return HTTPAnswer(status: 200, stream: stream) }
             let query = head.query.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
             let text =
                 head.path == "/whoami"
@@ -90,13 +94,13 @@ struct ListenerFixture {
 
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
-        request: TimeAmount = .seconds(10), idle: TimeAmount = .seconds(60),
+        request: TimeAmount = .seconds(10), idle: TimeAmount = .seconds(60), streams: [String: BodyStream] = [:],
         change: (inout ListenerSettings) -> Void = { _ in }
     ) async throws {
         self.directory = try directory ?? FreshDirectory()
         var settings = Self.settings(in: self.directory)
         change(&settings)
-        handler = EchoHandler(bodyLimit: bodyLimit)
+        handler = EchoHandler(bodyLimit: bodyLimit, streams: streams)
         instruments = Instruments()
         listener = try await Listener.start(
             settings: settings, inherited: inherited, handler: handler, instruments: instruments,

@@ -47,10 +47,12 @@ final class RawConnection: Sendable {
         func errorCaught(context: ChannelHandlerContext, error: any Error) { store.end() }
     }
 
-    static func connect(_ path: String) async throws -> RawConnection {
+    /// - Parameter reads: false takes nothing from the socket until ``startReading()``.
+    static func connect(_ path: String, reads: Bool = true) async throws -> RawConnection {
         let store = ReceivedBytes()
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.autoRead, value: reads)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(Collector(store))
@@ -71,6 +73,10 @@ final class RawConnection: Sendable {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
+    func startReading() async throws {
+        try await channel.setOption(.autoRead, value: true).get()
+    }
+
     /// Says that nothing more will be sent.
     func finishSending() async throws {
         try await channel.close(mode: .output).get()
@@ -86,6 +92,12 @@ final class RawConnection: Sendable {
 
     func waitForEnd(within seconds: Double = 30) async throws {
         try await wait(for: "the daemon to close the connection", within: seconds) { store.ended }
+    }
+
+    /// Everything until the daemon closed the connection.
+    func everything(within seconds: Double = 30) async throws -> String {
+        try await waitForEnd(within: seconds)
+        return unread
     }
 
     /// The next whole answer, framed by its Content-Length (1xx answers and answers to HEAD have no body).

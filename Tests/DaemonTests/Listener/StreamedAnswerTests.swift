@@ -1,0 +1,244 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Streamed answers")
+struct StreamedAnswerTests {
+    private static let get = "GET /s HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    private struct Trouble: Error {}
+
+    private static func stream(_ pieces: [String], length: Int? = nil, fails: Bool = false) -> BodyStream {
+        BodyStream(length: length) { writer in
+            for piece in pieces { try await writer.write(Array(piece.utf8)) }
+            if fails { throw Trouble() }
+        }
+    }
+
+    /// The answer's head and what follows it.
+    private static func split(_ text: String) throws -> (head: String, body: String) {
+        let end = try #require(text.range(of: "\r\n\r\n"))
+        return (String(text[..<end.lowerBound]), String(text[end.upperBound...]))
+    }
+
+    @Test("without a length the body is chunked, and the connection stays for the next request")
+    func chunked() async throws {
+        try await ListenerFixture(streams: ["/s": Self.stream(["abc", "", "defghijklmnopqrstu"])]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(Self.get + "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            let (head, rest) = try Self.split(try await client.everything())
+            #expect(head.contains("\r\nTransfer-Encoding: chunked\r\n"))
+            #expect(!head.contains("Content-Length"))
+            #expect(rest.hasPrefix("3\r\nabc\r\n12\r\ndefghijklmnopqrstu\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n"))
+            #expect(rest.hasSuffix("GET /last 0"))
+        }
+    }
+
+    @Test("with a length the body is framed by it, and the connection stays")
+    func counted() async throws {
+        try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"], length: 6)]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(Self.get)
+            let answer = try await client.answer()
+            #expect(answer.headers["content-length"] == "6")
+            #expect(answer.headers["transfer-encoding"] == nil)
+            #expect(answer.body == "abcdef")
+            try await client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.answer().body == "GET /next 0")
+        }
+    }
+
+    @Test("to HTTP/1.0 nothing is chunked: the body ends with the connection")
+    func oldClients() async throws {
+        try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"])]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            let (head, body) = try Self.split(try await client.everything())
+            #expect(head.hasSuffix("\r\nConnection: close"))
+            #expect(!head.contains("Transfer-Encoding"))
+            #expect(body == "abcdef")
+        }
+    }
+
+    @Test("HEAD gets the head alone, and the body is never made")
+    func answersHEAD() async throws {
+        let made = SharedCount()
+        let abandoned = SharedCount()
+        let stream = BodyStream(
+            ended: { end in if case .abandoned = end { abandoned.increment() } },
+            produce: { _ in made.increment() })
+        try await ListenerFixture(streams: ["/s": stream]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("HEAD /s HTTP/1.1\r\nHost: a\r\n\r\nGET /g HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await client.answer(toHEAD: true).headers["transfer-encoding"] == "chunked")
+            #expect(try await client.answer().body == "GET /g 0")
+            #expect(made.value == 0)
+            #expect(abandoned.value == 1)
+        }
+    }
+
+    @Test("a body that fails breaks the connection off, without its last chunk")
+    func failure() async throws {
+        try await ListenerFixture(streams: ["/s": Self.stream(["abc"], fails: true)]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(Self.get)
+            #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n")
+        }
+    }
+
+    @Test(
+        "a body that is shorter or longer than it was said to be breaks the connection off", arguments: ["", "def"])
+    func wrongLength(second: String) async throws {
+        // Five bytes are announced, three or six are made.
+        try await ListenerFixture(streams: ["/s": Self.stream(["abc", second], length: 5)]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(Self.get + "GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try Self.split(try await client.everything()).body == "abc")
+        }
+    }
+
+    /// Far more than any socket's buffer.
+    private static func large(_ written: SharedCount, ended: Shared<[String]>) -> BodyStream {
+        let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 16_384)
+        return BodyStream(
+            ended: { end in
+                let word =
+                    switch end {
+                    case .whole: "whole"
+                    case .abandoned: "abandoned"
+                    case .broken(BodyWriter.Failure.connectionEnded): "connection ended"
+                    case .broken: "broken"
+                    }
+                ended.change { $0.append(word) }
+            },
+            produce: { writer in
+                for _ in 0..<4096 {
+                    try await writer.write(piece)
+                    written.increment()
+                }
+            })
+    }
+
+    @Test("a peer that takes nothing holds no more than what fits into its socket, and is cut off when it stays idle")
+    func stalledReader() async throws {
+        let written = SharedCount()
+        let ended = Shared([String]())
+        let streams = ["/s": Self.large(written, ended: ended)]
+        try await ListenerFixture(idle: .seconds(1), streams: streams).use { fixture in
+            let client = try await RawConnection.connect(fixture.socket, reads: false)
+            try await client.send(Self.get)
+            try await wait(for: "the first pieces") { written.value > 0 }
+            let other = try await fixture.connect()
+            try await other.send("GET /o HTTP/1.1\r\nHost: a\r\n\r\n")
+            #expect(try await other.answer().body == "GET /o 0")
+            try await wait(for: "the end of the stream") { !ended.current.isEmpty }
+            #expect(ended.current == ["connection ended"])
+            // A Unix socket's buffer has about 200 KiB here; 64 MiB were to be sent.
+            #expect(written.value < 128)
+            try await wait(for: "the connection to be closed") { client.ended }
+        }
+    }
+
+    @Test("a peer that pauses gets the whole body when it goes on")
+    func pausingReader() async throws {
+        let written = SharedCount()
+        let ended = Shared([String]())
+        try await ListenerFixture(streams: ["/s": Self.large(written, ended: ended)]).use { fixture in
+            let client = try await RawConnection.connect(fixture.socket, reads: false)
+            try await client.send(Self.get)
+            try await wait(for: "the first pieces") { written.value > 0 }
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(written.value < 128)
+            try await client.startReading()
+            try await wait(for: "the end of the stream") { !ended.current.isEmpty }
+            #expect(ended.current == ["whole"])
+            #expect(written.value == 4096)
+        }
+    }
+
+    /// Says one thing, then waits to be ended.
+    private static func endless(_ ended: Shared<[String]>) -> BodyStream {
+        BodyStream(
+            isEndless: true,
+            ended: { end in
+                if case .whole = end {
+                    ended.change { $0.append("whole") }
+                } else {
+                    ended.change { $0.append("other") }
+                }
+            },
+            produce: { writer in
+                try await writer.write(Array("abc".utf8))
+                try await Task.sleep(for: .seconds(3600))
+            })
+    }
+
+    @Test("a stream that has nothing to say is not idle, and ends when its peer leaves")
+    func silence() async throws {
+        let ended = Shared([String]())
+        try await ListenerFixture(idle: .milliseconds(200), streams: ["/s": Self.endless(ended)]).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(Self.get)
+            try await wait(for: "the first chunk") { client.unread.hasSuffix("abc\r\n") }
+            try await Task.sleep(for: .milliseconds(800))
+            #expect(!client.ended)
+            #expect(ended.current.isEmpty)
+            await client.close()
+            try await wait(for: "the end of the stream") { !ended.current.isEmpty }
+        }
+    }
+
+    @Test("a stopping daemon ends an endless stream with its last chunk")
+    func stopsEndless() async throws {
+        let ended = Shared([String]())
+        let fixture = try await ListenerFixture(streams: ["/s": Self.endless(ended)])
+        let client = try await fixture.connect()
+        try await client.send(Self.get)
+        try await wait(for: "the first chunk") { client.unread.hasSuffix("abc\r\n") }
+        await fixture.listener.shutdown(grace: .seconds(30))
+        #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n0\r\n\r\n")
+        #expect(ended.current == ["whole"])
+    }
+
+    @Test("a stopping daemon lets a stream with an end come to it")
+    func finishesFinite() async throws {
+        let gate = Gate()
+        let stream = BodyStream { writer in
+            try await writer.write(Array("abc".utf8))
+            await gate.passed()
+            try await writer.write(Array("def".utf8))
+        }
+        let fixture = try await ListenerFixture(streams: ["/s": stream])
+        let client = try await fixture.connect()
+        try await client.send(Self.get)
+        try await wait(for: "the first chunk") { gate.waiting == 1 }
+        let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(30)) }
+        try await wait(for: "the socket file to go") { !FileManager.default.fileExists(atPath: fixture.socket) }
+        gate.open()
+        await shutdown.value
+        #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n")
+    }
+
+    @Test("past its time to stop, a stream is broken off without its last chunk")
+    func cutsAtGrace() async throws {
+        let ended = Shared([String]())
+        let stream = BodyStream(
+            ended: { end in
+                if case .broken(is CancellationError) = end { ended.change { $0.append("cancelled") } }
+            },
+            produce: { writer in
+                try await writer.write(Array("abc".utf8))
+                try await Task.sleep(for: .seconds(3600))
+            })
+        let fixture = try await ListenerFixture(streams: ["/s": stream])
+        let client = try await fixture.connect()
+        try await client.send(Self.get)
+        try await wait(for: "the first chunk") { client.unread.hasSuffix("abc\r\n") }
+        await fixture.listener.shutdown(grace: .milliseconds(100))
+        #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n")
+        try await wait(for: "the end of the stream") { ended.current == ["cancelled"] }
+    }
+}
