@@ -1,4 +1,5 @@
-/// What the writer did, for metrics and logs. It is told on the writer's thread: whoever listens must not block.
+/// What the writer did, for metrics and logs. It is told on the writer's thread, or on the one that
+/// noted what was dropped: whoever listens must not block.
 public enum LedgerEvent: Sendable, Equatable {
     /// A batch of `writes` became durable, `after` this long from its beginning to the end of its sync.
     case committed(writes: Int, after: Duration)

@@ -33,15 +33,15 @@ struct AuditExportTests {
         }
     }
 
+    private func numbers(_ sequences: ClosedRange<Int>) -> [String] { sequences.map { "\($0)" } }
+
     @Test(
         "All records come in their order, each checkpoint behind the record that it seals, for any page size",
         arguments: [1, 3, 10, 500])
     func everything(pageSize: Int) async throws {
         let fixture = try await thirty()
         let shape = shape(try await lines(fixture.ledger.export(pageSize: pageSize)))
-        #expect(
-            shape == (1...10).map(String.init) + ["c10"] + (11...20).map(String.init) + ["c20"]
-                + (21...30).map(String.init))
+        #expect(shape == numbers(1...10) + ["c10"] + numbers(11...20) + ["c20"] + numbers(21...30))
         guard case .unsealed = try await signer.verdict(of: fixture.ledger) else {
             Issue.record("records 21 to 30 are not sealed")
             return
@@ -55,13 +55,13 @@ struct AuditExportTests {
         let fixture = try await thirty()
         #expect(
             shape(try await lines(fixture.ledger.export(from: 13, through: 15)))
-                == ["c10"] + (11...20).map(String.init) + ["c20"])
+                == ["c10"] + numbers(11...20) + ["c20"])
         #expect(try await signer.verdict(of: fixture.ledger, from: 13, through: 15).intactRecords == 10)
         #expect(try await signer.verdict(of: fixture.ledger, from: 11, through: 20).intactRecords == 10)
         #expect(try await signer.verdict(of: fixture.ledger, from: 10, through: 10).intactRecords == 10)
-        #expect(shape(try await lines(fixture.ledger.export(from: 21))) == ["c20"] + (21...30).map(String.init))
+        #expect(shape(try await lines(fixture.ledger.export(from: 21))) == ["c20"] + numbers(21...30))
         // Behind the end there is nothing but what the last checkpoint leaves open.
-        #expect(shape(try await lines(fixture.ledger.export(from: 99))) == ["c20"] + (21...30).map(String.init))
+        #expect(shape(try await lines(fixture.ledger.export(from: 99))) == ["c20"] + numbers(21...30))
     }
 
     @Test("An empty ledger has an empty export")
@@ -114,7 +114,8 @@ struct AuditExportTests {
         let head = try await fixture.ledger.head()
         let foreign = try #require(ChainHead(node: head.node, sequence: 30, hash: .of([1])))
         let beyond = try #require(ChainHead(node: head.node, sequence: 31, hash: head.hash))
-        let other = try #require(ChainHead(node: try #require(AuditNode("node-2")), sequence: 30, hash: head.hash))
+        let node2 = try #require(AuditNode("node-2"))
+        let other = try #require(ChainHead(node: node2, sequence: 30, hash: head.hash))
         for head in [foreign, beyond, other] {
             let checkpoint = try await signer.checkpoint(of: head)
             await #expect(throws: LedgerFailure.foreignCheckpoint) { try await fixture.ledger.insert(checkpoint) }

@@ -18,7 +18,7 @@ struct NoteTests {
     @Test("A note returns while the writer is busy, and is recorded when its turn comes")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
-        let pause = WriterPause(fixture.ledger)
+        let pause = await WriterPause(fixture.ledger)
         for number in 1...5 { fixture.ledger.note(refusal(number)) }
         pause.end()
         #expect(try await fixture.ledger.append(refusal(6)) == 6)
@@ -28,7 +28,7 @@ struct NoteTests {
     @Test("Notes take half of the queue at most, so that releases find room; those dropped are counted in a record")
     func flood() async throws {
         let fixture = try await LedgerFixture(waiting: 10)
-        let pause = WriterPause(fixture.ledger)
+        let pause = await WriterPause(fixture.ledger)
         for number in 1...25 { fixture.ledger.note(refusal(number)) }
         let release = try fixture.releasing(1)
         async let judged = release(fixture.ledger)

@@ -11,12 +11,16 @@ struct UnavailableTests {
     @Test("While another program holds the lock nothing is released, and all goes on when it lets go")
     func locked() async throws {
         let fixture = try await LedgerFixture()
+        #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let other = try DatabaseQueue(path: fixture.settings.path, configuration: configuration)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        // What can be read is refused with its own code.
+        #expect(
+            try await fixture.releasing(2, reference: nil)(fixture.ledger) == JudgedRelease(.replayed, sequence: nil))
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
@@ -68,6 +72,11 @@ struct UnavailableTests {
             }
             #expect("\(String(describing: error))".contains("removed or replaced"))
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+            // What is in it is no answer either, and what stands in its place is not what would be copied.
+            await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
+            await #expect(throws: LedgerFailure.self) { try await fixture.ledger.lines(1...1, limit: 1) }
+            await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: path + ".backup") }
+            #expect(!files.fileExists(atPath: path + ".backup"))
         }
         try files.removeItem(atPath: path)
         try files.moveItem(atPath: path + ".away", toPath: path)
@@ -107,7 +116,8 @@ struct UnavailableTests {
         #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
         for answer in answers.dropFirst() { #expect(throws: LedgerFailure.self) { try answer.get() } }
         fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
-        try await wait(for: "the dropped note") { fixture.events.dropped == 1 }
+        // The replay's record is one of the two.
+        try await wait(for: "the dropped notes") { fixture.events.dropped == 2 }
         try disk.free()
         let again = try await fixture.inOneBatch(operations.dropFirst().map { $0 })
         #expect(try again.map { try $0.get() } == (2...30).map { JudgedRelease(.released, sequence: $0 + 1) })

@@ -9,10 +9,16 @@ final class WriterPause: Sendable {
     private let ledger: SQLiteLedger
     private let release = DispatchSemaphore(value: 0)
 
-    init(_ ledger: SQLiteLedger) {
+    /// Returns when the writer has ended what it did and stands still.
+    init(_ ledger: SQLiteLedger) async {
         self.ledger = ledger
         let release = release
-        ledger.connections.inWriterTurn { _ in release.wait() }
+        await withCheckedContinuation { (begun: CheckedContinuation<Void, Never>) in
+            ledger.connections.inWriterTurn { _ in
+                begun.resume()
+                release.wait()
+            }
+        }
     }
 
     /// Waits until so many writes wait.
@@ -28,7 +34,7 @@ extension LedgerFixture {
     func inOneBatch<Answer: Sendable>(
         _ operations: [@Sendable (SQLiteLedger) async throws -> Answer]
     ) async throws -> [Result<Answer, any Error>] {
-        let pause = WriterPause(ledger)
+        let pause = await WriterPause(ledger)
         return try await withThrowingTaskGroup(of: (Int, Result<Answer, any Error>).self) { group in
             for (position, operation) in operations.enumerated() {
                 let ledger = ledger

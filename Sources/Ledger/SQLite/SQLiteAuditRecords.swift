@@ -11,19 +11,15 @@ struct SQLiteAuditRecords {
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
         var conditions = try SQLiteAuditConditions(filter, node: node, db)
-        switch order {
-        case .oldestFirst:
-            if let cursor {
-                conditions.add("sequence > ?", cursor)
-            } else if let since = filter.since {
-                // Where the index of times begins to match, so that the rows before need not be looked at.
-                guard let first = try extent(since: since, until: nil, db)?.lowerBound else {
-                    return AuditPage(records: [], next: nil)
-                }
-                conditions.add("sequence >= ?", first)
+        if let cursor {
+            conditions.add(order == .oldestFirst ? "sequence > ?" : "sequence < ?", cursor)
+        } else if filter.since != nil || filter.until != nil {
+            // Where the index of times begins and ends to match, so that the rows around need not be looked at.
+            guard let extent = try extent(since: filter.since, until: filter.until, db) else {
+                return AuditPage(records: [], next: nil)
             }
-        case .newestFirst:
-            if let cursor { conditions.add("sequence < ?", cursor) }
+            conditions.add("sequence >= ?", extent.lowerBound)
+            conditions.add("sequence <= ?", extent.upperBound)
         }
         let rows = try Row.fetchAll(
             db.cachedStatement(

@@ -19,8 +19,10 @@ struct SQLiteChain {
         return head
     }
 
+    /// The head moves only when the line is stored.
     func append(_ record: AuditRecord, to head: inout ChainHead, _ db: Database) throws -> AuditLine {
-        let line = head.append(record)
+        var next = head
+        let line = next.append(record)
         try db.cachedStatement(
             sql: """
                 INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
@@ -32,6 +34,7 @@ struct SQLiteChain {
             record.caller?.name?.text, record.caller?.uid, record.merchant?.text, record.publicKeyHash?.bytes.blob,
             record.transactionId?.bytes.blob, line.hash.bytes.blob, line.bytes.blob,
         ])
+        head = next
         return line
     }
 

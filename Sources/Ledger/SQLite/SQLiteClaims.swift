@@ -26,14 +26,15 @@ struct SQLiteClaims {
         case .released: try claim(release, db)?.value("attempt") as Data? == release.attempt.blob
         case .repeated: try claim(release, db)?.value("repeat_attempt") as Data? == release.attempt.blob
         // Nothing was to be written, so it holds when it would be decided so again.
-        case .replayed: try keyDecrypts(release, db) && isReplay(release, db)
-        case .keyNotActive: try !keyDecrypts(release, db)
+        case .replayed, .keyNotActive: try refusal(of: release, db) == verdict
         }
     }
 
-    private func isReplay(_ release: Release, _ db: Database) throws -> Bool {
-        guard let claim = try claim(release, db) else { return !release.admitsNew }
-        return try !isRepeat(release, of: claim)
+    /// The refusal that the release meets now; nil when it would be released. Reads only.
+    func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
+        guard try keyDecrypts(release, db) else { return .keyNotActive }
+        guard let claim = try claim(release, db) else { return release.admitsNew ? nil : .replayed }
+        return try isRepeat(release, of: claim) ? nil : .replayed
     }
 
     /// At most `limit` claims made before `time`; answers how many were removed.

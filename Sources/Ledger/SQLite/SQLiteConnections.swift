@@ -28,6 +28,8 @@ final class SQLiteConnections: Sendable {
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
+            // Savepoints need no room in a directory for temporary files, which may be full or not writable.
+            try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         writer = try DatabaseQueue(path: path, configuration: configuration)
         try writer.writeWithoutTransaction { db in
@@ -45,7 +47,10 @@ final class SQLiteConnections: Sendable {
         configuration.label = label
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
-        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA trusted_schema = OFF")
+            try db.execute(sql: "PRAGMA temp_store = MEMORY")
+        }
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 

@@ -13,6 +13,7 @@ extension SQLiteLedger {
             readBack: { [auditKeyRows] _, db in try auditKeyRows.find(identifier, db) == nil ? nil : () })
     }
 
+    @discardableResult
     public func confirmAuditKey(
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
     ) async throws(LedgerFailure) -> Int? {

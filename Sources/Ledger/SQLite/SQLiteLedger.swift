@@ -118,10 +118,16 @@ public final class SQLiteLedger: Ledger {
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> JudgedRelease {
         let releases = SQLiteReleases(claims: claims, chain: chain)
-        return try await writer.write(
+        let decision = try await writer.write(
             { db, head in try releases.decide(release, recording: record, &head, db) },
-            readBack: { decision, db in try releases.stands(decision, release, db) }
-        ).judged
+            readBack: { decision, db in try releases.stands(decision, release, db) },
+            refusal: { db in try releases.refusal(of: release, db) })
+        if var record, decision.line == nil {
+            // A refusal whose record could not be written, and perhaps can now; else it is counted.
+            record.outcome = decision.verdict.outcome
+            writer.note(record)
+        }
+        return JudgedRelease(decision.verdict, sequence: decision.line?.sequence)
     }
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {

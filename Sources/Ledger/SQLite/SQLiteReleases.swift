@@ -10,8 +10,6 @@ struct SQLiteReleases {
     struct Decision: Sendable {
         let verdict: ReleaseVerdict
         let line: AuditLine?
-
-        var judged: JudgedRelease { JudgedRelease(verdict, sequence: line?.sequence) }
     }
 
     func decide(
@@ -23,19 +21,16 @@ struct SQLiteReleases {
         return Decision(verdict: verdict, line: try chain.append(record, to: &head, db))
     }
 
-    /// After a commit that was not acknowledged: what stands of this very attempt.
-    ///
-    /// Nothing released is answered on a guess. A refusal is given when the database alone justifies it now, with its
-    /// record or without.
+    /// After a commit that was not acknowledged: what stands of this very attempt. Without its record a release is
+    /// none, whatever became of the claim.
     func stands(_ decision: Decision, _ release: Release, _ db: Database) throws -> Decision? {
-        if let line = decision.line, try chain.holds(line, db) { return decision }
-        guard try claims.stands(decision.verdict, release, db) else { return nil }
-        switch decision.verdict {
-        case .released, .repeated:
-            // Without its record it is no release, whatever became of the claim.
-            return decision.line == nil ? decision : nil
-        case .replayed, .keyNotActive:
-            return Decision(verdict: decision.verdict, line: nil)
-        }
+        if let line = decision.line { return try chain.holds(line, db) ? decision : nil }
+        return try claims.stands(decision.verdict, release, db) ? decision : nil
+    }
+
+    /// When nothing could be written: the refusal that the database alone justifies, which has its own code without
+    /// its record too.
+    func refusal(of release: Release, _ db: Database) throws -> Decision? {
+        try claims.refusal(of: release, db).map { Decision(verdict: $0, line: nil) }
     }
 }

@@ -71,8 +71,12 @@ struct SQLiteSchema {
             } catch .exists {
                 continue
             } catch {
-                throw LedgerOpeningError.cannotOpen(
-                    path: path, reason: "it has the older schema \(version), and its copy failed. \(error)")
+                let reason = "it has the older schema \(version), and its copy failed. \(error)"
+                throw if case .cannotWrite = error {
+                    LedgerOpeningError.notNow(path: path, reason: reason)
+                } else {
+                    LedgerOpeningError.cannotOpen(path: path, reason: reason)
+                }
             }
         }
         throw LedgerOpeningError.cannotOpen(

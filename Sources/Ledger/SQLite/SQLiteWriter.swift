@@ -29,9 +29,12 @@ final class SQLiteWriter: Sendable {
     ///   - work: runs inside the shared transaction; what it throws undoes its own changes only.
     ///   - readBack: after a commit that was not acknowledged, gives the answer that the database permits; nil when
     ///     there is none.
+    ///   - refusal: when nothing could be written, gives the refusal that is due all the same, by reading only; nil
+    ///     when there is none.
     func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
-        readBack: @escaping @Sendable (Answer, Database) throws -> Answer?
+        readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
+        refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil }
     ) async throws(LedgerFailure) -> Answer {
         try await withCheckedContinuation { (turn: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
             let write = LedgerWrite(
@@ -44,6 +47,11 @@ final class SQLiteWriter: Sendable {
                             turn.resume(returning: .success(found))
                             return true
                         })
+                },
+                refuse: { db in
+                    guard let found = try refusal(db) else { return false }
+                    turn.resume(returning: .success(found))
+                    return true
                 },
                 fail: { turn.resume(returning: .failure($0)) })
             switch queue.enter(write, isNote: false) {
@@ -63,6 +71,7 @@ final class SQLiteWriter: Sendable {
                 let line = try chain.append(record, to: &head, db)
                 return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
             },
+            refuse: { _ in false },
             fail: { [self] _ in drop(dropped) })
         switch queue.enter(note, isNote: true) {
         case .begins: start()
@@ -105,6 +114,7 @@ final class SQLiteWriter: Sendable {
                     let line = try chain.append(record, to: &head, db)
                     return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
                 },
+                refuse: { _ in false },
                 fail: { [queue] _ in queue.drop(dropped) })
         ]
     }
@@ -114,15 +124,22 @@ final class SQLiteWriter: Sendable {
         var batch = CommitBatch(writes)
         do {
             try place.requireUnchanged()
-            try db.durably {
-                try batch.perform(from: chain.head(db), db)
-                try faults.insideTransaction()
+            do {
+                try db.durably {
+                    try batch.perform(from: chain.head(db), db)
+                    try faults.insideTransaction()
+                }
+            } catch is MemberFailed {
+                try db.durably {
+                    try batch.performSeparately(from: chain.head(db), db)
+                    try faults.insideTransaction()
+                }
             }
             try faults.afterCommit()
             // Once more: the file may have gone between the look and the commit.
             try place.requireUnchanged()
             observe(.committed(writes: writes.count, after: started.duration(to: .now)))
-            batch.acknowledge()
+            batch.acknowledge(db)
         } catch {
             let failure = LedgerFailure(error)
             observe(.failed(writes: writes.count, reason: failure.description))

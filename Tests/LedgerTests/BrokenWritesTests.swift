@@ -1,0 +1,98 @@
+import AuditChain
+import Foundation
+import GRDB
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A ledger whose writes fail")
+struct BrokenWritesTests {
+    private let signer = CheckpointSigner()
+
+    @Test("On an I/O error nothing is released, refusals keep their codes, and all goes on when it has passed")
+    func inputOutputError() async throws {
+        let fixture = try await LedgerFixture()
+        #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
+        let broken = try BrokenWrites(to: fixture.settings.path + "-wal")
+        try await requireNoRelease(fixture, saying: "disk I/O error")
+        broken.mend()
+        try await requireRecovery(fixture)
+    }
+
+    @Test("When the database is read-only nothing is released, refusals keep their codes, and later all goes on")
+    func readOnly() async throws {
+        let fixture = try await LedgerFixture()
+        #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
+        try await fixture.ledger.connections.write { try $0.execute(sql: "PRAGMA query_only = ON") }
+        try await requireNoRelease(fixture, saying: "readonly")
+        try await fixture.ledger.connections.write { try $0.execute(sql: "PRAGMA query_only = OFF") }
+        try await requireRecovery(fixture)
+    }
+
+    private func requireNoRelease(_ fixture: LedgerFixture, saying words: String) async throws {
+        let operations = try (2...6).map { try fixture.releasing($0) } + [fixture.releasing(1, reference: nil)]
+        for round in 1...2 {
+            let answers = try await fixture.inOneBatch(operations)
+            for answer in answers.dropLast() {
+                let error = #expect(throws: LedgerFailure.self) { try answer.get() }
+                #expect(error?.description.contains(words) == true, "\(String(describing: error))")
+            }
+            #expect(try answers.last?.get() == JudgedRelease(.replayed, sequence: nil))
+            // The record of the replay.
+            try await wait(for: "the dropped note") { fixture.events.dropped == round }
+        }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        #expect(try await fixture.ledger.head().sequence == 1)
+    }
+
+    private func requireRecovery(_ fixture: LedgerFixture) async throws {
+        try await fixture.ledger.probe()
+        for number in 2...6 {
+            let judged = try await fixture.releasing(number, reference: nil)(fixture.ledger)
+            #expect(judged == JudgedRelease(.released, sequence: number + 1))
+        }
+        let dropped = try await fixture.ledger.everyEntry()[1]
+        #expect(dropped.event == "records_dropped")
+        #expect(dropped.details["count"]?.numberValue?.text == "2")
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 7)
+        // And the same from the files, as the next start reads them.
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await signer.verdict(of: again).intactRecords == 7)
+        await again.close()
+    }
+}
+
+/// Lets every write of this process to a file that it has open fail (EBADF), by putting a descriptor that only reads
+/// in the place of each that it has.
+private struct BrokenWrites {
+    private let replaced: [(number: Int32, saved: Int32)]
+
+    init(to path: String) throws {
+        let reading = try FileHandle(forReadingFrom: URL(filePath: path))
+        defer { try? reading.close() }
+        let target = try Self.target(of: reading.fileDescriptor)
+        let numbers = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
+        replaced = numbers.filter { $0 != reading.fileDescriptor && (try? Self.target(of: $0)) == target }.map {
+            number in
+            let saved = dup(number)
+            dup2(reading.fileDescriptor, number)
+            return (number, saved)
+        }
+        guard !replaced.isEmpty else { throw LedgerFixture.Broken() }
+    }
+
+    func mend() {
+        for (number, saved) in replaced {
+            dup2(saved, number)
+            close(saved)
+        }
+    }
+
+    private static func target(of descriptor: Int32) throws -> String {
+        try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
+    }
+}
