@@ -2,8 +2,9 @@
 # scripts/demo, scripts/test-readme and scripts/soak; nothing outside the directory is touched.
 #
 #   sandbox_open            makes the directory, goes into it and takes care that it and the daemon end with the script
-#   sandbox_token           a SoftHSM token, initialised
+#   sandbox_token [LABEL]   a SoftHSM token, initialised; its label is sandbox
 #   sandbox_daemon          authority, configuration, the daemon, waits until it is ready for imports
+#   sandbox_run PROGRAM …   a program that is ended, with time to clean up, when the script is
 #   sandbox_merchant N T ID authority/N.key.pem and N.pem: a merchant of type T (ec or rsa), identifier ID, imported
 #
 # `run` shows a command as a reader could type it, when sandbox_narrates is set, and runs it.
@@ -11,6 +12,12 @@
 sandbox_narrates=${sandbox_narrates:-}
 sandbox_directory=
 sandbox_daemon_process=
+sandbox_program_process=
+# Where the ledger is, and lines more for the configuration.
+sandbox_ledger=ledger.sqlite
+sandbox_extra=
+# What was mounted in the directory.
+sandbox_mounted=
 
 say() {
     [ -z "$sandbox_narrates" ] || printf '\n\033[1m%s\033[0m\n' "$*"
@@ -36,16 +43,20 @@ run() {
 sandbox_close() {
     local status=$?
     trap - EXIT INT TERM
-    if [ -n "$sandbox_daemon_process" ] && kill -0 "$sandbox_daemon_process" 2>/dev/null; then
-        kill -TERM "$sandbox_daemon_process"
-        wait "$sandbox_daemon_process" 2>/dev/null || true
-    fi
+    local process
+    for process in "$sandbox_program_process" "$sandbox_daemon_process"; do
+        if [ -n "$process" ] && kill -0 "$process" 2>/dev/null; then
+            kill -TERM "$process"
+            wait "$process" 2>/dev/null || true
+        fi
+    done
     if [ -n "$sandbox_directory" ]; then
         if [ $status != 0 ] && [ -s "$sandbox_directory/paytokend.log" ]; then
             echo "--- the daemon's last lines:" >&2
             tail -n 20 "$sandbox_directory/paytokend.log" >&2
         fi
         cd /
+        [ -z "$sandbox_mounted" ] || umount "$sandbox_directory/$sandbox_mounted"
         rm -rf "$sandbox_directory"
     fi
     exit $status
@@ -89,7 +100,16 @@ sandbox_module() {
 
 sandbox_token() {
     sandbox_softhsm=$(sandbox_module)
-    run paytokenctl token init --module "$sandbox_softhsm" --label sandbox --so-pin-file so-pin --pin-file pin
+    run paytokenctl token init --module "$sandbox_softhsm" --label "${1:-sandbox}" --so-pin-file so-pin --pin-file pin
+}
+
+sandbox_run() {
+    "$@" &
+    sandbox_program_process=$!
+    local status=0
+    wait "$sandbox_program_process" || status=$?
+    sandbox_program_process=
+    return $status
 }
 
 sandbox_configuration() {
@@ -107,8 +127,9 @@ tokens:
 trust:
   roots: [authority/root.pem]
 ledger:
-  url: sqlite:ledger.sqlite
+  url: sqlite:$sandbox_ledger
 log: { format: text }
+$sandbox_extra
 YAML
 }
 
@@ -126,13 +147,11 @@ sandbox_daemon() {
             echo "the daemon ended while it started" >&2
             return 1
         fi
-        # The ledger has a condition too; only an open token has a key for imports.
-        if paytokenctl status --output json 2>/dev/null | grep -q '"importKey"'; then
-            return 0
-        fi
+        # 0 only when it is ready: the token is open, and the ledger has been compared with it.
+        ! paytokenctl status >/dev/null 2>&1 || return 0
         sleep 0.1
     done
-    echo "the token was not ready within 30 s ($tries tries)" >&2
+    echo "the daemon was not ready within 30 s ($tries tries)" >&2
     return 1
 }
 

@@ -192,7 +192,8 @@ struct TokenDecryptor: Sendable {
             troubles.met(TroubleLog.ledger, error.description)
             throw error.refusal
         }
-        troubles.over(TroubleLog.ledger)
+        // A replay is refused without its record, too, when there is no room for it.
+        if judged.sequence != nil { troubles.over(TroubleLog.ledger) }
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
         record.recorded(at: judged.sequence)
         switch judged.verdict {

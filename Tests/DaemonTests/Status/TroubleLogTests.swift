@@ -1,0 +1,96 @@
+import Logging
+import Synchronization
+import Testing
+
+@testable import Daemon
+
+/// What the log says of trouble, at times that the test makes.
+@Suite struct TroubleLogTests {
+    private final class Lines: LogHandler, Sendable {
+        private let said = Mutex<[String]>([])
+        var logLevel: Logger.Level {
+            get { .trace }
+            set {}
+        }
+        var metadata: Logger.Metadata {
+            get { [:] }
+            set {}
+        }
+        subscript(metadataKey key: String) -> Logger.MetadataValue? {
+            get { nil }
+            set {}
+        }
+
+        func log(event: LogEvent) {
+            said.withLock { $0.append("\(event.message) \(event.metadata?["requests"] ?? "-")") }
+        }
+
+        func taken() -> [String] {
+            said.withLock { said in
+                defer { said = [] }
+                return said
+            }
+        }
+    }
+
+    private final class HandClock: Sendable {
+        private let instant = Mutex(ContinuousClock.now)
+        var now: ContinuousClock.Instant { instant.withLock { $0 } }
+        func pass(_ duration: Duration) { instant.withLock { $0 += duration } }
+    }
+
+    private let lines = Lines()
+    private let clock = HandClock()
+    private let troubles: TroubleLog
+
+    init() {
+        let (lines, clock) = (lines, clock)
+        troubles = TroubleLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
+    }
+
+    @Test("it is said at once, then every ten seconds with how often, and once when it is over")
+    func lasting() {
+        for _ in 0..<100 { troubles.met("ledger", "full") }
+        #expect(lines.taken() == ["unavailable 1"])
+        clock.pass(.seconds(10))
+        troubles.met("ledger", "full")
+        #expect(lines.taken() == ["unavailable 100"])
+        for _ in 0..<3 {
+            troubles.over("ledger")
+            clock.pass(.seconds(1))
+        }
+        #expect(lines.taken() == ["available again -"])
+    }
+
+    @Test("trouble that comes and goes is one trouble until it has stayed away for a second")
+    func flapping() {
+        for _ in 0..<20 {
+            troubles.met("ledger", "full")
+            #expect(troubles.isMet("ledger"))
+            clock.pass(.milliseconds(100))
+            troubles.over("ledger")
+            #expect(!troubles.isMet("ledger"))
+            clock.pass(.milliseconds(100))
+        }
+        #expect(lines.taken() == ["unavailable 1"])
+        clock.pass(.seconds(1))
+        troubles.over("ledger")
+        #expect(lines.taken() == ["available again -"])
+    }
+
+    @Test("another reason is said at once")
+    func anotherReason() {
+        troubles.met("ledger", "full")
+        troubles.met("ledger", "read-only")
+        troubles.met("token", "gone")
+        #expect(lines.taken() == ["unavailable 1", "unavailable 1", "unavailable 1"])
+    }
+
+    @Test("what was never in trouble is not available again")
+    func quiet() {
+        troubles.over("ledger")
+        clock.pass(.seconds(2))
+        troubles.over("ledger")
+        #expect(lines.taken().isEmpty)
+    }
+}

@@ -1,0 +1,209 @@
+"""Fills the ledger's disk under load and frees it again: a tmpfs of 16 MiB that nobody else sees.
+
+While it is full nothing may be released without a record: new tokens are answered 503 ledger_unavailable, or 200 as long
+as their record still found room. Refusals keep their own codes, readiness goes down, the log says it in few lines, and
+all comes back by itself when there is room again. What was refused is then had under its reference. At the end the
+record must hold every answer and verify.
+"""
+import argparse
+import collections
+import errno
+import json
+import os
+import sys
+import threading
+import time
+
+import load
+import proof
+import service
+
+# What is refused whatever the ledger's disk does, and how.
+REFUSALS = {
+    "signature": (422, "signature_invalid"), "unknown key": (422, "unknown_public_key_hash"),
+    "amount": (422, "amount_mismatch"), "envelope": (400, "malformed_request"), "replay": (409, "transaction_replayed"),
+}
+
+
+class Watch(threading.Thread):
+    """Asks for readiness all the time; remembers when it changed."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon=True)
+        self.service, self.changes, self.ended = daemon, [], threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.1):
+            status, body = load.once(self.service.socket, service.GET_READY)
+            ready = status == 200
+            if not self.changes or self.changes[-1][1] != ready:
+                self.changes.append((time.monotonic(), ready, body))
+
+    def first(self, ready, after):
+        """How many seconds after that moment it became so; None when it did not."""
+        return next((moment - after for moment, state, _ in self.changes if state == ready and moment >= after), None)
+
+
+class Caller:
+    """Sends the mixture and keeps what was answered, phase by phase."""
+
+    def __init__(self, count):
+        self.fresh = collections.deque(enumerate(service.mint(count)))
+        self.bad = {"signature": service.mint(1, "--deviation", "flipped-signature")[0],
+                    "unknown key": service.mint(1, "--deviation", "unknown-public-key-hash")[0],
+                    "amount": service.mint(1)[0]}
+        self.answers, self.phase = proof.Answers(), "before"
+        self.outcomes = collections.defaultdict(collections.Counter)
+        # By reference: refused because of the disk, released.
+        self.put_off, self.tokens = {}, collections.deque(maxlen=500)
+        self.first = {}
+        self.turn = self.refused = 0
+
+    def requests(self):
+        kinds = ["fresh", "signature", "fresh", "replay", "fresh", "unknown key", "fresh", "repeat", "fresh", "amount",
+                 "fresh", "envelope"]
+        while True:
+            self.turn += 1
+            kind = kinds[self.turn % len(kinds)]
+            if kind in self.bad:
+                expected = b'{"transactionAmount":1}' if kind == "amount" else None
+                yield (kind, None, None), load.decrypt(self.bad[kind], b"refused", expected)
+            elif kind == "envelope":
+                yield (kind, None, None), load.post(b"/v1/decrypt", b'{"token":{},"unknown":1}')
+            elif kind in ("replay", "repeat") and self.tokens:
+                reference, token = self.tokens[self.turn % len(self.tokens)]
+                asked = reference if kind == "repeat" else "another"
+                yield (kind, reference, token), load.decrypt(token, asked.encode())
+            elif self.fresh:
+                number, token = self.fresh.popleft()
+                yield ("fresh", f"disk-{number}", token), load.decrypt(token, b"disk-%d" % number)
+            else:
+                return
+
+    def answered(self, tag, status, body, began, ended):
+        kind, reference, token = tag
+        if status is None:
+            self.answers.wrong.append(f"a {kind} request was not answered")
+            return
+        code = "released" if status == 200 else json.loads(body).get("code", str(status))
+        if status == 200:
+            if json.loads(body)["repeated"]:
+                code = "repeated"
+            self.answers.take(reference, body)
+            if kind == "fresh":
+                self.tokens.append((reference, token))
+        else:
+            self.refused += 1
+        self.outcomes[self.phase][kind, code] += 1
+        self.first.setdefault((self.phase, code), ended)
+        if kind in REFUSALS:
+            if (status, code) != REFUSALS[kind]:
+                self.answers.wrong.append(f"{self.phase}: a {kind} was answered {status} {code}")
+        elif status == 503 and code == "ledger_unavailable" and not self.phase.startswith("before"):
+            if kind == "fresh":
+                self.put_off[reference] = token
+        elif status != 200:
+            self.answers.wrong.append(f"{self.phase}: a {kind} token was answered {status} {code}")
+
+
+def fill(path):
+    """Takes all the room there is."""
+    with open(path, "wb", buffering=0) as file:
+        for size in (1 << 16, 4096, 512):
+            try:
+                while file.write(bytes(size)) == size:
+                    pass
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+
+
+def cycle(number, daemon, caller, watch, seconds):
+    """Load; full; free. Returns the figures."""
+    path, began = "small/filler", time.monotonic()
+    caller.phase = f"before {number}"
+    load.drive(daemon.socket, 8, caller.requests(), caller.answered, until=began + seconds)
+    full = time.monotonic()
+    fill(path)
+    caller.phase = f"full {number}"
+    seen = lambda: caller.first.get((caller.phase, "ledger_unavailable"))
+    # Where the ledger has room in its own files it goes on for a while: rightly so, every release is in it.
+    while not seen() and time.monotonic() < full + 30:
+        load.drive(daemon.socket, 8, caller.requests(), caller.answered, until=time.monotonic() + 0.2)
+        fill(path)
+    if not seen():
+        raise service.Failed("the disk was full for 30 s and nothing was refused")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until or not watch.first(False, full) and time.monotonic() < until + 10:
+        load.drive(daemon.socket, 8, caller.requests(), caller.answered, until=time.monotonic() + 0.2)
+    down = watch.first(False, full)
+    freed = time.monotonic()
+    os.unlink(path)
+    caller.phase = f"freed {number}"
+    back = lambda: watch.first(True, freed)
+    while not (back() and caller.first.get((caller.phase, "released"))) and time.monotonic() < freed + 30:
+        load.drive(daemon.socket, 8, caller.requests(), caller.answered, until=time.monotonic() + 0.2)
+    released = caller.first.get((caller.phase, "released"))
+    if released is None or back() is None or down is None:
+        raise service.Failed(f"readiness down {down}, up again {back()}, released again {released}: "
+                             "one of these did not come")
+    full_outcomes = caller.outcomes[f"full {number}"]
+    kept = sum(count for (kind, _), count in full_outcomes.items() if kind in REFUSALS)
+    print(f"cycle {number}     full: first 503 after {seen_after(caller, number, full):.2f} s, not ready after {down:.2f} s; "
+          f"freed: released again after {released - freed:.2f} s, ready after {back():.2f} s")
+    print(f"            while full: {full_outcomes['fresh', 'released']} released with their record, "
+          f"{full_outcomes['fresh', 'ledger_unavailable']} refused 503, {kept} others refused with their own codes")
+
+
+def seen_after(caller, number, full):
+    return caller.first[f"full {number}", "ledger_unavailable"] - full
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak full-disk", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cycles", type=int, default=5, help="how often it fills up (5; 1 with --short)")
+    parser.add_argument("--seconds", type=float, default=4, help="of load before, and while it is full (4; 1 with --short)")
+    options = service.arguments(parser)
+    cycles, seconds = (1, 1) if options.short else (options.cycles, options.seconds)
+    with service.Service() as daemon:
+        daemon.start()
+        daemon.import_merchant()
+        caller = Caller(int(cycles * seconds * (300 if options.debug else 2500)) + 500)
+        watch = Watch(daemon)
+        watch.start()
+        for number in range(1, cycles + 1):
+            cycle(number, daemon, caller, watch, seconds)
+        watch.ended.set()
+        watch.join()
+        # Every token that was put off is still good.
+        caller.phase = "afterwards"
+        put_off = list(caller.put_off.items())
+        load.drive(daemon.socket, 8, [(("put off", reference, token), load.decrypt(token, reference.encode()))
+                                      for reference, token in put_off], caller.answered)
+        had = sum(count for (kind, code), count in caller.outcomes["afterwards"].items() if code == "released")
+        print(f"put off     {len(put_off)} tokens were refused for the disk; all had afterwards under their references, "
+              f"{len(put_off) - had} of them as repeats")
+        wrong = list(caller.answers.wrong)
+        found, counts = proof.compare("small/ledger.sqlite", caller.answers)
+        wrong += found
+        print(f"answered    {len(caller.answers.released)} releases, {len(caller.answers.repeated)} repeats, "
+              f"{caller.refused} refusals")
+        print(f"record      {counts['released']} releases, {counts['repeats']} repeats, {counts['refused']} refusals, and "
+              f"{counts['dropped']} records dropped and counted while there was no room")
+        if counts["refused"] + counts["dropped"] != caller.refused:
+            wrong.append("refusals recorded and counted as dropped are not those that were answered")
+        with open(daemon.log, encoding="utf-8", errors="replace") as log:
+            said = sum(" error " in line and "component=ledger" in line for line in log)
+        print(f"log         {said} lines about the ledger's trouble")
+        if said > 4 * cycles:
+            wrong.append(f"the log has {said} lines about {cycles} times of trouble")
+        wrong += proof.verify(daemon)
+        if not daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())

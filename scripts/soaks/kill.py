@@ -1,0 +1,148 @@
+"""Kills the daemon with SIGKILL under load, again and again, and looks for what a crash may not do: a release that was
+answered and is not in the ledger, or twice; a release that is given again after the restart; a chain that breaks.
+
+Each round: start; what the crash left unanswered is repeated under its reference and must be had; what was released is
+asked for under another reference and must be refused as a replay; then load, and SIGKILL at a random moment in it.
+A killed process keeps what it has written in the kernel's cache: what only a power cut would show is not shown here.
+"""
+import argparse
+import collections
+import json
+import random
+import sys
+import time
+
+import load
+import proof
+import service
+
+
+class Round:
+    """What one round sent, and what became of it."""
+
+    def __init__(self, answers, tokens, daemon):
+        self.answers, self.tokens, self.daemon = answers, tokens, daemon
+        # Sent under the reference, and not answered.
+        self.open = {}
+        self.outcomes = collections.Counter()
+
+    def answered(self, tag, status, body, began, ended):
+        reference, token = tag
+        if status is None:
+            self.open[reference] = token
+            self.outcomes["unanswered"] += 1
+        elif status == 200:
+            self.answers.take(reference, body)
+            self.outcomes["repeated" if json.loads(body)["repeated"] else "released"] += 1
+        else:
+            code = json.loads(body).get("code", status)
+            self.outcomes[code] += 1
+            # Nothing here is refused for good while the daemon starts and ends.
+            if status != 503:
+                self.answers.wrong.append(f"{reference} was refused with {code} under load")
+            self.open[reference] = token
+
+    def requests(self, fresh, chance):
+        """Fresh tokens; every eighth time one again that was released, under its reference."""
+        while fresh:
+            known = list(self.tokens)[-200:]
+            if known and chance.random() < 0.125:
+                reference = chance.choice(known)
+                yield (reference, self.tokens[reference]), load.decrypt(self.tokens[reference], reference.encode())
+            number, token = fresh.popleft()
+            reference = f"kill-{number}"
+            yield (reference, token), load.decrypt(token, reference.encode())
+
+
+def settle(daemon, answers, left, known):
+    """After a restart: what was unanswered is had, once; what was released is not released again."""
+    counts = collections.Counter()
+
+    def had(tag, status, body, began, ended):
+        if status != 200:
+            answers.wrong.append(f"{tag} was unanswered, and is refused under its reference: {status} {body[:200]}")
+            return
+        answers.take(tag, body)
+        # An unanswered repeat says nothing: it was released before.
+        if tag not in known:
+            counts["claimed" if json.loads(body)["repeated"] else "not claimed"] += 1
+    load.drive(daemon.socket, 4, [(reference, load.decrypt(token, reference.encode()))
+                                  for reference, token in left.items()], had)
+
+    def refused(tag, status, body, began, ended):
+        if status != 409 or json.loads(body).get("code") != "transaction_replayed":
+            answers.wrong.append(f"{tag} was released before, and asked for again answers {status} {body[:200]}")
+        counts["replays refused"] += 1
+    return counts, refused
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak kill", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=50, help="how often it is killed (50; 3 with --short)")
+    parser.add_argument("--clients", type=int, default=16, help="connections (16)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
+    options = service.arguments(parser)
+    rounds = 3 if options.short else options.rounds
+    chance = random.Random(options.seed)
+    answers, tokens, left = proof.Answers(), {}, {}
+    unclaimed = claimed = replays = 0
+    print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
+    with service.Service() as daemon:
+        # The last start is without load, and with all that must hold then.
+        for number in range(1, rounds + 2):
+            seconds = daemon.start()
+            if number == 1:
+                daemon.import_merchant()
+            counts, refused = settle(daemon, answers, left, tokens)
+            tokens.update(left)
+            known = list(tokens.items())
+            # The newest are those that a crash could have lost; at the end all are asked for.
+            asked = known if number > rounds else known[-100:]
+            load.drive(daemon.socket, 4, [(reference, load.decrypt(token, b"another")) for reference, token in asked],
+                       refused)
+            claimed, unclaimed = claimed + counts["claimed"], unclaimed + counts["not claimed"]
+            replays += counts["replays refused"]
+            if number > rounds:
+                break
+            count = 150 if options.short else 1000
+            fresh = collections.deque(enumerate(service.mint(count), start=number * 10000))
+            turn = Round(answers, tokens, daemon)
+            moment = chance.uniform(0.02, 0.25 if options.short else 0.4)
+            ended = []
+            began = time.monotonic()
+
+            def kill():
+                ended.append(daemon.kill())
+
+            def answered(tag, status, body, began, ended):
+                turn.answered(tag, status, body, began, ended)
+                if status == 200:
+                    tokens[tag[0]] = tag[1]
+            load.drive(daemon.socket, options.clients, turn.requests(fresh, chance), answered,
+                       events=[(began + moment, kill)])
+            if not ended:
+                ended.append(daemon.kill())
+            if not ended[0]:
+                answers.wrong.append(f"round {number}: the worker was still there 10 s after its daemon's end")
+            left = turn.open
+            print(f"round {number:3}  ready in {seconds:4.1f} s, killed after {moment * 1000:3.0f} ms: "
+                  f"{turn.outcomes['released']} released, {turn.outcomes['repeated']} repeated, {len(left)} unanswered",
+                  flush=True)
+        wrong = list(answers.wrong)
+        found, counts = proof.compare("ledger.sqlite", answers)
+        wrong += found
+        print(f"answered    {len(answers.released)} releases, {len(answers.repeated)} repeats")
+        print(f"ledger      {counts['claims']} claims, {counts['released']} releases and {counts['repeats']} repeats recorded")
+        print(f"unanswered  {claimed} of {claimed + unclaimed} had been claimed before the crash; "
+              "each was had under its reference")
+        print(f"replays     {replays} transactions asked for again after a restart, under another reference")
+        wrong += proof.verify(daemon)
+        if not daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())

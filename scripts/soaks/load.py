@@ -1,0 +1,150 @@
+"""Many HTTP connections to a Unix socket from one thread: so little processor time of its own that figures are the
+daemon's. Requests are made before the clock starts."""
+import re
+import select
+import socket
+import time
+
+LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
+
+
+def post(path, body):
+    """A whole request."""
+    return (b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (path, len(body))) + body
+
+
+def decrypt(token, reference=None, expected=None):
+    """A request for POST /v1/decrypt; token is the line that token-forge printed."""
+    body = b'{"token":' + token.strip()
+    if reference is not None:
+        body += b',"reference":"%s"' % reference
+    if expected is not None:
+        body += b',"expected":' + expected
+    return post(b"/v1/decrypt", body + b"}")
+
+
+class Connection:
+    """One connection with at most one request under way."""
+    __slots__ = ("socket", "tag", "began", "received")
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.tag, self.began, self.received = None, 0.0, b""
+
+    def send(self, tag, request):
+        self.tag, self.received, self.began = tag, b"", time.monotonic()
+        self.socket.sendall(request)
+
+    def receive(self):
+        """Status, body and whether the daemon closes now; None while bytes are missing."""
+        piece = self.socket.recv(262144)
+        if not piece:
+            raise ConnectionResetError
+        self.received += piece
+        end = self.received.find(b"\r\n\r\n")
+        if end < 0:
+            return None
+        head = self.received[:end + 2]
+        length = LENGTH.search(head)
+        body = self.received[end + 4:]
+        if length is None or len(body) < int(length[1]):
+            return None
+        return int(head[9:12]), body, b"\nconnection: close" in head.lower()
+
+
+def drive(path, clients, requests, answered, until=None, events=()):
+    """Keeps `clients` connections busy until the requests run out or `until` has come, and takes all answers.
+
+    requests: an iterator of (tag, request). None instead of a pair means: nothing at present, ask again.
+    answered: called with tag, status, body, began, ended; the status is None when the connection broke before.
+    events: pairs of a monotonic time and a function that is called then, in order of time.
+    A connection that broke is made anew as long as somebody accepts.
+    """
+    poll, busy, idle = select.epoll(), {}, []
+    events = list(events)
+    requests = iter(requests)
+    dry = False
+
+    def connect():
+        try:
+            return Connection(path)
+        except OSError:
+            return None
+
+    def following():
+        """The next request; nothing behind the last."""
+        nonlocal dry
+        dry = dry or until is not None and time.monotonic() >= until
+        pair = () if dry else next(requests, ())
+        dry = pair == ()
+        return pair
+
+    def give(connection):
+        """Sends the next request over it, or over its successor when it turns out to be closed."""
+        while connection is not None:
+            pair = following()
+            if pair is None:
+                idle.append(connection)
+                return
+            if pair == ():
+                connection.socket.close()
+                return
+            try:
+                connection.send(*pair)
+            except OSError:
+                answered(pair[0], None, b"", connection.began, time.monotonic())
+                connection.socket.close()
+                connection = connect()
+                continue
+            busy[connection.socket.fileno()] = connection
+            poll.register(connection.socket, select.EPOLLIN)
+            return
+
+    try:
+        for _ in range(clients):
+            give(connect())
+        while busy or idle or events and not dry:
+            now = time.monotonic()
+            while events and events[0][0] <= now:
+                events.pop(0)[1]()
+            timeout = 0.05 if idle else 1.0
+            if events:
+                timeout = min(timeout, max(0.0, events[0][0] - now))
+            for descriptor, _ in poll.poll(timeout):
+                connection = busy[descriptor]
+                closes = True
+                try:
+                    answer = connection.receive()
+                    if answer is None:
+                        continue
+                    status, body, closes = answer
+                except OSError:
+                    status, body = None, b""
+                poll.unregister(descriptor)
+                del busy[descriptor]
+                answered(connection.tag, status, body, connection.began, time.monotonic())
+                if closes:
+                    connection.socket.close()
+                    connection = connect()
+                give(connection)
+            rested, idle = idle, []
+            for connection in rested:
+                give(connection)
+    finally:
+        for connection in busy.values():
+            connection.socket.close()
+        poll.close()
+
+
+def once(path, request):
+    """One request on a connection of its own: status and body."""
+    answers = []
+    drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)))
+    return answers[0] if answers else (None, b"")
+
+
+def percentile(ordered, share):
+    """In milliseconds, of seconds in ascending order."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000 if ordered else 0.0

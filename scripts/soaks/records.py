@@ -1,0 +1,148 @@
+"""A long record: what reading it costs. The daemon's ledger is filled, while the daemon is stopped, with records as
+releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it. For each length:
+export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest memory
+of the reader and of the daemon. Then releases while an export runs beside them.
+
+Wrong is what does not verify, memory that grows with the record, and releases that an export holds up.
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import load
+import proof
+import service
+
+LEDGER = "ledger.sqlite"
+# More memory than at the smallest length that counts as growth: in MiB.
+GROWTH = 48
+
+
+def fill(count):
+    began = time.monotonic()
+    service.run("ledger-filler", LEDGER, count, os.environ["SOAK_MODULE"], "sandbox", "pin")
+    return time.monotonic() - began
+
+
+def measure(daemon, wrong):
+    """Rows of name, seconds, the reader's memory; and the daemon's memory at the end."""
+    rows = []
+    pathlib.Path("record.jsonl").unlink(missing_ok=True)
+    pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
+    for name, command in (
+        ("audit export", ["paytokenctl", "audit", "export", "--out", "record.jsonl"]),
+        ("audit verify, live", ["paytokenctl", "audit", "verify"]),
+        ("audit verify, export", ["paytokenctl", "audit", "verify", "--export", "record.jsonl", "--public-key",
+                                  "audit-key.pem"]),
+        ("scripts/verify-audit", [proof.VERIFIER, "record.jsonl", "audit-key.pem"]),
+        ("audit list, last 100", ["paytokenctl", "audit", "list", "--limit", "100"]),
+        ("audit list, one found", ["paytokenctl", "audit", "list", "--transaction", middle()]),
+    ):
+        status, seconds, memory, output = service.child_memory(
+            command, env=daemon.environment, stderr=subprocess.DEVNULL)
+        rows.append((name, seconds, memory))
+        if status != 0:
+            said = output.decode(errors="replace").strip()[-300:]
+            wrong.append(f"{name}: exit {status}: {said}")
+    return rows
+
+
+def middle():
+    """The transactionId of a record in the middle."""
+    database = proof.sqlite3.connect(f"file:{LEDGER}?mode=ro", uri=True)
+    try:
+        return database.execute(
+            "SELECT lower(hex(transaction_id)) FROM audit_record WHERE transaction_id IS NOT NULL AND sequence >= "
+            "(SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1").fetchone()[0]
+    finally:
+        database.close()
+
+
+def releases(daemon, tokens, wrong):
+    """The times of releases, one after the other on four connections, in order."""
+    times = []
+
+    def answered(tag, status, body, began, ended):
+        times.append(ended - began)
+        if status != 200:
+            wrong.append(f"{tag} was answered {status} {body[:200]}")
+    load.drive(daemon.socket, 4, [(index, load.decrypt(token)) for index, token in enumerate(tokens)], answered)
+    return sorted(times)
+
+
+def beside(daemon, count, wrong):
+    """Releases alone, and while exports run."""
+    alone = releases(daemon, service.mint(count), wrong)
+    tokens, ended, exports = service.mint(count), threading.Event(), []
+
+    def export():
+        while not ended.is_set():
+            with subprocess.Popen(["paytokenctl", "audit", "export"], stdout=subprocess.DEVNULL,
+                                  env=daemon.environment) as process:
+                while process.poll() is None:
+                    if ended.wait(0.02):
+                        process.kill()
+                exports.append(process.returncode)
+    thread = threading.Thread(target=export)
+    thread.start()
+    time.sleep(0.2)
+    try:
+        busy = releases(daemon, tokens, wrong)
+    finally:
+        ended.set()
+        thread.join()
+    for name, times in (("alone", alone), ("beside export", busy)):
+        print(f"  releases {name:14} p50 {load.percentile(times, 0.5):7.2f} ms   p99 {load.percentile(times, 0.99):7.2f} ms"
+              f"   longest {times[-1] * 1000:7.2f} ms")
+    if busy[-1] > 2:
+        wrong.append(f"a release beside an export took {busy[-1]:.1f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak records", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000,
+                        help="the longest record; a tenth and a hundredth of it are measured before "
+                             "(1000000; 10000 with --short)")
+    options = service.arguments(parser)
+    longest = 10_000 if options.short else options.records
+    lengths = [longest // 10, longest] if options.short else [longest // 100, longest // 10, longest]
+    wrong, table, there = [], [], 0
+    with service.Service() as daemon:
+        daemon.start()
+        daemon.import_merchant()
+        for length in lengths:
+            if not daemon.stop():
+                wrong.append("the daemon did not end with 0 at SIGTERM")
+            seconds = fill(length - there)
+            added, there = length - there, length
+            started = daemon.start()
+            before = daemon.peak()
+            rows = measure(daemon, wrong)
+            size = pathlib.Path("record.jsonl").stat().st_size
+            print(f"{length} records: {size / 1e6:.1f} MB as an export; {added} filled in {seconds:.1f} s "
+                  f"({added / seconds:.0f}/s); the daemon was ready in {started:.1f} s")
+            for name, took, memory in rows:
+                rate = f"{length / took:9.0f}/s" if "list" not in name else ""
+                print(f"  {name:22} {took:8.2f} s   {memory:6.1f} MiB   {rate}", flush=True)
+            print(f"  {'daemon':22} {'':10}   {daemon.peak():6.1f} MiB   ({before:.1f} MiB before)", flush=True)
+            table.append((length, rows + [("daemon", 0, daemon.peak())]))
+        beside(daemon, 100 if options.short else 2000, wrong)
+        first, last = table[0], table[-1]
+        for (name, _, small), (_, _, large) in zip(first[1], last[1]):
+            if large > small + GROWTH:
+                wrong.append(f"{name}: {small:.1f} MiB for {first[0]} records, {large:.1f} MiB for {last[0]}")
+        grown = max(large - small for (_, _, small), (_, _, large) in zip(first[1], last[1]))
+        print(f"memory     from {first[0]} to {last[0]} records no reader, nor the daemon, needs more than {grown:.1f} MiB more")
+        if not daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())

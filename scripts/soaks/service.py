@@ -1,0 +1,161 @@
+"""A paytokend that a soak starts, watches, kills and stops in the sandbox's directory."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import load
+
+GET_READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def arguments(parser):
+    """With those that scripts/soak itself understands."""
+    parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
+    parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
+    parser.add_argument("--skip-build", action="store_true", help="what is there is built already")
+    return parser.parse_args()
+
+
+class Failed(Exception):
+    """The soak cannot go on."""
+
+
+@contextlib.contextmanager
+def cleaning():
+    """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and a Failed into exit status 1."""
+    def leave(number, frame):
+        sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    except Failed as failure:
+        sys.exit(f"soak: {failure}")
+
+
+def run(*command, **options):
+    """A command that must succeed: its standard output."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, **options)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def mint(count, *arguments, certificate="authority/merchant.pem"):
+    """Payment tokens, one JSON a line."""
+    lines = run("token-forge", "mint", "authority", "--certificate", certificate, "--count", count, *arguments)
+    return lines.splitlines()
+
+
+class Service:
+    def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock",
+                 program="paytokend", log="paytokend.log", arguments=None):
+        self.command = [program] + (arguments or ["--config", configuration])
+        self.socket, self.admin, self.log, self.process = socket, admin, log, None
+
+    def start(self, limit=60):
+        """Starts it; returns after how many seconds it was ready."""
+        began = time.monotonic()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
+        while not self.is_ready():
+            if self.process.poll() is not None:
+                said = pathlib.Path(self.log).read_text(errors="replace").splitlines()[-1:]
+                raise Failed(f"the daemon ended while it started, with {self.process.returncode}: {' '.join(said)}")
+            if time.monotonic() - began > limit:
+                raise Failed(f"the daemon was not ready within {limit} s: {self.why_not_ready()}")
+            time.sleep(0.01)
+        return time.monotonic() - began
+
+    def is_ready(self):
+        return load.once(self.socket, GET_READY)[0] == 200
+
+    def why_not_ready(self):
+        return load.once(self.socket, GET_READY)[1].decode(errors="replace")
+
+    def ctl(self, *arguments):
+        return run("paytokenctl", *arguments, env=self.environment)
+
+    @property
+    def environment(self):
+        return {**os.environ, "PAYTOKEND_SOCKET": self.socket, "PAYTOKEND_ADMIN_SOCKET": self.admin}
+
+    def import_merchant(self, name="merchant"):
+        """authority/NAME.pem, made when it is not there."""
+        if not pathlib.Path(f"authority/{name}.pem").exists():
+            run("token-forge", "merchant", "authority", "--merchant-identifier", "merchant.com.example.soak",
+                "--type", "ec", "--name", name)
+        self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem")
+
+    def processes(self):
+        """The daemon and its worker."""
+        found = [self.process.pid]
+        for entry in os.listdir("/proc"):
+            with contextlib.suppress(OSError, IndexError):
+                if entry.isdigit() and stat(int(entry))[1] == str(self.process.pid):
+                    found.append(int(entry))
+        return found
+
+    def cpu(self):
+        """Seconds of processor time that daemon and worker have taken."""
+        ticks = 0
+        for process in self.processes():
+            fields = stat(process)
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def peak(self):
+        """The daemon's largest resident memory in MiB, since its start."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024
+
+    def kill(self):
+        """SIGKILL, as a crash; says whether the worker has ended by itself then."""
+        processes = self.processes()
+        self.process.kill()
+        self.process.wait()
+        until = time.monotonic() + 10
+        while any(os.path.exists(f"/proc/{process}") for process in processes):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def stop(self):
+        """SIGTERM; says whether it ended with 0 in time."""
+        if self.process is None or self.process.poll() is not None:
+            return True
+        self.process.terminate()
+        try:
+            return self.process.wait(40) == 0
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+
+
+def stat(process):
+    """The fields of /proc/PID/stat behind the name: state, parent, …"""
+    with open(f"/proc/{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def child_memory(command, **options):
+    """Runs a command: exit status, seconds, largest resident memory in MiB, standard output."""
+    began = time.monotonic()
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, **options) as process:
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.monotonic() - began, usage.ru_maxrss / 1024, output

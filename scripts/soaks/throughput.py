@@ -1,0 +1,67 @@
+"""Releases a second: fresh EC_v1 tokens, each released once, from N connections, and the ratio to the raw loop of HSM
+operations (C_DeriveKey, read, destroy) on the same token in the same run. Wrong is every answer but a release.
+"""
+import argparse
+import collections
+import hashlib
+import json
+import os
+import resource
+import sys
+import time
+
+import load
+import proof
+import service
+
+
+def public_key_hash():
+    """The merchant key's CKA_ID, hexadecimal."""
+    key = service.run("openssl", "x509", "-in", "authority/merchant.pem", "-noout", "-pubkey")
+    return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak throughput", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20, help="of load (20; 5 with --short)")
+    parser.add_argument("--clients", type=int, default=8, help="connections (8)")
+    options = service.arguments(parser)
+    seconds = 5 if options.short else options.seconds
+    with service.Service() as daemon:
+        daemon.start()
+        daemon.import_merchant()
+        # More than the service can take in that time.
+        tokens = service.mint(int(seconds * (600 if options.debug else 6000)))
+        # As many threads as the worker has sessions.
+        raw, copied = map(float, service.run(
+            "./raw-loop", os.environ["SOAK_MODULE"], "sandbox", "pin", public_key_hash(), 2,
+            1 if options.short else 3).split())
+        times, refusals = [], collections.Counter()
+
+        def answered(tag, status, body, began, ended):
+            times.append(ended - began)
+            if status != 200:
+                refusals[json.loads(body).get("code", status) if body else "no answer"] += 1
+        requests = [(index, load.decrypt(token, b"soak-%d" % index)) for index, token in enumerate(tokens)]
+        cpu, used, began = daemon.cpu(), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+        load.drive(daemon.socket, options.clients, requests, answered, until=began + seconds)
+        took = time.monotonic() - began
+        cpu, after = daemon.cpu() - cpu, resource.getrusage(resource.RUSAGE_SELF)
+        own = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+        daemon.stop()
+    times.sort()
+    rate = len(times) / took
+    print(f"requests    {len(times)} in {took:.1f} s from {options.clients} clients ({len(tokens)} tokens were minted before)")
+    print(f"throughput  {rate:.0f}/s; {cpu / len(times) * 1e6:.0f} µs of processor time each, and the client's "
+          f"{own / len(times) * 1e6:.0f} µs")
+    print(f"latency     p50 {load.percentile(times, 0.5):.2f} ms, p99 {load.percentile(times, 0.99):.2f} ms, longest "
+          f"{times[-1] * 1000:.1f} ms")
+    print(f"raw loop    {raw:.0f}/s ({copied:.0f}/s on a session copy of the key)")
+    print(f"ratio       {rate / raw:.2f} of the raw loop ({rate / copied:.2f} of the one on a session copy)")
+    return proof.judge([f"{count} requests were refused with {code}" for code, count in sorted(refusals.items())])
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
