@@ -45,7 +45,7 @@ public struct Release: Sendable {
 public struct JudgedRelease: Sendable, Equatable {
     public let verdict: ReleaseVerdict
     /// The audit record's sequence in this node's chain; nil when none was asked for, and for a refusal whose record
-    /// could not be written: that is noted, ``AuditTrail/note(_:)``.
+    /// could not be written. Whoever asked notes that, ``AuditTrail/note(_:)``.
     public let sequence: Int?
 
     public init(_ verdict: ReleaseVerdict, sequence: Int?) {

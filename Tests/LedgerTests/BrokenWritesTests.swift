@@ -40,7 +40,7 @@ struct BrokenWritesTests {
                 #expect(error?.description.contains(words) == true, "\(String(describing: error))")
             }
             #expect(try answers.last?.get() == JudgedRelease(.replayed, sequence: nil))
-            // The record of the replay.
+            fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
             try await wait(for: "the dropped note") { fixture.events.dropped == round }
         }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }

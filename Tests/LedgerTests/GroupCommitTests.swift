@@ -90,8 +90,6 @@ struct GroupCommitTests {
         // A replay only if the release before it in the batch had been committed.
         operations.append(try fixture.releasing(2, reference: nil))
         let answers = try await fixture.inOneBatch(operations)
-        // The records of the two refusals.
-        try await wait(for: "the dropped notes") { fixture.events.dropped == 2 }
         #expect(try await fixture.ledger.head().sequence == 0)
         broken.isActive = false
         #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
@@ -102,11 +100,10 @@ struct GroupCommitTests {
         for number in 2...20 {
             let request = try fixture.request(number, reference: nil)
             let judged = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
-            #expect(judged == JudgedRelease(.released, sequence: number))
+            #expect(judged == JudgedRelease(.released, sequence: number - 1))
         }
-        #expect(try await fixture.ledger.everyEntry()[0].event == "records_dropped")
         try await signer.seal(fixture.ledger)
-        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 20)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 19)
     }
 
     @Test("A member that cannot be written fails alone, and leaves no gap")
@@ -118,14 +115,13 @@ struct GroupCommitTests {
         let answers = try await fixture.inOneBatch(operations)
         #expect(throws: LedgerFailure.self) { try answers[2].get() }
         #expect(try (answers[..<2] + answers[3...]).map { try $0.get().sequence } == (1...5).map { $0 })
-        // A refusal keeps its code without its record, which is counted.
+        // A refusal keeps its code without its record.
         let replay = try await fixture.releasing(1, caller: "poison")(fixture.ledger)
         #expect(replay == JudgedRelease(.replayed, sequence: nil))
-        try await wait(for: "the dropped note") { fixture.events.dropped == 1 }
         // Its claim went with its record.
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
-        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 6)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
     }
 
     @Test("When the engine gives up the whole transaction in the middle nothing of it is answered as written")

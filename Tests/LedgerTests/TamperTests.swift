@@ -106,10 +106,58 @@ struct TamperTests {
         try await fixture.ledger.connections.write {
             try $0.execute(sql: "DELETE FROM audit_record WHERE sequence > 14")
         }
-        for number in 15...30 { _ = try await fixture.releasing(number + 100)(fixture.ledger) }
-        let verdict = try await signer.verdict(of: fixture.ledger)
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        for number in 15...30 { _ = try await fixture.releasing(number + 100)(again) }
+        let verdict = try await signer.verdict(of: again)
+        await again.close()
         #expect(verdict.brokenAt == "checkpoint 20")
         #expect(verdict.fault == .sealsAnother(sealedBefore: 10))
+    }
+
+    @Test("A chain that ends elsewhere than this process left it takes no release, and goes on when it is as it was")
+    func changedWhileRunning() async throws {
+        let fixture = try await sealed()
+        try await fixture.ledger.connections.write {
+            try $0.execute(
+                sql: """
+                    CREATE TABLE kept AS SELECT * FROM audit_record WHERE sequence = 30;
+                    DELETE FROM audit_record WHERE sequence = 30;
+                    DELETE FROM claim
+                    """)
+        }
+        for _ in 1...2 {
+            let error = await #expect(throws: LedgerFailure.self) {
+                try await fixture.releasing(30)(fixture.ledger)
+            }
+            #expect("\(String(describing: error))".contains("does not end where this process left it"))
+            await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        }
+        try await fixture.ledger.connections.write {
+            try $0.execute(sql: "INSERT INTO audit_record SELECT * FROM kept")
+        }
+        #expect(try await fixture.releasing(31)(fixture.ledger).sequence == 31)
+        // What another program appends is not gone on from either.
+        try await fixture.ledger.connections.write {
+            try $0.execute(sql: "UPDATE audit_record SET sequence = 32 WHERE sequence = 31")
+        }
+        await #expect(throws: LedgerFailure.self) { try await fixture.releasing(33)(fixture.ledger) }
+    }
+
+    @Test("When the chain's end cannot be read nothing is released", arguments: ["hash = x'00'", "sequence = -30"])
+    func unreadableEnd(change: String) async throws {
+        let fixture = try await LedgerFixture()
+        #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
+        await fixture.ledger.close()
+        try await DatabaseQueue(path: fixture.settings.path).write {
+            try $0.execute(sql: "PRAGMA ignore_check_constraints = ON; UPDATE audit_record SET \(change)")
+        }
+        let again = try await SQLiteLedger.open(fixture.settings)
+        await #expect(throws: LedgerFailure.self) { try await fixture.releasing(2)(again) }
+        await #expect(throws: LedgerFailure.self) { try await again.head() }
+        // A refusal needs no record.
+        #expect(try await fixture.releasing(1, reference: nil)(again) == JudgedRelease(.replayed, sequence: nil))
+        await again.close()
     }
 
     @Test("A checkpoint that was changed or removed is found")

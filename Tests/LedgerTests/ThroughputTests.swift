@@ -24,6 +24,28 @@ struct ThroughputTests {
         #expect(group > single)
     }
 
+    @Test("A single caller waits for no company: a release takes little longer than a bare commit of one row")
+    func singleCaller() async throws {
+        let fixture = try await LedgerFixture()
+        let bare = try DatabaseQueue(path: fixture.directory.path("bare.sqlite"))
+        try await bare.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE one (id INTEGER)")
+        }
+        var (releases, commits): ([Duration], [Duration]) = ([], [])
+        for number in 1...100 {
+            let release = try fixture.releasing(number)
+            var began = ContinuousClock.now
+            #expect(try await release(fixture.ledger).sequence == number)
+            releases.append(began.duration(to: .now))
+            began = .now
+            try await bare.writeWithoutTransaction { try $0.execute(sql: "INSERT INTO one VALUES (1)") }
+            commits.append(began.duration(to: .now))
+        }
+        let (release, commit) = (releases.sorted()[50], commits.sorted()[50])
+        print("ledger: a single caller's release takes \(release) by the median, a bare commit \(commit)")
+        #expect(release < commit * 10 + .milliseconds(5))
+    }
+
     @Test("While a long read is under way commits take place, and what it has begun to read does not change")
     func longRead() async throws {
         let fixture = try await LedgerFixture()

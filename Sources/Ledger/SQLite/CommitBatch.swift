@@ -13,6 +13,8 @@ struct CommitBatch {
 
     private let writes: [LedgerWrite]
     private var outcomes: [Outcome]
+    /// Where the chain ends before and after the transaction; nil until all of it is performed.
+    private(set) var reach: (begin: ChainHead, end: ChainHead)?
 
     init(_ writes: [LedgerWrite]) {
         self.writes = writes
@@ -31,6 +33,7 @@ struct CommitBatch {
                 throw MemberFailed()
             }
         }
+        reach = (start, head)
     }
 
     /// Inside the transaction, so that a write that fails undoes its own changes only. Throws when the transaction as a
@@ -48,6 +51,7 @@ struct CommitBatch {
                 outcomes[position] = .failed(LedgerFailure(error))
             }
         }
+        reach = (start, head)
     }
 
     /// After the commit.

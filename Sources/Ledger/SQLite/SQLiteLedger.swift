@@ -122,11 +122,6 @@ public final class SQLiteLedger: Ledger {
             { db, head in try releases.decide(release, recording: record, &head, db) },
             readBack: { decision, db in try releases.stands(decision, release, db) },
             refusal: { db in try releases.refusal(of: release, db) })
-        if var record, decision.line == nil {
-            // A refusal whose record could not be written, and perhaps can now; else it is counted.
-            record.outcome = decision.verdict.outcome
-            writer.note(record)
-        }
         return JudgedRelease(decision.verdict, sequence: decision.line?.sequence)
     }
 

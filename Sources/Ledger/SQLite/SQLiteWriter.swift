@@ -10,6 +10,7 @@ final class SQLiteWriter: Sendable {
     private let faults: SQLiteFaults
     private let observe: @Sendable (LedgerEvent) -> Void
     private let queue: CommitQueue<LedgerWrite>
+    private let left = LastEnd()
 
     init(
         connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
@@ -125,22 +126,19 @@ final class SQLiteWriter: Sendable {
         do {
             try place.requireUnchanged()
             do {
-                try db.durably {
-                    try batch.perform(from: chain.head(db), db)
-                    try faults.insideTransaction()
-                }
+                try transaction(db) { head in try batch.perform(from: head, db) }
             } catch is MemberFailed {
-                try db.durably {
-                    try batch.performSeparately(from: chain.head(db), db)
-                    try faults.insideTransaction()
-                }
+                try transaction(db) { head in try batch.performSeparately(from: head, db) }
             }
             try faults.afterCommit()
             // Once more: the file may have gone between the look and the commit.
             try place.requireUnchanged()
+            if let (_, end) = batch.reach { left.set([end]) }
             observe(.committed(writes: writes.count, after: started.duration(to: .now)))
             batch.acknowledge(db)
         } catch {
+            // The commit may have taken place.
+            if let (begin, end) = batch.reach { left.set([begin, end]) }
             let failure = LedgerFailure(error)
             observe(.failed(writes: writes.count, reason: failure.description))
             do {
@@ -150,6 +148,13 @@ final class SQLiteWriter: Sendable {
                 return batch.fail(error)
             }
             batch.readBack(after: failure, db)
+        }
+    }
+
+    private func transaction(_ db: Database, _ perform: (ChainHead) throws -> Void) throws {
+        try db.durably {
+            try perform(left.checked(chain.head(db)))
+            try faults.insideTransaction()
         }
     }
 }
