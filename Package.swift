@@ -187,7 +187,7 @@ let package = Package(
             name: "DaemonTests",
             dependencies: [
                 "CLinux", "Daemon", "DaemonAPI", "KeySealing", "PaymentToken", "Refusals", "SecretMemory", "StrictJSON",
-                "WorkerProtocol", "TestSupport", "TokenForge", logging, nioCore, nioPosix,
+                "WorkerProtocol", "TestSupport", "TokenForge", crypto, logging, nioCore, nioPosix,
             ],
             swiftSettings: house),
         .testTarget(

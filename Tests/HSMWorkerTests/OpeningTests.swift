@@ -61,6 +61,22 @@ import WorkerProtocol
         }
     }
 
+    @Test("a token whose security officer has set no user PIN is not opened, and the sentence says so")
+    func withoutUserPIN() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        let made = try await Program.run(
+            Program.installed("pkcs11-tool"),
+            [
+                "--module", SoftHSM.libraryPath, "--init-token", "--slot-index", "0", "--label", TokenDirectory.label,
+                "--so-pin", "31415926535",
+            ], environment: token.environment)
+        try #require(made.status == 0, "\(made)")
+        let worker = try WorkerUnderTest(token)
+        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token) }
+        #expect(failure?.kind == .loginRefused)
+        #expect(failure?.message.contains("no user PIN") == true, "\(failure?.message ?? "")")
+    }
+
     @Test("another version's daemon is refused")
     func versions() async throws {
         let token = try await TokenDirectory()

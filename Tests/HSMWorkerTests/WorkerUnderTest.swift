@@ -10,7 +10,7 @@ import WorkerProtocol
 /// A real worker process at the other end of a socket pair.
 final class WorkerUnderTest: Sendable {
     /// Its directory must outlive the worker.
-    private let token: TokenDirectory
+    private let token: any WorkersToken
     private let socket: Int32
     private let process: RunningWorker
     private let decoder = Mutex(FrameDecoder(maximumLength: FieldBound.answerFrame))
@@ -20,7 +20,7 @@ final class WorkerUnderTest: Sendable {
         let description: String
     }
 
-    init(_ token: TokenDirectory) throws {
+    init(_ token: any WorkersToken) throws {
         self.token = token
         process = try RunningWorker(Program.built("paytokend-hsm"), environment: token.environment)
         socket = process.socket
@@ -93,13 +93,13 @@ final class WorkerUnderTest: Sendable {
 
     @discardableResult
     func open(
-        _ token: TokenDirectory, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
+        _ token: any WorkersToken, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
         _ change: (inout TokenOpening) -> Void = { _ in }
     ) async throws -> TokenDescription {
         var opening = TokenOpening(
-            programVersion: ProductVersion.current, modulePath: SoftHSM.libraryPath,
-            tokenURI: "pkcs11:token=\(TokenDirectory.label)", pinFile: token.pinFile, sessions: sessions,
-            initializationString: "", allowExtractableSecret: allowExtractableSecret)
+            programVersion: ProductVersion.current, modulePath: token.libraryPath, tokenURI: token.uri,
+            pinFile: token.pinFile, sessions: sessions, initializationString: token.initializationString,
+            allowExtractableSecret: allowExtractableSecret)
         change(&opening)
         let answer = try await call(.open(opening))
         if case .failed(let failure) = answer { throw failure }

@@ -75,6 +75,36 @@ import WorkerProtocol
         }
     }
 
+    @Test("what the key-usage record sends and reads is bounded to the byte, in both directions")
+    func recordBounds() throws {
+        func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
+        func request(_ identifier: Int, _ node: Int, _ line: Int) -> [WorkerRequest] {
+            [
+                .createAuditKey(identifier: octets(identifier)),
+                .signCheckpoint(CheckpointSigning(identifier: octets(identifier), message: octets(line))),
+                .rememberHead(
+                    HeadToRemember(node: String(repeating: "n", count: node), line: octets(line))),
+            ]
+        }
+        for fitting in request(16, 64, 4096) { _ = try fitting.encoded(identifier: 1) }
+        for tooLong in [request(17, 64, 4096)[0], request(17, 64, 1)[1], request(16, 64, 4097)[1]]
+            + [request(16, 65, 1)[2], request(16, 64, 4097)[2]]
+        {
+            #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
+        }
+        let key = AuditKeyDescription(identifier: octets(16), publicPoint: octets(65))
+        func answers(_ keys: Int, _ signature: Int, _ heads: Int, _ line: Int) -> [WorkerAnswer] {
+            [
+                .auditKeys(Array(repeating: key, count: keys)), .signature(octets(signature)),
+                .heads(Array(repeating: octets(line), count: heads)),
+            ]
+        }
+        for fitting in answers(64, 72, 64, 4096) { _ = try fitting.encoded(identifier: 1) }
+        for tooLong in answers(65, 73, 65, 1) + [answers(1, 1, 1, 4097)[2]] {
+            #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
+        }
+    }
+
     @Test("requests are no answers and answers no requests")
     func directions() throws {
         let request = try #require(try Samples.frame(try WorkerRequest.probe.encoded(identifier: 1)))

@@ -64,6 +64,26 @@ import WorkerProtocol
         }
     }
 
+    @Test("a list of audit keys or remembered checkpoints longer than its bound is refused before it is read")
+    func recordLists() {
+        for type: UInt8 in [70, 73] {
+            #expect(throws: FrameError.fieldTooLong) {
+                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0, 65]))
+            }
+            #expect(throws: FrameError.truncated) {
+                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0, 64]))
+            }
+        }
+        // A point, a signature and a line that claim one byte more than they may have.
+        for (type, fields): (UInt8, [UInt8]) in [
+            (71, [0, 0, 0, 0, 0, 0, 0, 66]), (72, [0, 0, 0, 73]), (73, [0, 1, 0, 0, 0x10, 1]),
+        ] {
+            #expect(throws: FrameError.fieldTooLong) {
+                try WorkerAnswer(Frame(type: type, identifier: 1, fields: fields[...]))
+            }
+        }
+    }
+
     @Test("values outside their sets are refused")
     func values() {
         let empty: [UInt8] = [0, 0, 0, 0]
@@ -114,7 +134,10 @@ import WorkerProtocol
             if count > 13, Bool.random(using: &random) {
                 bytes.replaceSubrange(
                     0..<5,
-                    with: [0, 0, 0, UInt8(count - 4), [1, 3, 4, 5, 65, 66, 67, 69].randomElement(using: &random) ?? 1])
+                    with: [
+                        0, 0, 0, UInt8(count - 4),
+                        [1, 3, 4, 5, 8, 9, 11, 65, 66, 67, 69, 70, 71, 72, 73].randomElement(using: &random) ?? 1,
+                    ])
             }
             let understood = Result { () throws(FrameError) in try readAsBoth(bytes) }
             if case .success(let count) = understood { #expect(count < 2) }

@@ -26,6 +26,11 @@ enum Samples {
                 publicKeyHash: octets(32, from: 8), merchantIdentifier: "merchant.com.example",
                 certificate: octets(1200, from: 9))),
         .probe,
+        .listAuditKeys,
+        .createAuditKey(identifier: octets(16, from: 21)),
+        .signCheckpoint(CheckpointSigning(identifier: octets(16, from: 22), message: octets(300, from: 23))),
+        .listHeads,
+        .rememberHead(HeadToRemember(node: "backend-1", line: octets(420, from: 24))),
     ]
 
     static let answers: [WorkerAnswer] = [
@@ -51,6 +56,15 @@ enum Samples {
         .plaintext(octets(400, from: 14), tier: .c),
         .plaintext([], tier: .a),
         .done,
+        .auditKeys([]),
+        .auditKeys([
+            AuditKeyDescription(identifier: octets(16, from: 31), publicPoint: octets(65, from: 4)),
+            AuditKeyDescription(identifier: [], publicPoint: []),
+        ]),
+        .auditKey(AuditKeyDescription(identifier: octets(16, from: 33), publicPoint: octets(65, from: 4))),
+        .signature(octets(72, from: 34)),
+        .heads([]),
+        .heads([octets(400, from: 35), octets(1, from: 36)]),
         .failed(WorkerFailure(.tokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),
     ]
 

@@ -164,6 +164,8 @@ final class CallQueue: Sendable {
                 }
                 state.lanes[lane]?.worker.kill(.token)
             } else if case .failed(let failure) = answer {
+                // A worker that could not open its token ends by itself: that is no death to be counted.
+                if call.operation == .open { state.lanes[lane]?.worker.close() }
                 call.finish(.failure(failure))
             } else {
                 call.finish(.success(answer))

@@ -61,14 +61,21 @@ extension Session {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []
         for object in try findObjects(matching: search) {
-            let values = try attributes([.keyType, .identifier], of: object)
+            let values = try attributes([.keyType, .identifier, .ecParameters], of: object)
             if let identifier = values.bytes(.identifier), values.saysAuditKey(labelled: AuditKeyObjects.label),
-                !identifiers.contains(identifier)
+                values.isOnP256, !identifiers.contains(identifier)
             {
                 identifiers.append(identifier)
             }
         }
         return identifiers
+    }
+
+    /// Those private keys that have their numbers: SoftHSM adds them, and their curve, after the object's name.
+    mutating func whole(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
+        var whole: [ObjectHandle] = []
+        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { whole.append(object) }
+        return whole
     }
 
     /// The point of an audit key's public key object; nil when there is none on P-256.
@@ -88,6 +95,8 @@ extension Session {
 }
 
 extension AttributeValues {
+    fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
+
     /// Whether these are an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
     func saysAuditKey(labelled label: String?) -> Bool {
         label == AuditKeyObjects.label && keyType == .ec

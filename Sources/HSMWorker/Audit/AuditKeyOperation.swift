@@ -24,8 +24,8 @@ extension OpenToken {
 
     /// Makes an audit key, or finds the one that has the identifier already.
     ///
-    /// Tokens store the public key first: what an interruption leaves behind is then no private key, and another try
-    /// begins anew.
+    /// Tokens store the public key first, and SoftHSM each key in two steps: what an interruption leaves behind is no
+    /// whole private key, and another try begins anew.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
@@ -34,8 +34,9 @@ extension OpenToken {
             try forRecord("The audit key cannot be made", &session) {
                 (session) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure> in
                 let objects = AuditKeyObjects(identifier: identifier)
-                if try session.findObjects(matching: objects.privateKeys).isEmpty {
-                    for remnant in try session.findObjects(matching: objects.publicKeys) {
+                let privateKeys = try session.findObjects(matching: objects.privateKeys)
+                if try session.whole(privateKeys).isEmpty {
+                    for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
                         try session.destroyObject(remnant)
                     }
                     if let refusal = try session.makeAuditKey(objects) { return .refused(refusal) }
@@ -121,7 +122,7 @@ extension Session {
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
-        guard let object = try findObjects(matching: objects.privateKeys).first else { return nil }
+        guard let object = try whole(findObjects(matching: objects.privateKeys)).first else { return nil }
         guard try isProtectedAuditKey(object) else {
             return .refused(
                 "The audit key in the token is extractable, not sensitive, or for other uses than signatures: it was "

@@ -51,7 +51,7 @@ final class OpenToken: Sendable {
         let (module, slot, token) = try find(opening)
         let pin = try readPIN(opening.pinFile)
         do throws(CallError) {
-            var anchor = try slot.openSession(readWrite: true)
+            var anchor = try slot.openWidestSession()
             try logIn(&anchor, pin)
             let library = try module.info()
             let tiers = TierSelection(in: &anchor, allowExtractableSecret: opening.allowExtractableSecret)
@@ -124,7 +124,7 @@ final class OpenToken: Sendable {
 
     /// Another session for a thread of its own.
     func openSession() throws(CallError) -> Session {
-        try slot.openSession(readWrite: true)
+        try slot.openWidestSession()
     }
 
     // MARK: Keys
@@ -170,6 +170,18 @@ final class OpenToken: Sendable {
     private func forget(_ entry: PrivateKeyEntry) {
         guard entry.working != entry.object else { return }
         anchor.withLock { try? $0.destroyObject(entry.working) }
+    }
+}
+
+extension Slot {
+    /// A read-write session, or what a read-only token gives: it decrypts all the same.
+    fileprivate func openWidestSession() throws(CallError) -> Session {
+        do throws(CallError) {
+            return try openSession(readWrite: true)
+        } catch {
+            guard error.returnValue == .tokenWriteProtected else { throw error }
+            return try openSession()
+        }
     }
 }
 

@@ -206,6 +206,45 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
+    @Test("a worker that could not open its token is let go at its answer: its end is then no death")
+    func refusedOpening() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        queue.add(worker.lane)
+        let opening = TokenOpening(
+            programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
+            initializationString: "", allowExtractableSecret: true)
+        let call = Task { await queue.submit(.open(opening), to: 1) }
+        try await until { worker.count == 1 }
+        let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
+        #expect(queue.received(refusal, for: try worker.requests[0].identifier, from: 1))
+        #expect(worker.isClosed)
+        #expect(worker.killed == nil)
+        #expect(Self.kind(await call.value) == .loginRefused)
+    }
+
+    private static let recordCalls: [WorkerRequest] = [
+        .listAuditKeys, .createAuditKey(identifier: Array(0..<16)),
+        .signCheckpoint(CheckpointSigning(identifier: Array(0..<16), message: Array("{}".utf8))), .listHeads,
+        .rememberHead(HeadToRemember(node: "n", line: [1])),
+    ]
+
+    @Test("what the key-usage record asks is made once more when a worker ends, and not a third time", arguments: 0..<5)
+    func recordRepeated(_ index: Int) async throws {
+        let request = Self.recordCalls[index]
+        let queue = Self.queue()
+        let workers = (1...2).map { FakeWorker($0) }
+        let call = Self.submit(request, to: queue)
+        for worker in workers {
+            queue.add(worker.lane)
+            _ = queue.serve(with: worker.identifier)
+            try await until { worker.count == 1 }
+            #expect(try worker.requests[0].request == request)
+            queue.ended(worker.identifier)
+        }
+        #expect(Self.kind(await call.value) == .tokenUnavailable)
+        #expect(queue.isIdle)
+    }
+
     @Test("a token's own failure is repeated at the next worker without blame")
     func tokenFailure() async throws {
         let queue = Self.queue()

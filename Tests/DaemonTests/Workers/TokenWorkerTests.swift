@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import KeySealing
 import Logging
@@ -139,6 +140,31 @@ import WorkerProtocol
         }
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.died] }
         try await wait(for: "the key to be told anew", within: 120) { told.keyListings.last?.count == 1 }
+        await worker.shutdown()
+    }
+
+    @Test("checkpoints are signed and remembered through the deaths of workers")
+    func recordSurvivesDeaths() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        let worker = try worker(token, told)
+        await worker.start()
+        _ = try await ready(worker)
+        let record: any AuditToken = worker
+        let identifier = Array(0..<16 as Range<UInt8>)
+        let key = try await record.createAuditKey(identifier: identifier)
+        let publicKey = try P256.Signing.PublicKey(x963Representation: key.publicPoint)
+        for number in 1...2 {
+            let message = Array("{\"node\":\"backend-1\",\"sequence\":\(number)}".utf8)
+            kill(try #require(worker.processIdentifier), SIGKILL)
+            let der = try await record.signCheckpoint(message, identifier: identifier)
+            let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
+            #expect(publicKey.isValidSignature(signature, for: message))
+            try await record.rememberHead(message, node: "backend-1")
+            #expect(try await record.rememberedHeads() == [message])
+            #expect(try await record.auditKeys() == [key])
+            #expect(try await record.createAuditKey(identifier: identifier) == key)
+        }
+        #expect(told.keyListings.allSatisfy { $0.isEmpty })
         await worker.shutdown()
     }
 

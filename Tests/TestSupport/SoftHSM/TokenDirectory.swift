@@ -1,6 +1,6 @@
 /// A SoftHSM of a test's own for programs: configuration, PIN files and one initialised token in a fresh directory. The
 /// test process itself does not load the library.
-public final class TokenDirectory: Sendable {
+public final class TokenDirectory: WorkersToken {
     public static let label = "paytokend"
     public static let pin = "48151623421"
 
@@ -8,6 +8,9 @@ public final class TokenDirectory: Sendable {
     /// What a program needs to see this token and no other.
     public let environment: [String: String]
     public var pinFile: String { directory.path("pin") }
+    public let libraryPath = SoftHSM.libraryPath
+    public let uri = "pkcs11:token=\(TokenDirectory.label)"
+    public let initializationString = ""
     public var securityOfficerPINFile: String { directory.path("so-pin") }
 
     /// - Parameter initialized: whether the token is initialised, by the program that is under test.

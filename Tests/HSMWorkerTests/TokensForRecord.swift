@@ -1,0 +1,74 @@
+import Foundation
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// The tokens that the key-usage record's tests run on.
+enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
+    case softHSM = "SoftHSM"
+    case nss = "NSS softoken"
+
+    var testDescription: String { rawValue }
+
+    /// Those that are installed here.
+    static var installed: [TokenKind] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
+
+    func fresh() async throws -> any WorkersToken {
+        switch self {
+        case .softHSM: try await TokenDirectory()
+        case .nss: try await NSSTokenDirectory()
+        }
+    }
+}
+
+extension WorkerUnderTest {
+    /// A worker that has opened the token.
+    static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        return worker
+    }
+
+    func auditKeys() async throws -> [AuditKeyDescription] {
+        let answer = try await call(.listAuditKeys)
+        guard case .auditKeys(let keys) = answer else { throw Unexpected(description: "\(answer)") }
+        return keys
+    }
+
+    func createAuditKey(_ identifier: [UInt8]) async throws -> AuditKeyDescription {
+        let answer = try await call(.createAuditKey(identifier: identifier))
+        guard case .auditKey(let key) = answer else { throw Unexpected(description: "\(answer)") }
+        return key
+    }
+
+    func sign(_ message: [UInt8], _ identifier: [UInt8]) async throws -> WorkerAnswer {
+        try await call(.signCheckpoint(CheckpointSigning(identifier: identifier, message: message)))
+    }
+
+    func remember(_ line: String, node: String) async throws -> WorkerAnswer {
+        try await call(.rememberHead(HeadToRemember(node: node, line: Array(line.utf8))))
+    }
+
+    func heads() async throws -> [String] {
+        let answer = try await call(.listHeads)
+        guard case .heads(let lines) = answer else { throw Unexpected(description: "\(answer)") }
+        return lines.map { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+extension WorkerAnswer {
+    /// The sentence of a failure; empty for any other answer.
+    var failureMessage: String {
+        if case .failed(let failure) = self { failure.message } else { "" }
+    }
+}
+
+extension TokenDirectory {
+    /// pkcs11-tool's view of the token: what others see and do there.
+    func tool(_ arguments: [String], loggedIn: Bool = true) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("pkcs11-tool"),
+            ["--module", SoftHSM.libraryPath, "--token-label", TokenDirectory.label]
+                + (loggedIn ? ["--login", "--pin", TokenDirectory.pin] : []) + arguments, environment: environment)
+    }
+}

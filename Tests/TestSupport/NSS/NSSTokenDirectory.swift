@@ -1,0 +1,34 @@
+import Foundation
+
+/// An NSS softoken of a test's own for programs: a fresh database with its PIN.
+public final class NSSTokenDirectory: WorkersToken {
+    public static let pin = "48151623421"
+
+    /// Debian's libnss3 and libnss3-tools.
+    public static var isInstalled: Bool {
+        FileManager.default.fileExists(atPath: path) && (try? Program.installed("certutil")) != nil
+    }
+
+    private static let path = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
+    private static let label = "paytokend nss"
+
+    public let directory: FreshDirectory
+    public let environment: [String: String] = [:]
+    public let libraryPath = NSSTokenDirectory.path
+    public let uri = "pkcs11:token=paytokend%20nss"
+    public var pinFile: String { directory.path("pin") }
+    public let initializationString: String
+
+    /// - Parameter flags: NSS's own, such as `readOnly`.
+    public init(flags: String = "") async throws {
+        directory = try FreshDirectory()
+        try directory.write(Self.pin + "\n", to: "pin")
+        let database = "sql:" + (try directory.makeDirectory("nss"))
+        initializationString =
+            "configdir='\(database)' certPrefix='' keyPrefix='' secmod='secmod.db' flags='\(flags)' "
+            + "dbTokenDescription='\(Self.label)'"
+        let result = try await Program.run(
+            Program.installed("certutil"), ["-N", "-d", database, "-f", directory.path("pin")], environment: [:])
+        guard result.status == 0 else { throw HarnessFailure(description: "certutil: \(result)") }
+    }
+}
