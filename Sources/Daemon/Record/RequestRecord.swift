@@ -19,15 +19,12 @@ final class RequestRecord: Sendable {
         var token: AuditText?
     }
 
-    private let state = Mutex((facts: Facts(), sequence: Int?.none, isTaken: false))
+    private let state = Mutex((facts: Facts(), sequence: Int?.none))
 
     var facts: Facts { state.withLock { $0.facts } }
 
     /// Where it was recorded already, together with what it did.
     var sequence: Int? { state.withLock { $0.sequence } }
-
-    /// Whether the ledger has it already: recorded, or counted among what it could not record.
-    var isTaken: Bool { state.withLock { $0.isTaken } }
 
     func `is`(_ event: AuditEvent) {
         state.withLock { $0.facts.event = event }
@@ -59,9 +56,8 @@ final class RequestRecord: Sendable {
         state.withLock { $0.facts.token = AuditText(token) }
     }
 
-    /// - Parameter sequence: nil when the ledger takes care of it, and there was no room at once.
     func recorded(at sequence: Int?) {
-        state.withLock { ($0.sequence, $0.isTaken) = (sequence, true) }
+        state.withLock { $0.sequence = sequence }
     }
 }
 

@@ -31,7 +31,7 @@ struct UsageRecorder: Sendable {
     ///
     /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
     func refused(_ request: RequestRecord, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
-        if request.isTaken { return reference(request.sequence) }
+        if let sequence = request.sequence { return reference(sequence) }
         let record = record(of: request, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
         guard !troubles.isMet(TroubleLog.ledger) else {
