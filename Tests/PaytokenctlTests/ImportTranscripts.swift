@@ -136,13 +136,22 @@ struct ImportTranscripts {
     }
 
     /// paytokenctl with a worker beside it that is a shell script.
-    private func installation(worker: String, at place: String) throws -> (FreshDirectory, String) {
+    ///
+    /// Another process copies them: a program that this one starts meanwhile would inherit the descriptor that is
+    /// written through, and what is open for writing cannot be run (ETXTBSY).
+    private func installation(worker: String, at place: String) async throws -> (FreshDirectory, String) {
         let directory = try FreshDirectory()
         try directory.makeDirectory("bin")
         try directory.makeDirectory("libexec/paytokend")
         let program = directory.path("bin/paytokenctl")
-        try FileManager.default.copyItem(atPath: Program.built("paytokenctl"), toPath: program)
-        try directory.write("#!/bin/sh\n\(worker)\n", to: place, mode: 0o755)
+        let script = try directory.write("#!/bin/sh\n\(worker)\n", to: "worker", mode: 0o755)
+        let copied = try await Program.run(
+            Program.installed("sh"),
+            [
+                "-c", "cp \"$1\" \"$2\" && cp -p \"$3\" \"$4\"", "sh", Program.built("paytokenctl"), program, script,
+                directory.path(place),
+            ])
+        #expect(copied.status == 0, "\(copied)")
         return (directory, program)
     }
 
@@ -156,7 +165,7 @@ struct ImportTranscripts {
             "bin/paytokend-hsm", "libexec/paytokend/paytokend-hsm",
         ])
     func tokenInit(place: String) async throws {
-        let (directory, program) = try installation(
+        let (directory, program) = try await installation(
             worker:
                 #"printf '%s\n' "$@" "$SOFTHSM2_CONF" >&2; echo '{"label":"a label","serialNumber":"1a2b","slot":7}'"#,
             at: place)
@@ -176,12 +185,12 @@ struct ImportTranscripts {
 
     @Test("token init ends as the worker ends")
     func workerFailure() async throws {
-        let (directory, program) = try installation(
+        let (directory, program) = try await installation(
             worker: "echo No slot is free. >&2; exit 69", at: "bin/paytokend-hsm")
         let failed = try await Program.run(program, initialisation)
         #expect(failed.status == 69, "\(directory.path)")
         #expect(failed.error == "No slot is free.\n")
-        let (other, crashing) = try installation(worker: "kill -SEGV $$", at: "bin/paytokend-hsm")
+        let (other, crashing) = try await installation(worker: "kill -SEGV $$", at: "bin/paytokend-hsm")
         let crashed = try await Program.run(crashing, initialisation)
         #expect(crashed.status == 70, "\(other.path)")
         #expect(crashed.error.contains("was ended by signal 11"))
@@ -189,7 +198,7 @@ struct ImportTranscripts {
 
     @Test("token init without its worker says where it looked")
     func noWorker() async throws {
-        let (directory, program) = try installation(worker: "exit 0", at: "bin/something-else")
+        let (directory, program) = try await installation(worker: "exit 0", at: "bin/something-else")
         let result = try await Program.run(program, initialisation)
         #expect(result.status == 66)
         #expect(result.error.contains("neither \(directory.path("bin/paytokend-hsm"))"))
@@ -197,7 +206,7 @@ struct ImportTranscripts {
 
     @Test("token init --dry-run checks the files and starts nothing")
     func dryRun() async throws {
-        let (directory, program) = try installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
+        let (directory, program) = try await installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
         let module = try directory.write("", to: "module.so")
         let pin = try directory.write("12345678\n", to: "pin")
         func arguments(pin: String) -> [String] {

@@ -38,7 +38,7 @@ struct CertificateImport: AsyncParsableCommand {
             certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
         let target = "/v1/certificates" + (dryRun ? "?dry_run=true" : "")
         let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
-        KeyTable.show(summary, bytes, format.output)
+        try KeyTable.show(summary, bytes, format.output)
         if dryRun { Console.error("Dry run: the certificate can be imported. Nothing was changed.") }
     }
 }

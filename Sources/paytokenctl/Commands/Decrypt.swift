@@ -65,13 +65,13 @@ struct Decrypt: AsyncParsableCommand {
         }
         let shown = reveal ? whole : .object(Self.masked(object))
         switch format.output {
-        case .table: Console.output(Table(pairs: Flattening.pairs(shown)).text)
+        case .table: try Console.output(Table(pairs: Flattening.pairs(shown)).text)
         // Revealed, it is what the daemon wrote, to the byte.
-        case .json where reveal: Console.output(json: answer.body)
+        case .json where reveal: try Console.output(json: answer.body)
         case .json:
             var writer = JSONWriter()
             writer.value(shown)
-            Console.output(json: writer.bytes)
+            try Console.output(json: writer.bytes)
         }
     }
 

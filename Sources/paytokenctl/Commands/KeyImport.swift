@@ -91,7 +91,7 @@ struct KeyImport: AsyncParsableCommand {
             ], allowExpired: allowExpired)
         let target = "/v1/keys/import" + (dryRun ? "?dry_run=true" : "")
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
-        KeyTable.show(summary, bytes, format.output)
+        try KeyTable.show(summary, bytes, format.output)
         if dryRun { Console.error("Dry run: the key can be imported. Nothing was changed.") }
     }
 

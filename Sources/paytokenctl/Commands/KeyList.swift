@@ -33,12 +33,12 @@ struct KeyList: AsyncParsableCommand {
         case .json:
             var writer = JSONWriter()
             writer.value(.array(items))
-            Console.output(json: writer.bytes)
+            try Console.output(json: writer.bytes)
         case .table:
             if keys.isEmpty {
                 Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
             } else {
-                Console.output(KeyTable.several(keys).text)
+                try Console.output(KeyTable.several(keys).text)
             }
         }
         if expiring != nil, !keys.isEmpty { throw CommandFailure(.no, nil) }
@@ -57,7 +57,7 @@ struct KeyList: AsyncParsableCommand {
         var next: String?
         // As many pages as any real list has; a daemon that never ends one is broken.
         for _ in 0..<1000 {
-            let query = next.map { "?after=" + QueryText.encoded($0) } ?? ""
+            let query = QueryText.of(next.map { [("after", $0)] } ?? [])
             let (page, bytes) = try await connection.send(.get("/v1/keys" + query), for: ListAnswer<KeySummary>.self)
             keys += page.items
             items += (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue ?? []
@@ -68,14 +68,5 @@ struct KeyList: AsyncParsableCommand {
             throw CommandFailure(.defect, "internal_error: the daemon's list of keys does not end.")
         }
         return (keys, items)
-    }
-}
-
-enum QueryText {
-    /// Percent-encoded but for RFC 3986's unreserved characters.
-    static func encoded(_ text: String) -> String {
-        let unreserved = CharacterSet(
-            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-        return text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? ""
     }
 }

@@ -21,6 +21,6 @@ struct KeyShow: AsyncParsableCommand {
 
     func run() async throws {
         let (summary, bytes) = try await socket.connection.send(.get("/v1/keys/\(key.hex)"), for: KeySummary.self)
-        KeyTable.show(summary, bytes, format.output)
+        try KeyTable.show(summary, bytes, format.output)
     }
 }

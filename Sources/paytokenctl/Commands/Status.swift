@@ -17,8 +17,8 @@ struct Status: AsyncParsableCommand {
     func run() async throws {
         let (status, bytes) = try await socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
         switch format.output {
-        case .json: Console.output(json: bytes)
-        case .table: Console.output(Self.text(status))
+        case .json: try Console.output(json: bytes)
+        case .table: try Console.output(Self.text(status))
         }
         for warning in status.warnings where format.output == .table { Console.error("warning: \(warning)") }
         if !status.ready { throw CommandFailure(.no, status.reasons.map(Self.line).joined(separator: "\n")) }

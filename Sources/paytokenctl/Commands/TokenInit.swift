@@ -64,13 +64,13 @@ struct TokenInit: AsyncParsableCommand {
         if let initArgs { arguments += ["--init-args", initArgs] }
         let output = try WorkerProgram.run(worker, arguments)
         switch format.output {
-        case .json: Console.output(json: output)
+        case .json: try Console.output(json: output)
         case .table:
             guard let answer = try? JSONValue(parsing: output) else {
                 throw CommandFailure(
                     .defect, "internal_error: \(worker) initialised the token, but said nothing of it.")
             }
-            Console.output(Table(pairs: Flattening.pairs(answer)).text)
+            try Console.output(Table(pairs: Flattening.pairs(answer)).text)
         }
     }
 

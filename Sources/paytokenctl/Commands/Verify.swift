@@ -33,8 +33,8 @@ struct Verify: AsyncParsableCommand {
         let (answer, bytes) = try await socket.connection.send(
             .post("/v1/verify", body: requestBody(token: token)), for: VerifyAnswer.self)
         switch format.output {
-        case .json: Console.output(json: bytes)
-        case .table: Console.output(Self.text(answer))
+        case .json: try Console.output(json: bytes)
+        case .table: try Console.output(Self.text(answer))
         }
     }
 

@@ -2,30 +2,45 @@ import DaemonAPI
 import Foundation
 import StrictJSON
 
-/// A document that goes to the daemon as it is.
+/// A file that was named on the command line; `-` is standard input.
 enum InputFile {
     /// More than any token has and any request may have by default: 1 MiB.
     static let maximumByteCount = 1 << 20
 
-    /// - Parameter path: `-` for standard input.
+    /// All of a file that is not larger than ``maximumByteCount``.
     static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
-        let bytes: [UInt8]
+        var bytes: [UInt8] = []
+        // A pipe gives what it has, so until there is no more, and never more than one byte too many.
+        try forEachBlock(of: path, byteCount: maximumByteCount + 1) { block in
+            bytes += block
+            return bytes.count <= maximumByteCount
+        }
+        guard !bytes.isEmpty else { throw CommandFailure(.unreadable, "\(name(path)) is empty.") }
+        guard bytes.count <= maximumByteCount else {
+            throw CommandFailure(.unreadable, "\(name(path)) is larger than \(maximumByteCount) bytes.")
+        }
+        return bytes
+    }
+
+    /// Reads a file of any size from its beginning to its end.
+    ///
+    /// - Parameters:
+    ///   - byteCount: how much is read at once at most.
+    ///   - take: takes the next bytes, and says whether it wants more.
+    static func forEachBlock(
+        of path: String, byteCount: Int = 1 << 18, _ take: (_ block: [UInt8]) -> Bool
+    ) throws(CommandFailure) {
         do {
-            let handle = path == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
             var isDirectory: ObjCBool = false
             if path != "-", unsafe FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory),
                 isDirectory.boolValue
             {
                 throw CommandFailure(.unreadable, "\(path) is a directory, not a file.")
             }
-            var data = Data()
-            // A pipe gives what it has, so until there is no more, and never more than one byte too many.
-            while data.count <= maximumByteCount,
-                let part = try handle.read(upToCount: maximumByteCount + 1 - data.count), !part.isEmpty
-            {
-                data.append(part)
+            let handle = path == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
+            while let part = try handle.read(upToCount: byteCount), !part.isEmpty {
+                guard take(Array(part)) else { return }
             }
-            bytes = Array(data)
         } catch let failure as CommandFailure {
             throw failure
         } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
@@ -33,14 +48,16 @@ enum InputFile {
         } catch CocoaError.fileReadNoPermission {
             throw CommandFailure(.unreadable, "\(path) may not be read by this user.")
         } catch {
-            throw CommandFailure(.unreadable, "\(path) cannot be read.")
+            throw CommandFailure(.unreadable, "\(name(path)) cannot be read.")
         }
-        let name = path == "-" ? "Standard input" : path
-        guard !bytes.isEmpty else { throw CommandFailure(.unreadable, "\(name) is empty.") }
-        guard bytes.count <= maximumByteCount else {
-            throw CommandFailure(.unreadable, "\(name) is larger than \(maximumByteCount) bytes.")
-        }
-        return bytes
+    }
+
+    /// How many bytes there will be, where that can be known.
+    static func size(_ path: String) -> Int? {
+        guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+            attributes[.type] as? FileAttributeType == .typeRegular
+        else { return nil }
+        return attributes[.size] as? Int
     }
 
     /// A payment token's bytes, one JSON document: checked here because they become part of a larger one.
@@ -49,12 +66,13 @@ enum InputFile {
         do throws(JSONError) {
             _ = try JSONValue(parsing: bytes)
         } catch {
-            let name = path == "-" ? "Standard input" : path
             throw CommandFailure(
                 .no,
-                "malformed_request: \(name) is not one JSON document: \(error). Give a PKPaymentToken or its paymentData."
+                "malformed_request: \(name(path)) is not one JSON document: \(error). Give a PKPaymentToken or its paymentData."
             )
         }
         return bytes
     }
+
+    static func name(_ path: String) -> String { path == "-" ? "Standard input" : path }
 }

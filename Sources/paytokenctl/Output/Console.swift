@@ -1,24 +1,45 @@
-import Foundation
+import Glibc
 
 /// Standard output for results, standard error for all else. No colours: what is shown in a terminal is what a file
 /// gets.
 enum Console {
-    static func output(_ text: String) {
-        write(Array(text.utf8), to: .standardOutput)
+    static func output(_ text: String) throws(CommandFailure) {
+        try output(bytes: Array(text.utf8))
     }
 
     /// A document that another program reads, with a newline at its end.
-    static func output(json bytes: [UInt8]) {
-        write(bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")], to: .standardOutput)
+    static func output(json bytes: [UInt8]) throws(CommandFailure) {
+        try output(bytes: bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
+    }
+
+    private static func output(bytes: [UInt8]) throws(CommandFailure) {
+        do {
+            try Descriptor.write(bytes, to: STDOUT_FILENO)
+        } catch  where error.isReaderGone {
+            // `| head`: there is nothing to tell and nobody to tell it to.
+        } catch {
+            throw lost(error)
+        }
+    }
+
+    /// A part of what comes bit by bit. When nobody reads any more, the command ends here, and well.
+    static func output(part bytes: [UInt8]) throws(CommandFailure) {
+        do {
+            try Descriptor.write(bytes, to: STDOUT_FILENO)
+        } catch {
+            throw error.isReaderGone ? CommandFailure(.done, nil) : lost(error)
+        }
     }
 
     static func error(_ text: String) {
-        write(Array((Printable.text(text) + "\n").utf8), to: .standardError)
+        try? Descriptor.write(Array((Printable.text(text) + "\n").utf8), to: STDERR_FILENO)
     }
 
-    private static func write(_ bytes: [UInt8], to handle: FileHandle) {
-        // Nobody reads any more (`| head`): there is nothing to tell and nobody to tell it to.
-        try? handle.write(contentsOf: bytes)
+    private static func lost(_ failure: DescriptorFailure) -> CommandFailure {
+        CommandFailure(
+            failure.exitStatus,
+            "Standard output cannot be written: \(failure.reason). The result is lost or incomplete; what was asked of "
+                + "the daemon may have happened: look before repeating it.")
     }
 }
 

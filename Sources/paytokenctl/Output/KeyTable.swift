@@ -3,10 +3,10 @@ import Foundation
 
 /// Merchant keys as people read them.
 enum KeyTable {
-    static func show(_ key: KeySummary, _ bytes: [UInt8], _ format: OutputFormat) {
+    static func show(_ key: KeySummary, _ bytes: [UInt8], _ format: OutputFormat) throws(CommandFailure) {
         switch format {
-        case .json: Console.output(json: bytes)
-        case .table: Console.output(one(key).text)
+        case .json: try Console.output(json: bytes)
+        case .table: try Console.output(one(key).text)
         }
     }
 
