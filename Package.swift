@@ -122,9 +122,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals", "SecretMemory",
-                "StrictJSON",
-                arguments,
+                "AuditChain", "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals",
+                "SecretMemory", "StrictJSON", arguments, crypto, signals,
             ],
             swiftSettings: house),
         .executableTarget(
@@ -195,9 +194,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport", nioCore,
-                nioPosix,
-                nioHTTP1, arguments,
+                "paytokenctl", "AuditChain", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport",
+                arguments, crypto, nioCore, nioPosix, nioHTTP1,
             ],
             swiftSettings: house),
         .testTarget(

@@ -20,6 +20,11 @@ struct Paytokenctl: AsyncParsableCommand {
 
               paytokenctl decrypt token.json --expect-currency 840 --expect-amount 1099
 
+            Look into the record of who used which key:
+
+              paytokenctl audit list --since 24h
+              paytokenctl audit verify
+
             Which socket: --socket PATH; else PAYTOKEND_SOCKET (decrypt, verify) or PAYTOKEND_ADMIN_SOCKET (all \
             others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
 
@@ -32,7 +37,8 @@ struct Paytokenctl: AsyncParsableCommand {
             """,
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [
-            TokenCommand.self, KeyCommand.self, CertificateCommand.self, Decrypt.self, Verify.self, Status.self,
+            TokenCommand.self, KeyCommand.self, CertificateCommand.self, Decrypt.self, Verify.self, AuditCommand.self,
+            LedgerCommand.self, Status.self,
         ])
 
     static func main() async {
@@ -44,16 +50,36 @@ struct Paytokenctl: AsyncParsableCommand {
                 try command.run()
             }
         } catch let failure as CommandFailure {
-            failure.report()
-            exit(withError: ExitCode(failure.status.rawValue))
+            end(failure)
+        } catch let interruption as Interrupted {
+            interruption.endProcess()
         } catch let code as ExitCode {
             exit(withError: code)
         } catch {
-            // What is left is ArgumentParser's: help, version, wrong usage; anything else is a defect.
-            guard exitCode(for: error) == .failure else { exit(withError: error) }
+            end(unexpected: error)
+        }
+    }
+
+    /// What is left is ArgumentParser's: help, version, wrong usage; anything else is a defect.
+    private static func end(unexpected error: any Error) -> Never {
+        switch exitCode(for: error) {
+        case .success:
+            do {
+                try Console.output(fullMessage(for: error) + "\n")
+            } catch {
+                end(error)
+            }
+            exit(withError: ExitCode.success)
+        case .failure:
             Console.error("internal_error: \(type(of: error)). This is a defect of paytokenctl; please report it.")
             exit(withError: ExitCode(ExitStatus.defect.rawValue))
+        default: exit(withError: error)
         }
+    }
+
+    private static func end(_ failure: CommandFailure) -> Never {
+        failure.report()
+        exit(withError: ExitCode(failure.status.rawValue))
     }
 }
 
@@ -73,4 +99,16 @@ struct CertificateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "certificate", abstract: "The merchants' payment processing certificates.",
         subcommands: [CertificateImport.self])
+}
+
+struct AuditCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit", abstract: "The record of who used which key when, and its verification.",
+        subcommands: [AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self])
+}
+
+struct LedgerCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
+        subcommands: [LedgerBackup.self, LedgerAcceptRestore.self])
 }

@@ -113,7 +113,8 @@ struct ArgumentsTests {
     func help() {
         for command in [
             TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
-            Verify.self, Status.self,
+            Verify.self, Status.self, AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self,
+            LedgerBackup.self, LedgerAcceptRestore.self,
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")

@@ -15,13 +15,35 @@ final class FakeDaemon: Sendable {
     }
 
     struct Answer: Sendable {
-        var status: Int
-        var body: String
+        /// What comes behind the body's bytes.
+        enum Ending: Sendable {
+            /// The body's end.
+            case whole
+            /// The connection's.
+            case cut
+            /// Nothing, for as long as the other side waits.
+            case open
+        }
 
-        static func ok(_ body: String) -> Self { Self(status: 200, body: body) }
+        var status: Int
+        var contentType = "application/json"
+        var headers: [(name: String, value: String)] = []
+        var body: [UInt8]
+        /// Sent in chunks and not with its length.
+        var isStreamed = false
+        var ending = Ending.whole
+
+        static func ok(_ body: String) -> Self { Self(status: 200, body: Array(body.utf8)) }
         static func refusal(_ status: Int, _ code: String, _ message: String, details: String? = nil) -> Self {
             let details = details.map { #","details":"\#($0)""# } ?? ""
-            return Self(status: status, body: #"{"code":"\#(code)","message":"\#(message)"\#(details)}"#)
+            return Self(status: status, body: Array(#"{"code":"\#(code)","message":"\#(message)"\#(details)}"#.utf8))
+        }
+        static func stream(
+            _ body: [UInt8], _ contentType: String = "application/jsonl", ending: Ending = .whole,
+            headers: [(name: String, value: String)] = []
+        ) -> Self {
+            Self(
+                status: 200, contentType: contentType, headers: headers, body: body, isStreamed: true, ending: ending)
         }
     }
 
@@ -79,14 +101,24 @@ final class FakeDaemon: Sendable {
                 log.asked.withLock { $0.append(asked) }
                 let answer =
                     answers["\(asked.method) \(asked.target)"] ?? .refusal(404, "not_found", "There is no such thing.")
-                let headers: HTTPHeaders = [
-                    "Content-Type": "application/json", "Content-Length": String(answer.body.utf8.count),
-                ]
-                let head = HTTPResponseHead(
-                    version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
-                context.write(wrapOutboundOut(.head(head)), promise: nil)
-                context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: answer.body)))), promise: nil)
-                context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+                send(answer, context)
+            }
+        }
+
+        private func send(_ answer: Answer, _ context: ChannelHandlerContext) {
+            var headers = HTTPHeaders(answer.headers.map { ($0.name, $0.value) })
+            headers.add(name: "Content-Type", value: answer.contentType)
+            if !answer.isStreamed { headers.add(name: "Content-Length", value: String(answer.body.count)) }
+            let head = HTTPResponseHead(
+                version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
+            context.write(wrapOutboundOut(.head(head)), promise: nil)
+            context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: answer.body)))), promise: nil)
+            switch answer.ending {
+            case .whole: context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            case .open: context.flush()
+            case .cut:
+                context.flush()
+                context.close(promise: nil)
             }
         }
     }

@@ -47,7 +47,25 @@ struct DaemonConnection {
             throw CommandFailure(error)
         }
         guard !answer.isSuccess else { return answer }
-        throw answer.refusal.map { CommandFailure(refusal: $0, httpStatus: answer.status) } ?? notOurs(answer)
+        throw failure(answer.refusal, answer.status)
+    }
+
+    /// Asks for what may be long, or have no end.
+    ///
+    /// - Parameters:
+    ///   - deadline: how long the daemon may take to begin its answer.
+    ///   - idle: how long it may then be silent; nil for ever.
+    func stream(
+        _ request: ClientRequest, deadline: Duration = .seconds(30), idle: Duration? = .seconds(60)
+    ) async throws(CommandFailure) -> StreamedAnswer {
+        let answer: StreamedAnswer
+        do {
+            answer = try await UnixSocketClient(path: client.path, deadline: deadline).stream(request, idle: idle)
+        } catch {
+            throw CommandFailure(error)
+        }
+        guard !answer.isSuccess else { return answer }
+        throw failure(answer.refusal, answer.status)
     }
 
     func send<Answer: Decodable>(
@@ -57,7 +75,7 @@ struct DaemonConnection {
         do {
             return (try answer.decoded(as: type), answer.body)
         } catch {
-            throw notOurs(answer)
+            throw notOurs(answer.status)
         }
     }
 
@@ -70,11 +88,34 @@ struct DaemonConnection {
         return try await send(.post(target, body: bytes), for: type)
     }
 
-    private func notOurs(_ answer: ClientAnswer) -> CommandFailure {
+    private func failure(_ refusal: RefusalAnswer?, _ status: Int) -> CommandFailure {
+        refusal.map { CommandFailure(refusal: $0, httpStatus: status) } ?? notOurs(status)
+    }
+
+    /// For an answer that is not understood.
+    func notOurs(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
-            "What answers on \(client.path) is not paytokend as this program knows it (HTTP \(answer.status)). Is it "
-                + "the right socket, and are both of the same version?")
+            "What answers on \(client.path) is not paytokend as this program knows it (HTTP \(status)). Is it the right "
+                + "socket, and are both of the same version?")
+    }
+}
+
+extension StreamedAnswer {
+    /// Takes the body piece by piece, as fast as `take` takes them, until it is whole or `take` wants no more.
+    func forEachPiece(
+        _ take: (_ piece: [UInt8]) throws(CommandFailure) -> Bool
+    ) async throws(CommandFailure) {
+        var pieces = body.makeAsyncIterator()
+        while true {
+            let piece: [UInt8]?
+            do {
+                piece = try await pieces.next()
+            } catch {
+                throw CommandFailure(error)
+            }
+            guard let piece, try take(piece) else { return }
+        }
     }
 }
 

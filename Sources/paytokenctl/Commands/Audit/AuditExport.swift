@@ -1,0 +1,117 @@
+import ArgumentParser
+import AuditChain
+import DaemonAPI
+
+struct AuditExport: AsyncParsableCommand {
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case jsonl
+        case csv
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Writes the record out: JSON lines to verify and archive, CSV to read.",
+        discussion: """
+            JSON lines are the stored lines byte for byte with the checkpoints between them, and end with a checkpoint \
+            made for the export. A part by time begins with the checkpoint before its first record, so it can be \
+            verified by itself. CSV cannot be verified.
+
+              paytokenctl audit export --out record.jsonl
+              paytokenctl audit verify --export record.jsonl --public-key key.pem
+              paytokenctl audit export --since 30d --format csv --out month.csv
+
+            With --out the file is readable by its owner only, is there whole or not at all, and never replaces \
+            another. With --follow new records are written as they come, until the command is interrupted; then it \
+            exits 0, and the file is kept:
+
+              paytokenctl audit export --since 5m --follow | logger --tag paytokend
+            """)
+
+    @Option(help: ArgumentHelp("A new file to write to; default standard output.", valueName: "file"))
+    var out: String?
+
+    @Option(help: ArgumentHelp("JSON lines, or CSV for reading.", valueName: "jsonl|csv"))
+    var format: Format = .jsonl
+
+    @OptionGroup var period: PeriodOptions
+
+    @Flag(help: "Goes on with new records as they come.")
+    var follow = false
+
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if follow, period.until != nil {
+            throw ValidationError("--follow has no end, so --until cannot go with it.")
+        }
+    }
+
+    func run() async throws {
+        let lines: WholeLines
+        if let out {
+            guard let written = try await Interruption.cancelling({ try await write(to: out) }) else { return }
+            lines = written
+        } else if follow {
+            lines = try await Interruption.ending {
+                try await copy { part throws(CommandFailure) in
+                    try Console.output(part: part)
+                }
+            }
+        } else {
+            lines = try await copy { part throws(CommandFailure) in try Console.output(part: part) }
+        }
+        if follow {
+            throw CommandFailure(.tryAgainLater, "The daemon has ended the export. Start it again to go on.")
+        }
+        if format == .jsonl, !lines.isSealed {
+            Console.error("warning: the export is unsealed: it does not end with a checkpoint.")
+        }
+    }
+
+    var target: String {
+        var query = period.query
+        query.append(("format", format.rawValue))
+        if follow { query.append(("follow", "true")) }
+        query.append(("purpose", "export"))
+        return "/v1/audit/export" + QueryText.of(query)
+    }
+
+    /// - Returns: nil when somebody has had enough of following.
+    private func write(to path: String) async throws(CommandFailure) -> WholeLines? {
+        let file = try NewFile(path)
+        var progress = ProgressLine()
+        var written = 0
+        do {
+            let lines = try await copy { part throws(CommandFailure) in
+                try file.write(part)
+                written += part.count
+                if progress.isDue { progress.show("\((written >> 10).grouped) KiB exported") }
+            }
+            progress.clear()
+            try file.publish()
+            return lines
+        } catch {
+            progress.clear()
+            guard follow, Task.isCancelled else { throw error }
+            // It has whole lines, and was asked for.
+            try file.publish()
+            return nil
+        }
+    }
+
+    /// Gives the export to `take` in whole lines.
+    private func copy(
+        to take: (_ part: [UInt8]) throws(CommandFailure) -> Void
+    ) async throws(CommandFailure) -> WholeLines {
+        // Between two records there may be days.
+        let answer = try await socket.connection.stream(.get(target), idle: follow ? nil : .seconds(60))
+        var lines = WholeLines()
+        try await answer.forEachPiece { piece throws(CommandFailure) in
+            let whole = lines.take(piece)
+            if !whole.isEmpty { try take(whole) }
+            return true
+        }
+        if !lines.remainder.isEmpty { try take(lines.remainder) }
+        return lines
+    }
+}

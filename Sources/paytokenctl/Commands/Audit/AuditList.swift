@@ -1,0 +1,114 @@
+import ArgumentParser
+import AuditChain
+import DaemonAPI
+import StrictJSON
+
+struct AuditList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Lists the record of who used which key, the newest first.",
+        discussion: """
+            Each condition that is given must hold. --output json prints the records as they are stored. Looking is \
+            recorded too.
+
+              paytokenctl audit list --since 24h --outcome decryption_failed
+              paytokenctl audit list --key 1f8b3c90 --caller checkout --limit 1000
+              paytokenctl audit list --transaction 3f0c… --output json | jq .
+            """)
+
+    /// More is an export's work.
+    static let maximumLimit = 10_000
+
+    @OptionGroup var period: PeriodOptions
+
+    @Option(help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))
+    var key: KeyReference?
+
+    @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"))
+    var merchant: String?
+
+    @Option(help: ArgumentHelp("The caller's name, or its uid.", valueName: "name"))
+    var caller: String?
+
+    @Option(help: ArgumentHelp("ok, repeat, or a refusal's code.", valueName: "code"))
+    var outcome: String?
+
+    @Option(help: ArgumentHelp("A transactionId, 64 hexadecimal digits.", valueName: "hex"))
+    var transaction: String?
+
+    @Option(help: ArgumentHelp("At most so many records, 1 to \(maximumLimit).", valueName: "number"))
+    var limit = 100
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if let outcome, AuditOutcome(outcome) == nil {
+            throw ValidationError("--outcome is ok, repeat or a refusal's code such as transaction_replayed.")
+        }
+        if let transaction, AuditDigest(hex: transaction.lowercased()) == nil {
+            throw ValidationError("--transaction is a transactionId of 64 hexadecimal digits.")
+        }
+        guard (1...Self.maximumLimit).contains(limit) else {
+            throw ValidationError(
+                "--limit is a number from 1 to \(Self.maximumLimit). All records are had by paytokenctl audit export.")
+        }
+    }
+
+    func run() async throws {
+        let (items, hasMore) = try await records()
+        switch format.output {
+        case .json:
+            var writer = JSONWriter()
+            writer.value(.array(items))
+            try Console.output(json: writer.bytes)
+        case .table where items.isEmpty: Console.error("No record matches.")
+        case .table: try Console.output(try RecordTable.of(items.map(Self.entry)).text)
+        }
+        if hasMore {
+            Console.error(
+                "Older records match too. See them with a larger --limit, at most \(Self.maximumLimit), or all with "
+                    + "paytokenctl audit export.")
+        }
+    }
+
+    private static func entry(_ item: JSONValue) throws(CommandFailure) -> AuditEntry {
+        var writer = JSONWriter(capacity: 768)
+        writer.value(item)
+        do {
+            return try AuditEntry(line: writer.bytes)
+        } catch {
+            throw CommandFailure(
+                .unreachable,
+                "A record is not understood: \(error). Are both of the same version? --output json prints it as it is.")
+        }
+    }
+
+    /// As many as are wanted, page by page, and whether there are more.
+    private func records() async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
+        let connection = socket.connection
+        var items: [JSONValue] = []
+        var cursor: String?
+        repeat {
+            let page = min(limit - items.count, 1000)
+            let query = conditions + [("limit", String(page))] + (cursor.map { [("cursor", $0)] } ?? [])
+            let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
+            guard let members = (try? JSONValue(parsing: answer.body))?.objectValue,
+                let found = members["items"]?.arrayValue, found.count <= page
+            else { throw connection.notOurs(answer.status) }
+            items += found
+            cursor = members["next"]?.stringValue
+            // A page that adds nothing and yet is not the last would go on for ever.
+            guard cursor == nil || !found.isEmpty else { throw connection.notOurs(answer.status) }
+        } while cursor != nil && items.count < limit
+        return (items, cursor != nil)
+    }
+
+    private var conditions: [(name: String, value: String)] {
+        let others = [
+            ("key", key?.hex), ("merchant", merchant), ("caller", caller), ("outcome", outcome),
+            ("transaction", transaction?.lowercased()),
+        ]
+        return period.query + others.compactMap { name, value in value.map { (name, $0) } }
+    }
+}

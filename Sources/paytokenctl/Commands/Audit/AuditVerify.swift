@@ -1,0 +1,119 @@
+import ArgumentParser
+import AuditChain
+import DaemonAPI
+
+struct AuditVerify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Verifies the record: that nothing in it was changed, removed, inserted or reordered.",
+        discussion: """
+            Every record's hash covers the record before it, and checkpoints that the token signs seal them. The \
+            first fault is named with its line and record, and ends the verification.
+
+            Live, the daemon is asked for the record and its public keys, and the end is compared with the checkpoint \
+            that the token remembers:
+
+              paytokenctl audit verify
+
+            An auditor needs no daemon, but an export and the public key from somebody to be trusted:
+
+              paytokenctl audit verify --export record.jsonl --public-key key.pem
+
+            An end that was cut off at a checkpoint, or a ledger that was rolled back, shows only against a \
+            checkpoint kept elsewhere. An export's last line is one; keep it for the next time:
+
+              tail -n 1 record.jsonl > head.json
+              paytokenctl audit verify --export next.jsonl --public-key key.pem \\
+                  --head head.json
+
+            Exit status: 0 intact; 1 broken, or unsealed: records at the end are in no checkpoint; 66 a file cannot \
+            be used. scripts/verify-audit says the same of an export without any of this program's code.
+            """)
+
+    @Option(
+        help: ArgumentHelp("An export in JSON lines, - for standard input; default the daemon's.", valueName: "file"))
+    var export: String?
+
+    @Option(help: ArgumentHelp("The checkpoints' public keys in PEM; default the daemon's.", valueName: "file"))
+    var publicKey: String?
+
+    @Option(
+        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
+    var head: String?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if export != nil, publicKey == nil {
+            throw ValidationError(
+                "--export is verified with --public-key FILE: an export does not say whom to trust. "
+                    + "`paytokenctl audit public-key` prints the daemon's.")
+        }
+        if export == "-", publicKey == "-" || head == "-" {
+            throw ValidationError("Only one of the files can be standard input.")
+        }
+    }
+
+    func run() async throws {
+        let keys = try publicKey.map { file in try VerificationInputs.keys(file: file) }
+        let heads = try head.map { argument in try VerificationInputs.heads(argument) } ?? []
+        var verification: ExportVerification
+        if let export, let keys {
+            verification = ExportVerification(keys: keys, heads: heads, size: InputFile.size(export))
+            try verify(export, &verification)
+        } else {
+            verification = try await verifyLive(keys, heads)
+        }
+        try show(verification.verdict(), lines: verification.lines, records: verification.records)
+    }
+
+    private func verify(_ export: String, _ verification: inout ExportVerification) throws(CommandFailure) {
+        var isCSV = false
+        try InputFile.forEachBlock(of: export) { block in
+            isCSV = isCSV || verification.lines == 0 && block.starts(with: AuditCSV.header.prefix(32))
+            return !isCSV && verification.consume(block)
+        }
+        guard !isCSV else {
+            throw CommandFailure(
+                .unreadable,
+                "\(InputFile.name(export)) is CSV, which is for reading and cannot be verified. Export JSON lines: "
+                    + "paytokenctl audit export --out record.jsonl")
+        }
+    }
+
+    private func verifyLive(
+        _ keys: CheckpointKeys?, _ heads: [SignedCheckpoint]
+    ) async throws(CommandFailure) -> ExportVerification {
+        let connection = socket.connection
+        // First what the token remembers, then the record: which is then at least as long.
+        let known = try await connection.send(.get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self).answer
+        let trusted = if let keys { keys } else { try VerificationInputs.keys(known) }
+        var verification = ExportVerification(
+            keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil)
+        let answer = try await connection.stream(.get("/v1/audit/export?purpose=verify"))
+        try await answer.forEachPiece { piece in verification.consume(piece) }
+        return verification
+    }
+
+    private func show(_ verdict: ChainVerdict, lines: Int, records: Int) throws(CommandFailure) {
+        switch format.output {
+        case .table: try Console.output(verdict.description + "\n")
+        case .json: try Console.output(json: VerdictJSON.bytes(verdict, lines: lines, records: records))
+        }
+        switch verdict {
+        case .intact: return
+        case .unsealed:
+            throw CommandFailure(
+                .no,
+                "chain_unsealed: no checkpoint seals the end, so it may have been changed. An export's last line is a "
+                    + "checkpoint: export again, and look whether the token is there (paytokenctl status).")
+        case .broken(let fault):
+            let place = [fault.line.map { "line \($0)" } ?? "head", fault.position?.description].compactMap { $0 }
+            throw CommandFailure(
+                .no,
+                "chain_broken: \(place.joined(separator: ", ")). What stands behind it was not judged. Keep this export, "
+                    + "and compare it with an older one or with a backup.")
+        }
+    }
+}

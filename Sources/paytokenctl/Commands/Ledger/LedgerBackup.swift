@@ -1,0 +1,78 @@
+import ArgumentParser
+import Crypto
+import DaemonAPI
+import Foundation
+import StrictJSON
+
+struct LedgerBackup: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backup",
+        abstract: "Copies the ledger to a new file while the daemon goes on.",
+        discussion: """
+            The copy holds what was durable at one moment: released transactions, records, checkpoints, keys' states; \
+            no key and no payment data. It is readable by its owner only, is checked against the daemon's SHA-256, is \
+            there whole or not at all, and never replaces another file.
+
+              paytokenctl ledger backup /backup/ledger-$(date +%F).sqlite
+
+            To restore: stop paytokend, put the copy in the ledger's place (ledger.url), remove -wal and -shm beside \
+            it, start paytokend with --await-restore, then see: paytokenctl ledger accept-restore --help
+            """)
+
+    @Argument(help: ArgumentHelp("A new file.", valueName: "file"))
+    var file: String
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let (size, digest) = try await Interruption.cancelling { try await copy() }
+        let hex = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        switch format.output {
+        case .table:
+            try Console.output(Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)
+        case .json:
+            var writer = JSONWriter()
+            writer.beginObject()
+            writer.member("file")
+            writer.string(file)
+            writer.member("bytes")
+            writer.number(size)
+            writer.member("sha256")
+            writer.string(hex)
+            writer.endObject()
+            try Console.output(json: writer.bytes)
+        }
+    }
+
+    private func copy() async throws(CommandFailure) -> (size: Int, digest: [UInt8]) {
+        let file = try NewFile(file)
+        let connection = socket.connection
+        // The daemon makes its copy first, which takes as long as the ledger is large.
+        let answer = try await connection.stream(
+            .post("/v1/ledger/backup", body: Array("{}".utf8)), deadline: .seconds(600))
+        guard let expected = answer.header("Repr-Digest").flatMap(ReprDigest.sha256) else {
+            throw connection.notOurs(answer.status)
+        }
+        var hasher = SHA256()
+        var size = 0
+        var progress = ProgressLine()
+        defer { progress.clear() }
+        try await answer.forEachPiece { piece throws(CommandFailure) in
+            hasher.update(data: piece)
+            size += piece.count
+            if progress.isDue { progress.show("\((size >> 10).grouped) KiB copied") }
+            try file.write(piece)
+            return true
+        }
+        let digest = Array(hasher.finalize())
+        guard digest == expected else {
+            throw CommandFailure(
+                .defect,
+                "internal_error: the copy arrived with another SHA-256 than the daemon sent. Nothing was kept; try again."
+            )
+        }
+        try file.publish()
+        return (size, digest)
+    }
+}

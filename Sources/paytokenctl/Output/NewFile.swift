@@ -1,0 +1,87 @@
+import Foundation
+import Glibc
+
+/// A file that is there whole or not at all, and never in another one's place.
+///
+/// It grows under its name with `.partial` behind it, readable by its owner only. ``publish()`` gives it its name when
+/// all of it is on the disk. Whatever ends before that takes the partial file away.
+final class NewFile {
+    let path: String
+    private let partial: String
+    private var descriptor: Int32
+
+    init(_ path: String) throws(CommandFailure) {
+        guard !Self.isThere(path) else { throw Self.taken(path) }
+        let partial = path + ".partial"
+        let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            guard errno == EEXIST else { throw Self.failure("\(partial) cannot be made", errno) }
+            throw CommandFailure(
+                .unreadable,
+                "\(partial) is there already: another command is writing it, or one was killed. Remove it if no other "
+                    + "is running.")
+        }
+        self.path = path
+        self.partial = partial
+        self.descriptor = descriptor
+    }
+
+    deinit { discard() }
+
+    func write(_ bytes: [UInt8]) throws(CommandFailure) {
+        do {
+            try Descriptor.write(bytes, to: descriptor)
+        } catch {
+            throw Self.failure("\(partial) cannot be written", error.number)
+        }
+    }
+
+    /// Gives it its name once all of it is on the disk.
+    func publish() throws(CommandFailure) {
+        guard fsync(descriptor) == 0 else { throw Self.failure("\(partial) cannot be written", errno) }
+        // link(2), since rename(2) would replace a file that somebody has made meanwhile.
+        if unsafe link(partial, path) == 0 {
+            discard()
+        } else if errno == EEXIST {
+            throw Self.taken(path)
+        } else if [EPERM, ENOSYS, EOPNOTSUPP].contains(errno), !Self.isThere(path) {
+            // File systems of memory sticks have no links.
+            guard unsafe rename(partial, path) == 0 else { throw Self.failure("\(path) cannot be made", errno) }
+            discard()
+        } else {
+            throw Self.failure("\(path) cannot be made", errno)
+        }
+        syncDirectory()
+    }
+
+    /// Takes away what is not published.
+    func discard() {
+        guard descriptor >= 0 else { return }
+        close(descriptor)
+        descriptor = -1
+        _ = unsafe unlink(partial)
+    }
+
+    /// The new name is on the disk too. Where a directory cannot be synced, the file system does it by itself.
+    private func syncDirectory() {
+        let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+        let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        _ = fsync(descriptor)
+        close(descriptor)
+    }
+
+    /// A symbolic link counts, wherever it leads.
+    private static func isThere(_ path: String) -> Bool {
+        (try? FileManager.default.attributesOfItem(atPath: path)) != nil
+    }
+
+    private static func taken(_ path: String) -> CommandFailure {
+        CommandFailure(.unreadable, "\(path) is there already, and is not overwritten. Name another file.")
+    }
+
+    private static func failure(_ what: String, _ number: Int32) -> CommandFailure {
+        let failure = DescriptorFailure(number: number)
+        return CommandFailure(failure.exitStatus, "\(what): \(failure.reason).")
+    }
+}

@@ -1,0 +1,47 @@
+import Glibc
+
+/// How far something is, on standard error: one line that is written over again in a terminal, and elsewhere a line now
+/// and then. What is done within a moment shows nothing.
+struct ProgressLine {
+    private let isTerminal = isatty(STDERR_FILENO) == 1
+    private let interval: Duration
+    private var next: ContinuousClock.Instant
+    /// How many characters stand in the terminal's line.
+    private var shown = 0
+
+    init() {
+        interval = isTerminal ? .milliseconds(200) : .seconds(10)
+        next = .now + interval
+    }
+
+    /// Whether enough time has passed for another line.
+    var isDue: Bool { .now >= next }
+
+    /// - Parameter text: ASCII, shorter than a terminal's line.
+    mutating func show(_ text: String) {
+        next = .now + interval
+        guard isTerminal else { return Console.error(text) }
+        let blanks = String(repeating: " ", count: max(0, shown - text.count))
+        try? Descriptor.write(Array(("\r" + text + blanks).utf8), to: STDERR_FILENO)
+        shown = text.count
+    }
+
+    /// Leaves an empty line in a terminal.
+    mutating func clear() {
+        guard shown > 0 else { return }
+        try? Descriptor.write(Array(("\r" + String(repeating: " ", count: shown) + "\r").utf8), to: STDERR_FILENO)
+        shown = 0
+    }
+}
+
+extension Int {
+    /// With commas between thousands: `1,234,567`.
+    var grouped: String {
+        var text = ""
+        for (position, digit) in String(magnitude).reversed().enumerated() {
+            if position > 0, position % 3 == 0 { text.append(",") }
+            text.append(digit)
+        }
+        return (self < 0 ? "-" : "") + String(text.reversed())
+    }
+}

@@ -1,0 +1,192 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Transcripts: audit export")
+struct AuditExportTranscripts {
+    private static let target = "GET /v1/audit/export?format=jsonl&purpose=export"
+    private static let follow = "GET /v1/audit/export?format=jsonl&follow=true&purpose=export"
+
+    private static func mode(_ path: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    }
+
+    private static func content(_ path: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: URL(filePath: path)))
+    }
+
+    @Test("standard output gets the lines byte for byte")
+    func output() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
+        let result = try await Command.paytokenctl(["audit", "export"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.outputBytes == record.export)
+        #expect(result.error == "")
+    }
+
+    @Test("--out makes a file for its owner only, and verify takes it")
+    func file() async throws {
+        let record = try SealedRecord(records: 2000, checkpointEvery: 500)
+        let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
+        let directory = try FreshDirectory()
+        let path = directory.path("record.jsonl")
+        let result = try await Command.paytokenctl(["audit", "export", "--out", path], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "")
+        #expect(result.error == "")
+        #expect(try Self.content(path) == record.export)
+        #expect(try Self.mode(path) == 0o600)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["record.jsonl"])
+        let key = try directory.write(record.publicKey.pem, to: "key.pem")
+        let verdict = try await Command.paytokenctl(["audit", "verify", "--export", path, "--public-key", key])
+        #expect(verdict.status == 0)
+    }
+
+    @Test("a part by time, and CSV")
+    func parts() async throws {
+        let since = "GET /v1/audit/export?since=2026-01-31T12%3A00%3A00.000Z&format=csv&purpose=export"
+        let daemon = try await FakeDaemon([since: .stream(Array("a,b\r\n".utf8), "text/csv")])
+        let result = try await Command.paytokenctl(
+            ["audit", "export", "--since", "2026-01-31T12:00:00Z", "--format", "csv"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "a,b\r\n")
+        #expect(result.error == "")
+    }
+
+    @Test("an export that does not end with a checkpoint is warned about")
+    func unsealed() async throws {
+        let record = try SealedRecord(sealsEnd: false)
+        let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
+        let result = try await Command.paytokenctl(["audit", "export"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.outputBytes == record.export)
+        #expect(result.error == "warning: the export is unsealed: it does not end with a checkpoint.\n")
+    }
+
+    @Test("nothing is overwritten, and the daemon is not asked")
+    func taken() async throws {
+        let daemon = try await FakeDaemon([Self.target: .stream([])])
+        let directory = try FreshDirectory()
+        let path = try directory.write("mine", to: "record.jsonl")
+        let link = directory.path("link")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: directory.path("nowhere"))
+        for name in [path, link] {
+            let result = try await Command.paytokenctl(["audit", "export", "--out", name], socket: daemon.path)
+            #expect(result.status == 66)
+            #expect(result.error == "\(name) is there already, and is not overwritten. Name another file.\n")
+        }
+        #expect(try Self.content(path) == Array("mine".utf8))
+        let partial = try directory.write("another's", to: "other.partial")
+        let busy = try await Command.paytokenctl(
+            ["audit", "export", "--out", directory.path("other")], socket: daemon.path)
+        #expect(busy.status == 66)
+        #expect(busy.error.hasPrefix("\(partial) is there already: another command is writing it, or one was killed."))
+        #expect(try Self.content(partial) == Array("another's".utf8))
+        let lost = try await Command.paytokenctl(
+            ["audit", "export", "--out", directory.path("no/such/directory")], socket: daemon.path)
+        #expect(lost.status == 66)
+        #expect(lost.error.contains("cannot be made: No such file or directory."))
+        #expect(daemon.asked == [])
+    }
+
+    @Test("what fails on the way leaves no file: cut off is 69, refused is what the daemon says")
+    func failures() async throws {
+        let record = try SealedRecord()
+        let answers: [(FakeDaemon.Answer, Int32)] = [
+            (.stream(Array(record.export.dropLast(20)), ending: .cut), 69),
+            (.refusal(403, "forbidden", "Not your role."), 77), (.refusal(503, "overloaded", "Too much."), 75),
+        ]
+        for (answer, status) in answers {
+            let daemon = try await FakeDaemon([Self.target: answer])
+            let directory = try FreshDirectory()
+            let result = try await Command.paytokenctl(
+                ["audit", "export", "--out", directory.path("record.jsonl")], socket: daemon.path)
+            #expect(result.status == status, "\(result)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == [])
+        }
+    }
+
+    @Test("a cut-off export on standard output ends with a whole line and says so")
+    func cutOff() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([
+            Self.target: .stream(
+                SealedRecord.export(Array(record.lines[..<3])) + record.lines[3].prefix(50), ending: .cut)
+        ])
+        let result = try await Command.paytokenctl(["audit", "export"], socket: daemon.path)
+        #expect(result.status == 69)
+        #expect(result.outputBytes == SealedRecord.export(Array(record.lines[..<3])))
+        #expect(result.error.hasPrefix("The connection to \(daemon.path) ended before the answer did."))
+    }
+
+    @Test("--follow goes on until it is interrupted, and exits 0 with whole lines", arguments: [SIGINT, SIGTERM])
+    func following(signal: Int32) async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([
+            Self.follow: .stream(record.export + record.lines[0].prefix(40), ending: .open)
+        ])
+        let program = try RunningProgram(
+            Program.built("paytokenctl"), ["audit", "export", "--follow", "--socket", daemon.path])
+        try await wait(for: "the lines") { program.outputBytes.count >= record.export.count }
+        #expect(program.isRunning)
+        program.signal(signal)
+        let result = try await program.result()
+        #expect(result.status == 0)
+        #expect(result.outputBytes == record.export)
+        #expect(result.error == "")
+    }
+
+    @Test("--follow into a file keeps the file when it is interrupted")
+    func followingIntoFile() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([
+            Self.follow: .stream(record.export + record.lines[0].prefix(40), ending: .open)
+        ])
+        let directory = try FreshDirectory()
+        let path = directory.path("record.jsonl")
+        let program = try RunningProgram(
+            Program.built("paytokenctl"), ["audit", "export", "--follow", "--out", path, "--socket", daemon.path])
+        try await wait(for: "the lines") {
+            (try? Self.content(path + ".partial").count) == record.export.count
+        }
+        program.signal(SIGINT)
+        let result = try await program.result()
+        #expect(result.status == 0)
+        #expect(try Self.content(path) == record.export)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["record.jsonl"])
+    }
+
+    @Test("--follow that the daemon ends is 75")
+    func followingEnded() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([Self.follow: .stream(record.export)])
+        let result = try await Command.paytokenctl(["audit", "export", "--follow"], socket: daemon.path)
+        #expect(result.status == 75)
+        #expect(result.outputBytes == record.export)
+        #expect(result.error == "The daemon has ended the export. Start it again to go on.\n")
+    }
+
+    @Test("an export that is interrupted leaves nothing, and ends as the signal ends programs")
+    func interrupted() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([Self.target: .stream(record.export, ending: .open)])
+        let directory = try FreshDirectory()
+        let path = directory.path("record.jsonl")
+        let program = try RunningProgram(
+            Program.built("paytokenctl"), ["audit", "export", "--out", path, "--socket", daemon.path])
+        try await wait(for: "the lines") {
+            (try? Self.content(path + ".partial").count) == record.export.count
+        }
+        program.signal(SIGINT)
+        #expect(try await program.result().status == 128 + SIGINT)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == [])
+    }
+
+    @Test("wrong usage ends in 64", arguments: [["--follow", "--until", "1h"], ["--format", "xml"]])
+    func usage(arguments: [String]) async throws {
+        let result = try await Command.paytokenctl(["audit", "export"] + arguments)
+        #expect(result.status == 64)
+        #expect(result.output == "")
+    }
+}

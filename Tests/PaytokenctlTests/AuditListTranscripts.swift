@@ -1,0 +1,121 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import paytokenctl
+
+@Suite("Transcripts: audit list")
+struct AuditListTranscripts {
+    private static func lines(_ records: [AuditRecord]) throws -> [String] {
+        var head = ChainHead(node: try required(AuditNode("backend-1")))
+        return records.map { String(decoding: head.append($0).bytes, as: UTF8.self) }
+    }
+
+    @Test("times, events, callers, keys and details line up; json is the stored lines")
+    func list() async throws {
+        let change = KeyStateChange(from: .active, to: .suspended, reason: AuditReason("a leak"))
+        let lines = try Self.lines([
+            SealedRecord.record(1),
+            AuditRecord(
+                time: SealedRecord.time(2), event: .keyStateChange(change),
+                caller: AuditCaller(name: nil, uid: 0, gid: 0), merchant: AuditText("merchant.com.example"),
+                publicKeyHash: AuditDigest(base64: Sample.hash)),
+            AuditRecord(time: SealedRecord.time(3), event: .stop),
+        ])
+        let items = lines.reversed().joined(separator: ",")
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/records?limit=100": .ok(#"{"items":[\#(items)],"next":null}"#)
+        ])
+        let result = try await Command.paytokenctl(["audit", "list"], socket: daemon.path)
+        #expect(result.status == 0)
+        let id = AuditDigest.of(Array("transaction 1".utf8)).hex
+        let blanks = String(repeating: " ", count: 63)
+        #expect(
+            result.output == """
+                TIME                      NODE       SEQUENCE  EVENT             OUTCOME  CALLER    MERCHANT              KEY       TRANSACTION\(String(repeating: " ", count: 53))  DETAILS
+                2026-01-31T12:00:03.000Z  backend-1  3         stop              ok       -         -                     -         -
+                2026-01-31T12:00:02.000Z  backend-1  2         key_state_change  ok       0         merchant.com.example  00010203  -\(blanks)  from=active to=suspended reason=a leak
+                2026-01-31T12:00:01.000Z  backend-1  1         decrypt           ok       checkout  merchant.com.example  00010203  \(id)
+
+                """)
+        #expect(result.error == "")
+        let json = try await Command.paytokenctl(["audit", "list", "--output", "json"], socket: daemon.path)
+        #expect(json.output == "[\(items)]\n")
+    }
+
+    @Test("every condition goes to the daemon, encoded")
+    func conditions() async throws {
+        let query =
+            "since=2026-01-31T11%3A00%3A00.000Z&until=2026-01-31T12%3A00%3A00.500Z&key=\(Sample.hex)"
+            + "&merchant=merchant.com.example&caller=a%20b%26c&outcome=transaction_replayed&transaction=\(Sample.transaction)"
+            + "&limit=7"
+        let daemon = try await FakeDaemon(["GET /v1/audit/records?\(query)": .ok(#"{"items":[]}"#)])
+        let result = try await Command.paytokenctl(
+            [
+                "audit", "list", "--since", "2026-01-31T12:00:00+01:00", "--until", "2026-01-31T12:00:00.5Z", "--key",
+                Sample.hash, "--merchant", "merchant.com.example", "--caller", "a b&c", "--outcome",
+                "transaction_replayed", "--transaction", Sample.transaction.uppercased(), "--limit", "7",
+            ], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "")
+        #expect(result.error == "No record matches.\n")
+    }
+
+    @Test("pages are gathered up to the limit, and what is left out is said")
+    func pages() async throws {
+        let lines = try Self.lines((1...1100).map(SealedRecord.record))
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/records?limit=1000": .ok(
+                #"{"items":[\#(lines[..<1000].joined(separator: ","))],"next":"a/b"}"#),
+            "GET /v1/audit/records?limit=100&cursor=a%2Fb": .ok(
+                #"{"items":[\#(lines[1000...].joined(separator: ","))],"next":"c"}"#),
+        ])
+        let result = try await Command.paytokenctl(
+            ["audit", "list", "--limit", "1100", "--output", "json"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "[\(lines.joined(separator: ","))]\n")
+        #expect(result.error.hasPrefix("Older records match too."))
+    }
+
+    @Test("refusals and answers that are none")
+    func refusals() async throws {
+        let forbidden = try await FakeDaemon([
+            "GET /v1/audit/records?limit=100": .refusal(403, "forbidden", "Not your role.")
+        ])
+        let refused = try await Command.paytokenctl(["audit", "list"], socket: forbidden.path)
+        #expect(refused.status == 77)
+        #expect(refused.error == "forbidden: Not your role.\n")
+        for body in [#"{"items":{}}"#, #"{"items":[],"next":"on and on"}"#, #"{"items":[{"a":1}]}"#, "[]"] {
+            let daemon = try await FakeDaemon(["GET /v1/audit/records?limit=100": .ok(body)])
+            let result = try await Command.paytokenctl(["audit", "list"], socket: daemon.path)
+            #expect(result.status == 69, "\(body)")
+            #expect(result.output == "")
+        }
+    }
+
+    @Test("a time, or how long ago")
+    func moments() throws {
+        let now = Date(timeIntervalSince1970: 1_769_860_800)
+        #expect(Moment("2026-01-31T12:00:00Z", now: now)?.time.text == "2026-01-31T12:00:00.000Z")
+        #expect(Moment("2026-01-31T14:00:00.25+02:00", now: now)?.time.text == "2026-01-31T12:00:00.250Z")
+        #expect(Moment("24h", now: now)?.time.text == "2026-01-30T12:00:00.000Z")
+        #expect(Moment("500ms", now: now)?.time.text == "2026-01-31T11:59:59.500Z")
+        for text in ["", "yesterday", "2026-01-31", "24", "-1h", "2026-02-30T12:00:00Z"] {
+            #expect(Moment(text, now: now) == nil, "\(text)")
+        }
+    }
+
+    @Test(
+        "values that cannot be meant",
+        arguments: [
+            ["--since", "yesterday"], ["--since", "1h", "--until", "2h"], ["--key", "abc"], ["--outcome", "fine"],
+            ["--transaction", "abcd"], ["--limit", "0"], ["--limit", "10001"], ["--limit", "many"],
+        ])
+    func usage(arguments: [String]) async throws {
+        let result = try await Command.paytokenctl(["audit", "list"] + arguments)
+        #expect(result.status == 64)
+        #expect(result.output == "")
+        #expect(result.error.contains(arguments[0]) || result.error.contains("--until"), "\(result.error)")
+    }
+}

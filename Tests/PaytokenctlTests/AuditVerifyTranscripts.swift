@@ -1,0 +1,161 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("Transcripts: audit verify of an export")
+struct AuditVerifyTranscripts {
+    /// An export, its key and what else is needed, as files.
+    private struct Files {
+        let record: SealedRecord
+        let directory: FreshDirectory
+        let export: String
+        let key: String
+
+        init(_ record: SealedRecord, export: [UInt8]? = nil) throws {
+            self.record = record
+            directory = try FreshDirectory()
+            self.export = try directory.write(export ?? record.export, to: "record.jsonl")
+            key = try directory.write(record.publicKey.pem, to: "key.pem")
+        }
+
+        func verify(_ more: [String] = []) async throws -> ProgramResult {
+            try await Command.paytokenctl(["audit", "verify", "--export", export, "--public-key", key] + more)
+        }
+    }
+
+    @Test("intact: says from where to where, and when it was sealed")
+    func intact() async throws {
+        let files = try Files(SealedRecord())
+        let result = try await files.verify()
+        #expect(result.status == 0)
+        #expect(result.output == "intact: node backend-1, records 1 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
+        #expect(result.error == "")
+        let json = try await files.verify(["--output", "json"])
+        #expect(
+            json.output
+                == #"{"verdict":"intact","lines":12,"records":10,"nodes":[{"node":"backend-1","first":1,"last":10,"#
+                + ""
+                + #""sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"# + "\n")
+    }
+
+    @Test("the export may come from standard input, and begin at a checkpoint")
+    func piped() async throws {
+        let record = try SealedRecord()
+        let files = try Files(record)
+        let part = SealedRecord.export(Array(record.lines[5...]))
+        let result = try await Command.paytokenctl(
+            ["audit", "verify", "--export", "-", "--public-key", files.key],
+            input: String(decoding: part, as: UTF8.self))
+        #expect(result.status == 0)
+        #expect(result.output == "intact: node backend-1, records 6 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
+    }
+
+    @Test("a changed record is named with its line, and the exit status is 1")
+    func changed() async throws {
+        let record = try SealedRecord()
+        let files = try Files(record, export: record.changing(record: 7))
+        let result = try await files.verify()
+        #expect(result.status == 1)
+        #expect(
+            result.output
+                == "broken: line 8, node backend-1, record 7: its hash does not follow from record 6: one of the two "
+                + "was changed\n")
+        #expect(
+            result.error
+                == "chain_broken: line 8, node backend-1, record 7. What stands behind it was not judged. Keep this "
+                + "export, and compare it with an older one or with a backup.\n")
+        let json = try JSONValue(parsing: try await files.verify(["--output", "json"]).outputBytes)
+        #expect(json.objectValue?["verdict"]?.stringValue == "broken")
+        #expect(json.objectValue?["fault"]?.objectValue?["sequence"]?.numberValue?.int == 7)
+        #expect(json.objectValue?["fault"]?.objectValue?["line"]?.numberValue?.int == 8)
+    }
+
+    @Test("records behind the last checkpoint are unsealed, and the exit status is 1")
+    func unsealed() async throws {
+        let result = try await Files(SealedRecord(sealsEnd: false)).verify()
+        #expect(result.status == 1)
+        #expect(result.output == "unsealed: node backend-1, records 1 to 10, 5 after record 5 not sealed\n")
+        #expect(result.error.hasPrefix("chain_unsealed: no checkpoint seals the end"))
+        let record = try SealedRecord()
+        let empty = try await Files(record, export: []).verify()
+        #expect(empty.status == 1)
+        #expect(empty.output == "unsealed: the export is empty\n")
+    }
+
+    @Test("a cut-off end shows against a head that was kept, as a file or as the line itself")
+    func head() async throws {
+        let record = try SealedRecord()
+        let head = try required(record.lines.last)
+        let files = try Files(record, export: SealedRecord.export(Array(record.lines[..<6])))
+        #expect(try await files.verify().status == 0)
+        let file = try files.directory.write(head + [0x0A], to: "head.json")
+        for argument in [file, String(decoding: head, as: UTF8.self)] {
+            let result = try await files.verify(["--head", argument])
+            #expect(result.status == 1)
+            #expect(
+                result.output
+                    == "broken: head, node backend-1, checkpoint 10: the export ends at record 5: it was cut off or the "
+                    + "ledger rolled back\n")
+        }
+        let whole = try Files(record)
+        #expect(try await whole.verify(["--head", file]).status == 0)
+    }
+
+    @Test("another key than the one that signed")
+    func anotherKey() async throws {
+        let files = try Files(SealedRecord())
+        let other = try files.directory.write(SealedRecord().publicKey.pem, to: "other.pem")
+        let result = try await Command.paytokenctl([
+            "audit", "verify", "--export", files.export, "--public-key", other,
+        ])
+        #expect(result.status == 1)
+        #expect(result.output == "broken: line 6, node backend-1, checkpoint 5: not signed by a given key\n")
+    }
+
+    @Test("wrong usage ends in 64")
+    func usage() async throws {
+        let files = try Files(SealedRecord())
+        let cases = [
+            ["--export", files.export], ["--export", "-", "--public-key", "-"],
+            ["--export", files.export, "--public-key", files.key, "--head", "{\"checkpoint\":1}"],
+        ]
+        for arguments in cases {
+            let result = try await Command.paytokenctl(["audit", "verify"] + arguments)
+            #expect(result.status == 64, "\(arguments)")
+            #expect(result.output == "")
+        }
+        let unkeyed = try await Command.paytokenctl(["audit", "verify", "--export", files.export])
+        #expect(unkeyed.error.contains("an export does not say whom to trust"))
+    }
+
+    @Test("a file that cannot be used ends in 66 and is named")
+    func unusable() async throws {
+        let files = try Files(SealedRecord())
+        let folder = files.directory.path
+        let csv = try files.directory.write(
+            "\"# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) to verify the record.\"\r\n",
+            to: "record.csv")
+        let absent = files.directory.path("absent")
+        let cases = [
+            (["--export", absent, "--public-key", files.key], "\(absent) does not exist."),
+            (["--export", folder, "--public-key", files.key], "\(folder) is a directory, not a file."),
+            (
+                ["--export", csv, "--public-key", files.key],
+                "\(csv) is CSV, which is for reading and cannot be verified."
+            ),
+            (["--export", files.export, "--public-key", absent], "\(absent) does not exist."),
+            (["--export", files.export, "--public-key", files.export], "\(files.export) holds no public key in PEM"),
+            (
+                ["--export", files.export, "--public-key", files.key, "--head", files.key],
+                "\(files.key) holds something else than checkpoints"
+            ),
+        ]
+        for (arguments, message) in cases {
+            let result = try await Command.paytokenctl(["audit", "verify"] + arguments)
+            #expect(result.status == 66, "\(arguments)")
+            #expect(result.error.hasPrefix(message), "\(result.error)")
+            #expect(result.output == "")
+        }
+    }
+}

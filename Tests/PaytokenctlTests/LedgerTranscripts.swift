@@ -1,0 +1,124 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+
+@testable import paytokenctl
+
+@Suite("Transcripts: ledger")
+struct LedgerTranscripts {
+    private static let backup = "POST /v1/ledger/backup"
+    private static let accept = "POST /v1/ledger/accept-restore"
+
+    private static func digest(_ bytes: [UInt8]) -> [(name: String, value: String)] {
+        [("Repr-Digest", "sha-256=:\(Data(SHA256.hash(data: bytes)).base64EncodedString()):")]
+    }
+
+    private static func copy(
+        _ bytes: [UInt8], headers: [(name: String, value: String)], ending: FakeDaemon.Answer.Ending = .whole
+    ) -> FakeDaemon.Answer {
+        .stream(bytes, "application/octet-stream", ending: ending, headers: headers)
+    }
+
+    @Test("backup writes the copy for its owner only, and says its size and hash")
+    func backup() async throws {
+        // SHA-256("abc"), FIPS 180-4's example.
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        let bytes = Array("abc".utf8)
+        let daemon = try await FakeDaemon([Self.backup: Self.copy(bytes, headers: Self.digest(bytes))])
+        let directory = try FreshDirectory()
+        let path = directory.path("copy")
+        let result = try await Command.paytokenctl(["ledger", "backup", path], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "File     \(path)\nBytes    3\nSHA-256  \(hash)\n")
+        #expect(result.error == "")
+        #expect(try Array(Data(contentsOf: URL(filePath: path))) == bytes)
+        #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["copy"])
+        #expect(daemon.asked.map(\.body) == [Array("{}".utf8)])
+        let again = try await Command.paytokenctl(
+            ["ledger", "backup", directory.path("second"), "--output", "json"], socket: daemon.path)
+        #expect(again.output == #"{"file":"\#(directory.path("second"))","bytes":3,"sha256":"\#(hash)"}"# + "\n")
+    }
+
+    @Test("a copy that is not whole or not what was sent is not kept")
+    func damaged() async throws {
+        let bytes = [UInt8](repeating: 7, count: 100_000)
+        let answers: [(FakeDaemon.Answer, Int32, String)] = [
+            (Self.copy(bytes, headers: Self.digest([1])), 70, "internal_error: the copy arrived with another SHA-256"),
+            (Self.copy(bytes, headers: []), 69, "What answers on "),
+            (Self.copy(bytes, headers: [("Repr-Digest", "sha-256=:AAAA:")]), 69, "What answers on "),
+            (Self.copy(bytes, headers: Self.digest(bytes), ending: .cut), 69, "The connection to "),
+            (.refusal(503, "ledger_unavailable", "The disk is full."), 75, "ledger_unavailable: The disk is full.\n"),
+            (.refusal(403, "forbidden", "Not your role."), 77, "forbidden: Not your role.\n"),
+        ]
+        for (answer, status, message) in answers {
+            let daemon = try await FakeDaemon([Self.backup: answer])
+            let directory = try FreshDirectory()
+            let result = try await Command.paytokenctl(
+                ["ledger", "backup", directory.path("copy")], socket: daemon.path)
+            #expect(result.status == status)
+            #expect(result.output == "")
+            #expect(result.error.hasPrefix(message), "\(result.error)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == [])
+        }
+    }
+
+    @Test("backup overwrites nothing, and needs a file's name")
+    func taken() async throws {
+        let daemon = try await FakeDaemon([:])
+        let directory = try FreshDirectory()
+        let path = try directory.write("mine", to: "copy")
+        let result = try await Command.paytokenctl(["ledger", "backup", path], socket: daemon.path)
+        #expect(result.status == 66)
+        #expect(result.error == "\(path) is there already, and is not overwritten. Name another file.\n")
+        #expect(try Array(Data(contentsOf: URL(filePath: path))) == Array("mine".utf8))
+        #expect(daemon.asked == [])
+        #expect(try await Command.paytokenctl(["ledger", "backup"]).status == 64)
+    }
+
+    @Test("accept-restore says where the ledger ended and what the token remembered")
+    func accept() async throws {
+        let answer = #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150}"#
+        let daemon = try await FakeDaemon([Self.accept: .ok(answer)])
+        let result = try await Command.paytokenctl(
+            ["ledger", "accept-restore", "--reason", "disk lost"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                Status                   accepted
+                Ledger ended at record   120
+                Token remembered record  150
+
+                """)
+        #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"disk lost"}"#.utf8)])
+        let json = try await Command.paytokenctl(["ledger", "accept-restore", "--output", "json"], socket: daemon.path)
+        #expect(json.output == answer + "\n")
+    }
+
+    @Test("accept-restore of a ledger that nothing is wrong with is refused")
+    func refused() async throws {
+        let daemon = try await FakeDaemon([
+            Self.accept: .refusal(409, "invalid_state", "Ledger and token agree; there is nothing to accept.")
+        ])
+        let result = try await Command.paytokenctl(["ledger", "accept-restore"], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(result.error == "invalid_state: Ledger and token agree; there is nothing to accept.\n")
+        for reason in ["", String(repeating: "r", count: 201)] {
+            let usage = try await Command.paytokenctl(["ledger", "accept-restore", "--reason", reason])
+            #expect(usage.status == 64)
+        }
+    }
+
+    @Test("Repr-Digest is read as RFC 9530 has it")
+    func reprDigest() {
+        let zeros = Data(count: 32).base64EncodedString()
+        #expect(ReprDigest.sha256("sha-256=:\(zeros):") == [UInt8](repeating: 0, count: 32))
+        #expect(ReprDigest.sha256("sha-512=:AAAA:, sha-256=:\(zeros):") == [UInt8](repeating: 0, count: 32))
+        for field in [
+            "", "sha-256=\(zeros)", "sha-256=::", "sha-256=:AAAA:", "sha-512=:\(zeros):", "sha-256=:\(zeros)",
+        ] {
+            #expect(ReprDigest.sha256(field) == nil, "\(field)")
+        }
+    }
+}

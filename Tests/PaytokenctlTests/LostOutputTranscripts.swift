@@ -1,0 +1,49 @@
+import TestSupport
+import Testing
+
+@Suite("Transcripts: output that nobody gets")
+struct LostOutputTranscripts {
+    private static func shell(_ script: String, _ arguments: [String], socket: String) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("bash"), ["-o", "pipefail", "-c", script, try Program.built("paytokenctl")] + arguments,
+            environment: ["PAYTOKEND_ADMIN_SOCKET": socket])
+    }
+
+    @Test(
+        "a full disk behind standard output is 75, and said",
+        arguments: [
+            ["key", "list"], ["key", "list", "--output", "json"], ["status"], ["audit", "export"], ["--version"],
+            ["--help"], ["audit", "--help"], ["--generate-completion-script", "bash"],
+        ])
+    func full(arguments: [String]) async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys": .ok(#"{"items":[\#(Sample.key)]}"#), "GET /v1/status": .ok(Sample.status()),
+            "GET /v1/audit/export?format=jsonl&purpose=export": .stream(record.export),
+        ])
+        let result = try await Self.shell("\"$0\" \"$@\" > /dev/full", arguments, socket: daemon.path)
+        #expect(result.status == 75)
+        #expect(result.error.hasPrefix("Standard output cannot be written: No space left on device. "))
+    }
+
+    @Test("a closed standard output is 66")
+    func closed() async throws {
+        let daemon = try await FakeDaemon([:])
+        let result = try await Self.shell("\"$0\" \"$@\" >&-", ["--version"], socket: daemon.path)
+        #expect(result.status == 66)
+        #expect(result.error.hasPrefix("Standard output cannot be written: Bad file descriptor. "))
+    }
+
+    @Test("a reader that has enough is no error, and ends what goes on")
+    func enough() async throws {
+        let record = try SealedRecord(records: 3000, checkpointEvery: 500)
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/export?format=jsonl&purpose=export": .stream(record.export, ending: .open)
+        ])
+        let result = try await Self.shell(
+            "\"$0\" \"$@\" | { read -r line; echo \"$line\"; }", ["audit", "export"], socket: daemon.path)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(result.outputBytes == record.lines[0] + [0x0A])
+        #expect(result.error == "")
+    }
+}
