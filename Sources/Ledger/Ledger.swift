@@ -10,7 +10,7 @@ public import MerchantKeys
 /// is given. Calls that come while a commit is under way share the next one.
 ///
 /// Every writing call throws `overloaded` when too many wait already.
-public protocol Ledger: AuditTrail, AuditKeyRecords {
+public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 

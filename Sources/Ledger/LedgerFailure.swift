@@ -9,6 +9,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case overloaded
     /// The change of a key's record is not permitted.
     case conflict(KeyRecordConflict)
+    /// The approval does not serve for the change.
+    case approval(ApprovalConflict)
     /// The checkpoint names a record that this ledger does not hold.
     case foreignCheckpoint
     /// The audit key was never planned, has another public key already, or its identifier or its public key is none.
@@ -19,6 +21,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .unavailable(let reason): "The ledger is unavailable: \(reason)"
         case .overloaded: "More requests wait for the ledger than may wait. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
+        case .approval(let conflict): conflict.description
         case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
         case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
         }

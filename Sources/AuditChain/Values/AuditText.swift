@@ -41,5 +41,27 @@ public struct ApprovalIdentifier: Sendable, Hashable {
         self.bytes = Array(bytes)
     }
 
+    /// 8 bytes from the system's generator.
+    public static func random() -> ApprovalIdentifier {
+        var generator = SystemRandomNumberGenerator()
+        return ApprovalIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    }
+
+    /// Nil unless `text` is what ``hex`` writes.
+    public init?(hex text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count.isMultiple(of: 2), digits.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else {
+            return nil
+        }
+        self.init(
+            bytes: stride(from: 0, to: digits.count, by: 2).compactMap {
+                UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)
+            })
+    }
+
+    private init(random bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
     public var hex: String { LowerCaseHex.encode(bytes) }
 }

@@ -11,6 +11,8 @@ extension LedgerFailure {
             Refusal(
                 .ledgerUnavailable,
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
+        case .approval(let conflict):
+            Refusal(.approvalInvalid, conflict.description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)
         }

@@ -128,6 +128,7 @@ extension LedgerFailure {
         switch error {
         case let error as LedgerFailure: self = error
         case let error as KeyRecordConflict: self = .conflict(error)
+        case let error as ApprovalConflict: self = .approval(error)
         case let error as DatabaseError:
             self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
         default: self = .unavailable(reason: "\(type(of: error)).")

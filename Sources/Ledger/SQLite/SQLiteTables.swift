@@ -3,7 +3,7 @@
 enum SQLiteTables {
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a file in the field was made by it.
-    static let steps = [version1, version2]
+    static let steps = [version1, version2, version3]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -99,5 +99,28 @@ enum SQLiteTables {
             UNIQUE (node, identifier)
         ) STRICT
         """,
+    ]
+
+    private static let version3 = [
+        // Operations that wait for a second person, or waited for one.
+        """
+        CREATE TABLE approval (
+            identifier      BLOB    NOT NULL PRIMARY KEY,
+            operation       TEXT    NOT NULL,
+            parameters      BLOB    NOT NULL CHECK (length(parameters) = 32),
+            public_key_hash BLOB    CHECK (length(public_key_hash) = 32),
+            key_state       TEXT,
+            requester       INTEGER NOT NULL,
+            requester_name  TEXT    NOT NULL,
+            reason          TEXT    NOT NULL,
+            requested_at    INTEGER NOT NULL,
+            expires_at      INTEGER NOT NULL,
+            status          TEXT    NOT NULL,
+            decided_by      INTEGER,
+            decided_at      INTEGER,
+            node            TEXT    NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX approval_by_expiry ON approval (status, expires_at)",
     ]
 }

@@ -1,0 +1,61 @@
+public import AuditChain
+public import Foundation
+public import MerchantKeys
+
+/// Something that people do to keys and approvals: one transaction, together with its records.
+public struct AdministrativeChange: Sendable {
+    /// What happens to an approval.
+    public enum ApprovalStep: Sendable, Equatable {
+        /// It is asked for.
+        case request(Approval)
+        /// It is decided: another person, in time, and the key's state as it was.
+        case approve(ApprovalIdentifier, by: UInt32, executes: Bool)
+        case reject(ApprovalIdentifier, by: UInt32)
+        /// By its requester.
+        case withdraw(ApprovalIdentifier, by: UInt32)
+        /// The requester repeats an approved operation.
+        case use(ApprovalIdentifier, parameters: AuditDigest, by: UInt32)
+    }
+
+    public var at: Date
+    /// The key's new record; nil changes none.
+    public var key: KeyRecord?
+    /// The state in which the key must be found; nil does not ask.
+    public var keyStateBefore: KeyState?
+    public var approval: ApprovalStep?
+    /// Written in the same transaction. A change of state is recorded with the state that the ledger had before.
+    public var records: [AuditRecord]
+
+    public init(
+        at: Date, key: KeyRecord? = nil, keyStateBefore: KeyState? = nil, approval: ApprovalStep? = nil,
+        records: [AuditRecord]
+    ) {
+        self.at = at
+        self.key = key
+        self.keyStateBefore = keyStateBefore
+        self.approval = approval
+        self.records = records
+    }
+}
+
+/// What people do to keys and approvals.
+public protocol Administration: Sendable {
+    /// Makes the change, or nothing of it.
+    ///
+    /// - Returns: the records' sequences, in their order.
+    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve.
+    @discardableResult
+    func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
+
+    /// All approvals, the newest first, at most `limit`; those that ended long ago are dropped in time.
+    func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
+
+    /// Nil when there is none of this name.
+    func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval?
+
+    /// Notes and records what was not decided in time.
+    ///
+    /// - Returns: how many there were.
+    @discardableResult
+    func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
+}

@@ -1,0 +1,104 @@
+public import AuditChain
+public import Foundation
+public import MerchantKeys
+public import PaymentToken
+
+/// An operation that waits for a second person, or waited for one. It holds no key material: of the operation's
+/// parameters only their digest.
+public struct Approval: Sendable, Equatable {
+    /// What became of it.
+    public enum Status: String, Sendable, CaseIterable {
+        case pending
+        /// Permitted; an import still waits for its requester to repeat it.
+        case approved
+        /// Permitted and carried out.
+        case done
+        case rejected
+        /// Taken back by its requester.
+        case withdrawn
+        case expired
+    }
+
+    /// 8 random bytes.
+    public let identifier: ApprovalIdentifier
+    public let operation: ApprovalOperation
+    /// SHA-256 of the operation's parameters: what is carried out is what was approved.
+    public let parameters: AuditDigest
+    /// The key that it is about, and the state in which that was found; nil where there is none.
+    public let key: PublicKeyHash?
+    public let keyState: KeyState?
+    /// Who asked: a person, by the login uid where one is set, else by the peer's uid.
+    public let requester: UInt32
+    /// The access rule's name, for people.
+    public let requesterName: String
+    /// Cleaned as records have it.
+    public let reason: AuditReason
+    public let requestedAt: Date
+    public let expires: Date
+    public var status: Status
+    /// The person who decided, and when.
+    public var decidedBy: UInt32?
+    public var decidedAt: Date?
+
+    public init(
+        identifier: ApprovalIdentifier, operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash?,
+        keyState: KeyState?, requester: UInt32, requesterName: String, reason: AuditReason, requestedAt: Date,
+        expires: Date, status: Status = .pending, decidedBy: UInt32? = nil, decidedAt: Date? = nil
+    ) {
+        self.identifier = identifier
+        self.operation = operation
+        self.parameters = parameters
+        self.key = key
+        self.keyState = keyState
+        self.requester = requester
+        self.requesterName = requesterName
+        self.reason = reason
+        self.requestedAt = requestedAt
+        self.expires = expires
+        self.status = status
+        self.decidedBy = decidedBy
+        self.decidedAt = decidedAt
+    }
+
+    /// As it stands at `now`: what was not decided in time is expired, whether or not anybody has noted it.
+    public func status(at now: Date) -> Status {
+        switch status {
+        case .pending, .approved: now < expires ? status : .expired
+        case .done, .rejected, .withdrawn, .expired: status
+        }
+    }
+}
+
+/// Why an approval does not serve.
+public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertible {
+    case unknown
+    case expired
+    /// It was decided, withdrawn or used before.
+    case notPending(Approval.Status)
+    /// An import that nobody has approved yet.
+    case notApproved
+    case samePerson
+    /// Only its requester can withdraw it or use it.
+    case anotherPerson
+    /// The key's state has changed since it was asked for.
+    case keyChanged(from: KeyState?, to: KeyState?)
+    /// It was given for something else.
+    case otherParameters
+
+    public var description: String {
+        switch self {
+        case .unknown: "There is no such approval; paytokenctl approval list shows those there are."
+        case .expired: "The approval has expired; ask for the operation again."
+        case .notPending(let status): "The approval is \(status.rawValue) and cannot be decided or used any more."
+        case .notApproved: "Nobody has approved it yet; a second person runs paytokenctl approval approve."
+        case .samePerson: "Who asked for an operation cannot approve it; a second person must."
+        case .anotherPerson: "Only the person who asked for the operation can do this."
+        case .keyChanged(let from, let to):
+            "The key's state has changed since the operation was asked for, from \(Self.name(from)) to "
+                + "\(Self.name(to)); ask for it again."
+        case .otherParameters: "The approval was given for another operation or other parameters."
+        }
+    }
+
+    private static func name(_ state: KeyState?) -> String { state?.rawValue ?? "none" }
+}

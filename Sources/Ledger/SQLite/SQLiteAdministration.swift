@@ -1,0 +1,42 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+
+/// An administrative change inside the batch's transaction: the approval's step, the key's record and the records of
+/// both together.
+struct SQLiteAdministration: Sendable {
+    let keys: SQLiteKeyRecords
+    let chain: SQLiteChain
+    let change: AdministrativeChange
+
+    private var approvals: SQLiteApprovals { SQLiteApprovals(node: chain.node.name) }
+
+    func perform(_ head: inout ChainHead, _ db: Database) throws -> [AuditLine] {
+        let known = try change.key.flatMap { try keys.find($0.publicKeyHash, db) }
+        if let step = change.approval {
+            try approvals.take(step, at: change.at, state: { try keys.find($0, db)?.state }, db)
+        }
+        if let key = change.key {
+            if let before = change.keyStateBefore, known?.state != before {
+                throw ApprovalConflict.keyChanged(from: before, to: known?.state)
+            }
+            try keys.put(try key.replacing(known), db)
+        }
+        return try change.records.map { record in
+            var record = record
+            if case .keyStateChange(var stateChange) = record.event {
+                // What the state really was, not what the caller saw a moment ago.
+                stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
+                record.event = .keyStateChange(stateChange)
+            }
+            return try chain.append(record, to: &head, db)
+        }
+    }
+
+    /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.
+    @Sendable func stands(_ lines: [AuditLine], _ db: Database) throws -> [AuditLine]? {
+        guard let last = lines.last, try chain.holds(last, db) else { return nil }
+        return lines
+    }
+}

@@ -1,0 +1,140 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import PaymentToken
+
+/// The approvals' statements, and the judging of each step inside the transaction that takes it.
+struct SQLiteApprovals {
+    let node: String
+
+    func all(limit: Int, _ db: Database) throws -> [Approval] {
+        try Row.fetchAll(
+            db, sql: "SELECT \(Self.columns) FROM approval ORDER BY requested_at DESC, identifier LIMIT ?",
+            arguments: [limit]
+        ).map(read)
+    }
+
+    func find(_ identifier: ApprovalIdentifier, _ db: Database) throws -> Approval? {
+        try Row.fetchOne(
+            db, sql: "SELECT \(Self.columns) FROM approval WHERE identifier = ?",
+            arguments: [identifier.bytes.blob]
+        ).map(read)
+    }
+
+    func overdue(now: Date, _ db: Database) throws -> [Approval] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT \(Self.columns) FROM approval
+                WHERE status IN ('pending', 'approved') AND expires_at <= ? ORDER BY expires_at LIMIT 100
+                """,
+            arguments: [StoredTime.milliseconds(now)]
+        ).map(read)
+    }
+
+    /// - Parameter state: a key's state in this very transaction, before the change.
+    func take(
+        _ step: AdministrativeChange.ApprovalStep, at now: Date, state: (PublicKeyHash) throws -> KeyState?,
+        _ db: Database
+    ) throws {
+        switch step {
+        case .request(let approval):
+            try insert(approval, db)
+        case .approve(let identifier, let person, let executes):
+            let approval = try pending(identifier, at: now, db)
+            guard approval.requester != person else { throw ApprovalConflict.samePerson }
+            if let key = approval.key {
+                let found = try state(key)
+                guard found == approval.keyState else {
+                    throw ApprovalConflict.keyChanged(from: approval.keyState, to: found)
+                }
+            }
+            try decide(identifier, executes ? .done : .approved, by: person, at: now, db)
+        case .reject(let identifier, let person):
+            _ = try pending(identifier, at: now, db)
+            try decide(identifier, .rejected, by: person, at: now, db)
+        case .withdraw(let identifier, let person):
+            let approval = try open(identifier, at: now, db)
+            guard approval.requester == person else { throw ApprovalConflict.anotherPerson }
+            try decide(identifier, .withdrawn, by: person, at: now, db)
+        case .use(let identifier, let parameters, let person):
+            let approval = try open(identifier, at: now, db)
+            guard approval.status == .approved else { throw ApprovalConflict.notApproved }
+            guard approval.requester == person else { throw ApprovalConflict.anotherPerson }
+            guard approval.parameters == parameters else { throw ApprovalConflict.otherParameters }
+            try mark(identifier, .done, db)
+        }
+    }
+
+    /// Not decided yet.
+    private func pending(_ identifier: ApprovalIdentifier, at now: Date, _ db: Database) throws -> Approval {
+        let approval = try open(identifier, at: now, db)
+        guard approval.status == .pending else { throw ApprovalConflict.notPending(approval.status) }
+        return approval
+    }
+
+    /// Neither ended nor expired.
+    private func open(_ identifier: ApprovalIdentifier, at now: Date, _ db: Database) throws -> Approval {
+        guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
+        switch approval.status(at: now) {
+        case .pending, .approved: return approval
+        case .expired: throw ApprovalConflict.expired
+        case .done, .rejected, .withdrawn: throw ApprovalConflict.notPending(approval.status)
+        }
+    }
+
+    func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE approval SET status = ? WHERE identifier = ?",
+            arguments: [status.rawValue, identifier.bytes.blob])
+    }
+
+    private func decide(
+        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: UInt32, at now: Date, _ db: Database
+    ) throws {
+        try db.execute(
+            sql: "UPDATE approval SET status = ?, decided_by = ?, decided_at = ? WHERE identifier = ?",
+            arguments: [status.rawValue, Int64(person), StoredTime.milliseconds(now), identifier.bytes.blob])
+    }
+
+    private static let columns = """
+        identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, reason, requested_at,
+        expires_at, status, decided_by, decided_at
+        """
+
+    private func insert(_ approval: Approval, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO approval (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                approval.identifier.bytes.blob, approval.operation.rawValue, approval.parameters.bytes.blob,
+                approval.key?.bytes.blob, approval.keyState?.rawValue, Int64(approval.requester),
+                approval.requesterName, approval.reason.text, StoredTime.milliseconds(approval.requestedAt),
+                StoredTime.milliseconds(approval.expires), approval.status.rawValue,
+                approval.decidedBy.map { Int64($0) }, approval.decidedAt.map(StoredTime.milliseconds), node,
+            ])
+    }
+
+    private func read(_ row: Row) throws -> Approval {
+        let (identifier, key): (Data, Data?) = (try row.value("identifier"), try row.value("public_key_hash"))
+        let state: String? = try row.value("key_state")
+        let (requester, decider): (Int64, Int64?) = (try row.value("requester"), try row.value("decided_by"))
+        let decidedAt: Int64? = try row.value("decided_at")
+        guard let identifier = ApprovalIdentifier(bytes: identifier),
+            let operation = ApprovalOperation(rawValue: try row.value("operation")),
+            let status = Approval.Status(rawValue: try row.value("status")),
+            let requester = UInt32(exactly: requester)
+        else {
+            throw LedgerFailure.unavailable(reason: "An approval holds a value that this version does not know.")
+        }
+        return Approval(
+            identifier: identifier, operation: operation, parameters: try row.digest("parameters"),
+            key: key.flatMap { PublicKeyHash(bytes: $0) }, keyState: state.flatMap(KeyState.init),
+            requester: requester, requesterName: try row.value("requester_name"),
+            reason: AuditReason(try row.value("reason")), requestedAt: StoredTime.date(try row.value("requested_at")),
+            expires: StoredTime.date(try row.value("expires_at")), status: status,
+            decidedBy: decider.flatMap { UInt32(exactly: $0) }, decidedAt: decidedAt.map(StoredTime.date))
+    }
+}

@@ -1,0 +1,238 @@
+import AuditChain
+import Foundation
+import Ledger
+import Refusals
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// Ledger and token are compared before anything is released.
+@Suite struct LedgerGateTests {
+    private let directory: FreshDirectory
+    private let token = SoftwareAuditToken()
+    private var path: String { directory.path("ledger.sqlite") }
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    /// A ledger that has served with the token and was closed; `records` records after the first seal, sealed too.
+    private func served(_ records: Int = 3) async throws {
+        let first = try await RecordFixture(ledger: path, token: token)
+        await first.gate.judge()
+        #expect(first.gate.position == .open)
+        try await first.append(records)
+        try await first.checkpoints.seal()
+        await first.ledger.close()
+    }
+
+    private func copy(_ from: String, _ to: String) throws {
+        for name in ["\(to)", "\(to)-wal", "\(to)-shm"] {
+            try? FileManager.default.removeItem(atPath: directory.path(name))
+        }
+        try FileManager.default.copyItem(atPath: directory.path(from), toPath: directory.path(to))
+    }
+
+    private func code(_ body: () throws(Refusal) -> Void) -> RefusalCode? {
+        do throws(Refusal) {
+            try body()
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    @Test("nothing is released before the token was seen")
+    func waits() async throws {
+        let fixture = try await RecordFixture(ledger: path, token: token)
+        #expect(code(fixture.gate.admit) == .ledgerUnavailable)
+        token.fail(at: .list)
+        await fixture.gate.judge()
+        #expect(fixture.gate.position == .waiting)
+        token.fail(at: nil)
+        await fixture.gate.judge()
+        #expect(fixture.gate.position == .open)
+        #expect(code(fixture.gate.admit) == nil)
+    }
+
+    @Test("a new ledger beside a new token gets an audit key, and the token remembers the record's end at once")
+    func both() async throws {
+        let fixture = try await RecordFixture(ledger: path, token: token)
+        await fixture.gate.judge()
+        #expect(token.keyCount == 1)
+        #expect(try await fixture.entries.map(\.event) == ["audit_key_change"])
+        let remembered = try #require(try await fixture.checkpoints.remembered())
+        #expect(remembered.checkpoint.sequence == 1)
+        guard case .intact = try await fixture.verdict() else {
+            Issue.record("\(try await fixture.verdict())")
+            return
+        }
+    }
+
+    @Test("the ledger that the token remembers goes on being served, with the same key")
+    func continues() async throws {
+        try await served()
+        let again = try await RecordFixture(ledger: path, token: token)
+        try await again.append()
+        await again.gate.judge()
+        #expect(again.gate.position == .open)
+        #expect(token.keyCount == 1)
+    }
+
+    @Test("an older copy of the ledger is held, and releases nothing")
+    func rolledBack() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+        let restored = try await RecordFixture(ledger: path, token: token)
+        await restored.gate.judge()
+        guard case .rolledBack(let last, let remembered) = restored.gate.position.disagreement else {
+            Issue.record("\(restored.gate.position)")
+            return
+        }
+        #expect(last == 2 && remembered.sequence == 7)
+        #expect(code(restored.gate.admit) == .ledgerUnavailable)
+    }
+
+    @Test("an older copy that has grown past what the token remembers is held too")
+    func forked() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+        let grown = try await RecordFixture(ledger: path, token: token)
+        for _ in 0..<20 {
+            _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
+        }
+        await grown.gate.judge()
+        guard case .forked = grown.gate.position.disagreement else {
+            Issue.record("\(grown.gate.position)")
+            return
+        }
+    }
+
+    @Test("a new ledger beside a token that has served is a lost one, whatever its node is called", arguments: [
+        "node-1", "renamed",
+    ])
+    func lost(node: String) async throws {
+        try await served()
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
+            try FileManager.default.removeItem(atPath: directory.path(name))
+        }
+        let new = try await RecordFixture(ledger: path, node: node, token: token)
+        await new.gate.judge()
+        guard case .lost(let remembered) = new.gate.position.disagreement else {
+            Issue.record("\(new.gate.position)")
+            return
+        }
+        #expect(remembered?.sequence == 4)
+        #expect(token.keyCount == 1, "no key is made beside one that another ledger trusts")
+    }
+
+    @Test("a restored ledger serves once somebody has accepted it; the record says so, and the token remembers it")
+    func accepted() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+        // Later than what the token remembers, as time has it.
+        let later = RecordFixture.noon.addingTimeInterval(60)
+        let restored = try await RecordFixture(ledger: path, token: token, at: later)
+        await restored.gate.judge()
+        let sequences = try await restored.gate.acceptRestore(
+            reason: AuditReason("disk failed"), by: RecordFixture.root)
+        #expect(sequences == (2, 7))
+        #expect(restored.gate.position == .open)
+        let record = try #require(try await restored.entries.last)
+        #expect(record.event == "ledger_accept_restore")
+        await restored.ledger.close()
+        let next = try await RecordFixture(ledger: path, token: token, at: later)
+        await next.gate.judge()
+        #expect(next.gate.position == .open)
+    }
+
+    @Test("a lost ledger's successor takes over the token's audit key when it is accepted")
+    func acceptedLost() async throws {
+        try await served()
+        try FileManager.default.removeItem(atPath: path)
+        let later = RecordFixture.noon.addingTimeInterval(60)
+        let new = try await RecordFixture(ledger: path, token: token, at: later)
+        await new.gate.judge()
+        _ = try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
+        #expect(new.gate.position == .open && token.keyCount == 1)
+        guard case .intact = try await new.verdict() else {
+            Issue.record("\(try await new.verdict())")
+            return
+        }
+        await new.ledger.close()
+        let next = try await RecordFixture(ledger: path, token: token, at: later)
+        await next.gate.judge()
+        #expect(next.gate.position == .open)
+    }
+
+    @Test("there is nothing to accept when ledger and token agree")
+    func nothingToAccept() async throws {
+        let fixture = try await RecordFixture(ledger: path, token: token)
+        await fixture.gate.judge()
+        let refusal = await #expect(throws: Refusal.self) {
+            try await fixture.gate.acceptRestore(reason: AuditReason("why not"), by: RecordFixture.root)
+        }
+        #expect(refusal?.code == .invalidState)
+    }
+
+    @Test("a token without the ledger's audit key is another token, which accepting cannot mend")
+    func anotherToken() async throws {
+        try await served()
+        let other = try await RecordFixture(ledger: path, token: SoftwareAuditToken())
+        await other.gate.judge()
+        guard case .anotherToken(let keyId) = other.gate.position.disagreement else {
+            Issue.record("\(other.gate.position)")
+            return
+        }
+        #expect(keyId != nil)
+        await #expect(throws: Refusal.self) {
+            try await other.gate.acceptRestore(reason: AuditReason("please"), by: RecordFixture.root)
+        }
+        #expect(other.gate.position != .open)
+    }
+
+    @Test(
+        "a start that broke off while the audit key was made is completed by the next",
+        arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
+    func completes(step: SoftwareAuditToken.Step) async throws {
+        let first = try await RecordFixture(ledger: path, token: token)
+        token.fail(at: step)
+        await first.gate.judge()
+        #expect(first.gate.position == .waiting)
+        await first.ledger.close()
+        token.fail(at: nil)
+        let next = try await RecordFixture(ledger: path, token: token)
+        await next.gate.judge()
+        #expect(next.gate.position == .open && token.keyCount == 1)
+    }
+
+    @Test("a key that was made, and whose making was not recorded, is known for the ledger's own")
+    func madeAndNotRecorded() async throws {
+        let first = try await RecordFixture(ledger: path, token: token)
+        let identifier = Release.randomAttempt()
+        try await first.ledger.planAuditKey(identifier: identifier)
+        _ = try await token.createAuditKey(identifier: identifier)
+        await first.gate.judge()
+        #expect(first.gate.position == .open && token.keyCount == 1)
+    }
+
+    @Test("a remembered head that the audit key did not sign counts for nothing")
+    func forgedHead() async throws {
+        try await served()
+        let genuine = try #require(token.heads.first)
+        let text = String(decoding: genuine, as: UTF8.self)
+        let forged = Array(text.replacing("\"sequence\":4", with: "\"sequence\":9").utf8)
+        #expect(forged != genuine)
+        token.replaceHeads([("node-1", genuine), ("node-1", forged), ("node-1", [0x7b])])
+        let next = try await RecordFixture(ledger: path, token: token)
+        await next.gate.judge()
+        #expect(next.gate.position == .open)
+    }
+}

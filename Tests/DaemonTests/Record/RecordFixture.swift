@@ -1,0 +1,63 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// A ledger in a fresh directory with what records and seals, beside a token in software.
+struct RecordFixture {
+    let ledger: SQLiteLedger
+    let token: SoftwareAuditToken
+    let checkpoints: Checkpoints
+    let gate: LedgerGate
+    let recorder: UsageRecorder
+    let troubles: TroubleLog
+
+    static let noon = Date(timeIntervalSince1970: 1_800_000_000)
+    static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    init(ledger path: String, node: String = "node-1", token: SoftwareAuditToken, at time: Date = noon) async throws {
+        ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: node))
+        self.token = token
+        let clock = WallClock { time }
+        checkpoints = Checkpoints(ledger: ledger, token: token, clock: clock, logger: Self.quiet)
+        gate = LedgerGate(
+            ledger: ledger, token: token, tokenName: "primary", checkpoints: checkpoints, clock: clock,
+            logger: Self.quiet)
+        troubles = TroubleLog(logger: Self.quiet)
+        recorder = UsageRecorder(
+            ledger: ledger, tally: RefusalTally(clock: clock), checkpoints: checkpoints, troubles: troubles,
+            clock: clock)
+    }
+
+    /// Records something `count` times.
+    func append(_ count: Int = 1) async throws {
+        for _ in 0..<count { try await recorder.append(AuditRecord(time: AuditTime(Self.noon), event: .verify)) }
+    }
+
+    var entries: [AuditEntry] {
+        get async throws {
+            try await ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records.map {
+                try AuditEntry(line: $0.line)
+            }
+        }
+    }
+
+    /// What an auditor with the daemon's public keys finds.
+    func verdict() async throws -> ChainVerdict {
+        var verifier = ChainVerifier(keys: CheckpointKeys(try await checkpoints.keys()), heads: [])
+        for try await page in ledger.export() { verifier.consume(page.bytes[...]) }
+        return verifier.verdict()
+    }
+
+    static let root = AuditCaller(name: AuditText("root"), uid: 0)
+}
+
+extension LedgerGate.Position {
+    var disagreement: LedgerDisagreement? {
+        if case .held(let disagreement) = self { disagreement } else { nil }
+    }
+}

@@ -1,0 +1,56 @@
+import AuditChain
+import Foundation
+import Refusals
+import Synchronization
+import Testing
+
+@testable import Daemon
+
+/// Refusals before authorisation: counted, and recorded as one line a uid and minute.
+@Suite struct RefusalTallyTests {
+    private final class Time: Sendable {
+        private let seconds = Mutex(1_800_000_000.0)
+        var clock: WallClock { WallClock { Date(timeIntervalSince1970: self.seconds.withLock { $0 }) } }
+        func pass(_ interval: Double) { seconds.withLock { $0 += interval } }
+    }
+
+    private let time = Time()
+
+    @Test("a flood of one uid is one record, whose counts name each code")
+    func flood() throws {
+        let tally = RefusalTally(clock: time.clock)
+        let peer = PeerCredentials(uid: 1000, gid: 100, pid: 7, comm: "flood")
+        for _ in 0..<5000 { tally.count(.forbidden, of: peer, name: nil) }
+        tally.count(.notFound, of: peer, name: nil)
+        #expect(tally.take().isEmpty, "the minute is not over")
+        time.pass(60)
+        let records = tally.take()
+        #expect(records.count == 1)
+        guard case .refusals(let summary) = records[0].event else {
+            Issue.record("\(records[0].event)")
+            return
+        }
+        #expect(summary.counts == [.forbidden: 5000, .notFound: 1])
+        #expect(summary.since == AuditTime(Date(timeIntervalSince1970: 1_800_000_000)))
+        #expect(records[0].outcome == .refused(.forbidden))
+        #expect(records[0].caller?.uid == 1000 && records[0].caller?.name == nil)
+        #expect(tally.take(all: true).isEmpty, "taken once")
+    }
+
+    @Test("two uids and two minutes are four records")
+    func apart() {
+        let tally = RefusalTally(clock: time.clock)
+        for _ in 0..<2 {
+            for uid: UInt32 in [1, 2] { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), name: "x") }
+            time.pass(60)
+        }
+        #expect(tally.take().map { $0.caller?.uid } == [1, 2, 1, 2])
+    }
+
+    @Test("a stopping daemon records the present minute too")
+    func stopping() {
+        let tally = RefusalTally(clock: time.clock)
+        tally.count(.requestTooLarge, of: PeerCredentials(uid: 1, gid: 0), name: nil)
+        #expect(tally.take(all: true).count == 1)
+    }
+}

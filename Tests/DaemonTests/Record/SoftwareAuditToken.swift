@@ -1,0 +1,83 @@
+import Crypto
+import Foundation
+import Synchronization
+import WorkerProtocol
+
+@testable import Daemon
+
+/// A token's audit keys and remembered heads, in software, for what stands above it. The real one is tested through the
+/// worker.
+final class SoftwareAuditToken: AuditToken {
+    private struct State {
+        var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
+        var heads: [(node: String, line: [UInt8])] = []
+        var failsAt: Step?
+        var signatures = 0
+    }
+
+    enum Step: Sendable {
+        case list, create, sign, remember
+    }
+
+    private let state = Mutex(State())
+
+    /// Lets every call of one kind fail from now on; nil lets none.
+    func fail(at step: Step?) { state.withLock { $0.failsAt = step } }
+
+    var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
+    var keyCount: Int { state.withLock { $0.keys.count } }
+    var signatures: Int { state.withLock { $0.signatures } }
+
+    func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
+
+    private func begin(_ step: Step) throws(WorkerFailure) {
+        let fails = state.withLock { $0.failsAt == step }
+        if fails { throw WorkerFailure(.tokenUnavailable, "The token does not answer.") }
+    }
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
+        try begin(.list)
+        return state.withLock { $0.keys.map(Self.describe) }
+    }
+
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+        try begin(.create)
+        return state.withLock { state in
+            if let known = state.keys.first(where: { $0.identifier == identifier }) { return Self.describe(known) }
+            state.keys.append((identifier, P256.Signing.PrivateKey()))
+            return Self.describe(state.keys[state.keys.count - 1])
+        }
+    }
+
+    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        try begin(.sign)
+        let key = state.withLock { state in
+            state.signatures += 1
+            return state.keys.first { $0.identifier == identifier }?.key
+        }
+        guard let signature = try? key?.signature(for: Data(message)) else {
+            throw WorkerFailure(.tokenUnavailable, "No such key.")
+        }
+        return Array(signature.derRepresentation)
+    }
+
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] {
+        try begin(.list)
+        return heads
+    }
+
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+        try begin(.remember)
+        state.withLock { state in
+            state.heads.removeAll { $0.node == node }
+            state.heads.append((node, line))
+        }
+    }
+
+    private static func describe(
+        _ entry: (identifier: [UInt8], key: P256.Signing.PrivateKey)
+    ) -> AuditKeyDescription {
+        AuditKeyDescription(
+            identifier: entry.identifier, publicPoint: Array(entry.key.publicKey.x963Representation))
+    }
+}
