@@ -31,18 +31,6 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
-    /// Adds a key, or changes a known one's state.
-    ///
-    /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
-    /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
-    ///
-    /// - Parameter record: written in the same transaction. A change of state is recorded with the state that the
-    ///   ledger had before. Nil records nothing.
-    /// - Returns: the record's sequence.
-    /// - Throws: `conflict` when the change is not permitted.
-    @discardableResult
-    func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int?
-
     /// Makes one small durable write, for readiness.
     func probe() async throws(LedgerFailure)
 

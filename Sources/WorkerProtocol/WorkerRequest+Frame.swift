@@ -12,6 +12,7 @@ extension WorkerRequest {
         case signCheckpoint = 9
         case listHeads = 10
         case rememberHead = 11
+        case destroyKey = 15
     }
 
     /// The request as one frame with its length prefix.
@@ -35,6 +36,9 @@ extension WorkerRequest {
         case .importCertificate(let certificateImport):
             writer = FieldWriter(type: FrameType.importCertificate.rawValue, identifier: identifier)
             try certificateImport.write(to: &writer)
+        case .destroyKey(let publicKeyHash):
+            writer = FieldWriter(type: FrameType.destroyKey.rawValue, identifier: identifier)
+            try writer.octets(publicKeyHash, atMost: FieldBound.identifier)
         case .probe:
             writer = FieldWriter(type: FrameType.probe.rawValue, identifier: identifier)
         case .listAuditKeys:
@@ -64,6 +68,7 @@ extension WorkerRequest {
         case .decrypt: self = .decrypt(try Decryption(from: &reader))
         case .importPrivateKey: self = .importPrivateKey(try PrivateKeyImport(from: &reader))
         case .importCertificate: self = .importCertificate(try CertificateImport(from: &reader))
+        case .destroyKey: self = .destroyKey(publicKeyHash: try reader.octets(atMost: FieldBound.identifier))
         case .probe: self = .probe
         case .listAuditKeys: self = .listAuditKeys
         case .createAuditKey:

@@ -10,6 +10,8 @@ public enum WorkerRequest: Sendable, Equatable {
     case importPrivateKey(PrivateKeyImport)
     /// Stores a certificate beside the private key that it belongs to.
     case importCertificate(CertificateImport)
+    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` when there are none any more.
+    case destroyKey(publicKeyHash: [UInt8])
     /// Answers at once while the token does its work: one cheap call into the library.
     case probe
     /// Every key that the token has for signing checkpoints.

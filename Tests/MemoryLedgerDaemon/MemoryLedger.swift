@@ -64,10 +64,21 @@ final class MemoryLedger: Ledger {
 
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { state.withLock { Array($0.keys.values) } }
 
-    func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int? {
-        state.withLock { $0.keys[key.publicKeyHash] = key }
-        return nil
+    func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
+        state.withLock { state in
+            if let key = change.key { state.keys[key.publicKeyHash] = key }
+            return change.records.map { _ in
+                state.sequence += 1
+                return state.sequence
+            }
+        }
     }
+
+    func approvals(limit: Int) async throws(LedgerFailure) -> [Approval] { [] }
+
+    func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval? { nil }
+
+    func expireApprovals(now: Date) async throws(LedgerFailure) -> Int { 0 }
 
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] { state.withLock { $0.auditKeys } }
 

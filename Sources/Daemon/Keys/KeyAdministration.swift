@@ -15,7 +15,7 @@ struct KeyAdministration: Sendable {
     let ledger: any Ledger
     let gate: LedgerGate
     let recorder: UsageRecorder
-    let secondPerson: SecondPerson
+    let rule: TwoPersonRule
     let clock: WallClock
 
     struct KeyImport: Sendable {
@@ -24,12 +24,16 @@ struct KeyAdministration: Sendable {
         let encapsulatedKey: [UInt8]
         let sealedPrivateKey: [UInt8]
         let allowExpired: Bool
+        /// Of a second person, where one is needed: without it the import is asked for.
+        let approval: ApprovalIdentifier?
     }
 
     enum Outcome: Sendable {
         case changed(KeyEntry)
         /// A dry run found nothing against it: this certificate would serve this merchant.
         case wouldServe(MerchantCertificate, merchant: String)
+        /// It waits for a second person; the same command with the approval completes it.
+        case pending(Approval)
     }
 
     /// Brings a private key with its certificate into the token and into service.
@@ -38,18 +42,34 @@ struct KeyAdministration: Sendable {
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
     ) async throws(Refusal) -> Outcome {
-        requestRecord.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: nil))
+        requestRecord.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
         let certificate = try Self.read(request.certificate)
         requestRecord.concerns(key: certificate.publicKeyHash)
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
         requestRecord.concerns(merchant: merchant)
-        try secondPerson.judge(caller, wanting: "Importing a private key")
         let record = try await record(of: certificate.publicKeyHash)
         try Self.judgeRecord(record, merchant: merchant)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
 
         try await proveLedgerWritable()
+        var use: AdministrativeChange.ApprovalStep?
+        if rule.binds(caller) {
+            var parameters = OperationParameters(.keyImport)
+            parameters.add(certificate.der)
+            parameters.add(merchant)
+            guard let approval = request.approval else {
+                let asked = rule.request(
+                    .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
+                    keyState: record?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
+                    at: clock.now())
+                try await ask(asked, by: caller, record: requestRecord)
+                return .pending(asked)
+            }
+            // Before the token is changed; the transaction that uses it judges it again.
+            try await judge(approval, parameters: parameters.digest, of: caller)
+            use = .use(approval, parameters: parameters.digest, by: caller.peer.person)
+        }
         requestRecord.used(token: token.name)
         try await changeToken { () async throws(WorkerFailure) in
             try await token.importPrivateKey(
@@ -57,7 +77,8 @@ struct KeyAdministration: Sendable {
                     merchantIdentifier: merchant, certificate: certificate.der,
                     encapsulatedKey: request.encapsulatedKey, sealedPrivateKey: request.sealedPrivateKey))
         }
-        let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: .imported)
+        let change = Activation(
+            certificate: certificate, merchant: merchant, known: record, origin: .imported, approval: use)
         return .changed(try await activate(change, by: caller, record: requestRecord))
     }
 
@@ -112,6 +133,35 @@ struct KeyAdministration: Sendable {
         }
     }
 
+    private func ask(_ approval: Approval, by caller: Caller, record: RequestRecord) async throws(Refusal) {
+        record.is(.approvalRequest(ApprovalRequest(approval)))
+        do throws(LedgerFailure) {
+            record.recorded(
+                at: try await ledger.apply(
+                    AdministrativeChange(
+                        at: clock.now(), approval: .request(approval),
+                        records: [recorder.record(of: record, by: caller)])
+                ).last)
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func judge(
+        _ identifier: ApprovalIdentifier, parameters: AuditDigest, of caller: Caller
+    ) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            guard let approval = try await ledger.approval(identifier) else { throw .approval(.unknown) }
+            if let conflict = approval.conflict(
+                using: parameters, by: caller.peer.person, at: clock.now())
+            {
+                throw .approval(conflict)
+            }
+        } catch {
+            throw error.refusal
+        }
+    }
+
     private static func judgeRecord(_ record: KeyRecord?, merchant: String) throws(Refusal) {
         guard let record else { return }
         guard record.merchantIdentifier == merchant else {
@@ -160,6 +210,7 @@ struct KeyAdministration: Sendable {
         /// What the ledger has of it already.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
+        var approval: AdministrativeChange.ApprovalStep?
     }
 
     /// The key's record and the audit record are one transaction.
@@ -173,7 +224,11 @@ struct KeyAdministration: Sendable {
                 algorithm: change.certificate.algorithm, state: .active, createdAt: clock.now(), origin: change.origin)
         key.state = .active
         do {
-            let sequence = try await ledger.record(key, recording: recorder.record(of: requestRecord, by: caller))
+            let sequence = try await ledger.apply(
+                AdministrativeChange(
+                    at: clock.now(), key: key, approval: change.approval,
+                    records: [recorder.record(of: requestRecord, by: caller)])
+            ).last
             requestRecord.recorded(at: sequence)
             _ = recorder.reference(sequence)
         } catch {

@@ -25,8 +25,12 @@ struct KeySummaries: Sendable {
     }
 
     /// What an import led to, or would have led to.
-    func summary(_ outcome: KeyAdministration.Outcome, token: String) -> KeySummary {
+    ///
+    /// - Returns: nil when it waits for a second person.
+    func summary(_ outcome: KeyAdministration.Outcome, token: String) -> KeySummary? {
         switch outcome {
+        case .pending:
+            return nil
         case .changed(let entry):
             return summary(entry)
         case .wouldServe(let certificate, let merchant):

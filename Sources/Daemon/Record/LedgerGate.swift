@@ -89,8 +89,8 @@ final class LedgerGate: Sendable {
     /// Takes the ledger into service as it is, and has the token remember its end from now on.
     ///
     /// - Returns: where the ledger ends, and the sequence that the token remembered.
-    func acceptRestore(
-        reason: AuditReason, by caller: AuditCaller
+    func take(
+        reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
         guard case .held(let disagreement) = position else {
             throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
@@ -119,7 +119,8 @@ final class LedgerGate: Sendable {
                     time: AuditTime(clock.now()),
                     event: .ledgerAcceptRestore(
                         LedgerRestore(
-                            ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason)),
+                            ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason,
+                            approval: approval)),
                     caller: caller))
             if evidence.signingKey == nil {
                 try await ledger.planAuditKey(identifier: signing.identifier)

@@ -1,4 +1,5 @@
 import AuditChain
+import MerchantKeys
 import PaymentToken
 import Synchronization
 import WorkerProtocol
@@ -39,6 +40,13 @@ final class RequestRecord: Sendable {
 
     func concerns(key: PublicKeyHash) {
         state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
+    }
+
+    func concerns(_ key: KeyEntry) {
+        state.withLock {
+            $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
+            $0.facts.merchant = key.merchantIdentifier.isEmpty ? nil : AuditText(key.merchantIdentifier)
+        }
     }
 
     func concerns(merchant: String) {

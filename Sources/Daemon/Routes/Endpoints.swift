@@ -7,6 +7,8 @@ struct Endpoints: Sendable {
     let status: StatusRoute
     let keys: KeyRoutes
     let imports: ImportRoutes
+    let keyStates: KeyStateRoutes
+    let approvals: ApprovalRoutes
 
     func all(bodyLimit: Int) -> [Endpoint] {
         let both = Set(SocketKind.allCases)
@@ -23,6 +25,16 @@ struct Endpoints: Sendable {
             Endpoint("GET", "/v1/keys/{key}", on: [.admin], role: .monitor, respond: keys.show),
             Endpoint(
                 "POST", "/v1/keys/import", on: [.admin], role: .admin, bodyLimit: bodyLimit, respond: imports.importKey),
+            Endpoint(
+                "POST", "/v1/keys/{key}/state", on: [.admin], role: .admin, bodyLimit: bodyLimit,
+                respond: keyStates.change),
+            Endpoint(
+                "POST", "/v1/keys/{key}/adopt", on: [.admin], role: .admin, bodyLimit: bodyLimit,
+                respond: keyStates.adopt),
+            Endpoint("GET", "/v1/approvals", on: [.admin], role: .admin, respond: approvals.list),
+            Endpoint(
+                "POST", "/v1/approvals/{approval}", on: [.admin], role: .admin, bodyLimit: bodyLimit,
+                respond: approvals.decide),
             Endpoint(
                 "POST", "/v1/certificates", on: [.admin], role: .admin, bodyLimit: bodyLimit,
                 respond: imports.importCertificate),

@@ -1,5 +1,7 @@
+import AuditChain
 import DaemonAPI
 import Foundation
+import Ledger
 import Refusals
 
 /// `POST /v1/keys/import` and `POST /v1/certificates`.
@@ -23,9 +25,9 @@ struct ImportRoutes: Sendable {
                 certificate: try Self.base64(body.certificate, "certificate"),
                 encapsulatedKey: try Self.base64(body.sealedKeys[0].encapsulatedKey, "encapsulatedKey"),
                 sealedPrivateKey: try Self.base64(body.sealedKeys[0].sealedPrivateKey, "sealedPrivateKey"),
-                allowExpired: body.allowExpired),
+                allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
             by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
-        return try .json(summaries.summary(outcome, token: tokenName))
+        return try answer(outcome)
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -34,7 +36,20 @@ struct ImportRoutes: Sendable {
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
             by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+        return try answer(outcome)
+    }
+
+    private func answer(_ outcome: KeyAdministration.Outcome) throws(Refusal) -> EndpointAnswer {
+        if case .pending(let approval) = outcome { return try .pending(approval) }
         return try .json(summaries.summary(outcome, token: tokenName))
+    }
+
+    private static func approval(_ text: String?) throws(Refusal) -> ApprovalIdentifier? {
+        guard let text else { return nil }
+        guard let identifier = ApprovalIdentifier(hex: text) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
+        }
+        return identifier
     }
 
     private static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {

@@ -59,7 +59,7 @@ struct Assembly: Sendable {
         let tally = RefusalTally(clock: clock)
         let recorder = UsageRecorder(
             ledger: ledger, tally: tally, checkpoints: checkpoints, troubles: troubles, clock: clock)
-        let secondPerson = SecondPerson(people: configuration.approvals.people)
+        let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: worker, ledger: ledger, gate: gate, recorder: recorder,
@@ -69,7 +69,11 @@ struct Assembly: Sendable {
         let summaries = KeySummaries(index: index, tier: worker.tier, clock: clock)
         let administration = KeyAdministration(
             catalogue: catalogue, token: worker, ledger: ledger, gate: gate, recorder: recorder,
-            secondPerson: secondPerson, clock: clock)
+            rule: rule, clock: clock)
+        let lifecycle = KeyLifecycle(
+            catalogue: catalogue, tokens: worker, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
+        let decisions = ApprovalDecisions(
+            ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, recorder: recorder, clock: clock)
         let endpoints = Endpoints(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
@@ -77,7 +81,9 @@ struct Assembly: Sendable {
             status: StatusRoute(
                 readiness: readiness, token: worker, index: index, ledger: ledger, live: live, startedAt: clock.now()),
             keys: KeyRoutes(summaries: summaries, index: index),
-            imports: ImportRoutes(administration: administration, summaries: summaries, tokenName: worker.name))
+            imports: ImportRoutes(administration: administration, summaries: summaries, tokenName: worker.name),
+            keyStates: KeyStateRoutes(lifecycle: lifecycle, summaries: summaries, clock: clock),
+            approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock))
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes), policies: live.policies,
             journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
@@ -126,7 +132,7 @@ extension SQLiteLedger {
     }
 }
 
-extension TokenWorker: TransactionDecrypting, TokenAdministering {
+extension TokenWorker: TransactionDecrypting, TokenAdministering, KeyDestroying {
     /// The tier at which tokens for a key of this algorithm are opened now.
     @Sendable func tier(for algorithm: KeyAlgorithm) -> ProtectionTier? {
         guard case .ready(let description) = condition else { return nil }

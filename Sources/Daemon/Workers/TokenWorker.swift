@@ -1,6 +1,7 @@
 import Logging
 import NIOCore
 import NIOPosix
+import PaymentToken
 import ProductVersion
 import Synchronization
 import WorkerProtocol
@@ -77,6 +78,14 @@ final class TokenWorker: Sendable {
     /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
     func importCertificate(_ certificateImport: CertificateImport) async throws(WorkerFailure) {
         guard case .done = try await answer(to: .importCertificate(certificateImport)) else { throw Self.wrongAnswer }
+    }
+
+    /// Removes a key's objects; nothing where there are none.
+    func destroyKey(
+        _ hash: PublicKeyHash
+    ) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
+        guard case .done = try await answer(to: .destroyKey(publicKeyHash: hash.bytes)) else { throw Self.wrongAnswer }
+        return [(name, try await listKeys())]
     }
 
     /// One cheap call through the worker into the token's library.

@@ -46,6 +46,7 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     case decrypt
     case importPrivateKey = "import_private_key"
     case importCertificate = "import_certificate"
+    case destroyKey = "destroy_key"
     case probe
     case listAuditKeys = "list_audit_keys"
     case createAuditKey = "create_audit_key"
@@ -61,6 +62,7 @@ enum WorkerOperation: String, Sendable, CaseIterable {
             case .decrypt: .decrypt
             case .importPrivateKey: .importPrivateKey
             case .importCertificate: .importCertificate
+            case .destroyKey: .destroyKey
             case .probe: .probe
             case .listAuditKeys: .listAuditKeys
             case .createAuditKey: .createAuditKey
@@ -71,11 +73,11 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     }
 
     /// Whether a call whose worker died may be made again: it changes nothing in the token, or a second time nothing
-    /// more. An audit key is made once for its identifier, and a checkpoint that is remembered already stays.
+    /// more. A key that is gone stays gone, an audit key is made once for its identifier, and a checkpoint that is remembered already stays.
     var isRepeatable: Bool {
         switch self {
         case .listKeys, .decrypt, .probe: true
-        case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead: true
+        case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead, .destroyKey: true
         case .open, .importPrivateKey, .importCertificate: false
         }
     }
@@ -85,7 +87,7 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     func limit(callTimeout: Duration) -> Duration {
         switch self {
         case .decrypt, .probe, .signCheckpoint: callTimeout
-        case .listKeys, .importPrivateKey, .importCertificate, .listAuditKeys, .createAuditKey, .listHeads,
+        case .listKeys, .importPrivateKey, .importCertificate, .destroyKey, .listAuditKeys, .createAuditKey, .listHeads,
             .rememberHead:
             max(callTimeout, .seconds(30))
         case .open: max(callTimeout, .seconds(60))

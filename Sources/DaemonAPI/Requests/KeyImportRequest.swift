@@ -28,14 +28,18 @@ public struct KeyImportRequest: Codable, Sendable, Equatable {
     public var sealedKeys: [SealedKey]
     /// Takes an expired certificate too.
     public var allowExpired: Bool
+    /// Of a second person, where the import needs one: 16 hex characters.
+    public var approval: String?
 
     public init(
-        merchantIdentifier: String? = nil, certificate: String, sealedKeys: [SealedKey], allowExpired: Bool = false
+        merchantIdentifier: String? = nil, certificate: String, sealedKeys: [SealedKey], allowExpired: Bool = false,
+        approval: String? = nil
     ) {
         self.merchantIdentifier = merchantIdentifier
         self.certificate = certificate
         self.sealedKeys = sealedKeys
         self.allowExpired = allowExpired
+        self.approval = approval
     }
 
     /// Reads the body strictly. Base64 is left to those who use the bytes.
@@ -43,7 +47,8 @@ public struct KeyImportRequest: Codable, Sendable, Equatable {
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let body = try RequestBody(
-            parsing: body, known: ["merchantIdentifier", "certificate", "sealedKeys", "allowExpired"])
+            parsing: body, known: ["merchantIdentifier", "certificate", "sealedKeys", "allowExpired", "approval"])
+        approval = try body.string("approval")
         merchantIdentifier = try body.string("merchantIdentifier")
         certificate = try body.requiredString("certificate")
         allowExpired = try body.bool("allowExpired") ?? false

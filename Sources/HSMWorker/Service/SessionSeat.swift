@@ -47,6 +47,11 @@ final class SessionSeat: Sendable {
                 try token.importCertificate(request, in: &session)
             }
             return .done
+        case .destroyKey(let publicKeyHash):
+            try token.exclusively { () throws(WorkerFailure) in
+                try token.destroyKey(publicKeyHash, in: &session)
+            }
+            return .done
         case .listAuditKeys:
             return .auditKeys(try token.auditKeys(in: &session))
         case .createAuditKey(let identifier):

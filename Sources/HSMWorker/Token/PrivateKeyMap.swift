@@ -16,6 +16,10 @@ final class PrivateKeyMap: Sendable {
         entries.withLock { $0[entry.publicKey.publicKeyHash] = entry }
     }
 
+    func remove(_ publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
+        entries.withLock { $0.removeValue(forKey: publicKeyHash) }
+    }
+
     func replace(with new: [[UInt8]: PrivateKeyEntry]) {
         entries.withLock { $0 = new }
     }

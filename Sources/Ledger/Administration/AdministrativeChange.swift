@@ -17,8 +17,12 @@ public struct AdministrativeChange: Sendable {
         case use(ApprovalIdentifier, parameters: AuditDigest, by: UInt32)
     }
 
+    /// The present, by which approvals expire.
     public var at: Date
     /// The key's new record; nil changes none.
+    ///
+    /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
+    /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
     public var key: KeyRecord?
     /// The state in which the key must be found; nil does not ask.
     public var keyStateBefore: KeyState?
@@ -58,4 +62,16 @@ public protocol Administration: Sendable {
     /// - Returns: how many there were.
     @discardableResult
     func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
+}
+
+extension Administration {
+    /// Adds a key, or changes a known one's state.
+    ///
+    /// - Parameter record: written in the same transaction. Nil records nothing.
+    /// - Returns: the record's sequence.
+    /// - Throws: `conflict` when the change is not permitted.
+    @discardableResult
+    public func record(_ key: KeyRecord, recording record: AuditRecord? = nil) async throws(LedgerFailure) -> Int? {
+        try await apply(AdministrativeChange(at: Date(), key: key, records: record.map { [$0] } ?? [])).first
+    }
 }

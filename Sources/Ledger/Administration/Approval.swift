@@ -27,10 +27,7 @@ public struct Approval: Sendable, Equatable {
     /// The key that it is about, and the state in which that was found; nil where there is none.
     public let key: PublicKeyHash?
     public let keyState: KeyState?
-    /// Who asked: a person, by the login uid where one is set, else by the peer's uid.
-    public let requester: UInt32
-    /// The access rule's name, for people.
-    public let requesterName: String
+    public let requester: ApprovalRequester
     /// Cleaned as records have it.
     public let reason: AuditReason
     public let requestedAt: Date
@@ -42,7 +39,7 @@ public struct Approval: Sendable, Equatable {
 
     public init(
         identifier: ApprovalIdentifier, operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash?,
-        keyState: KeyState?, requester: UInt32, requesterName: String, reason: AuditReason, requestedAt: Date,
+        keyState: KeyState?, requester: ApprovalRequester, reason: AuditReason, requestedAt: Date,
         expires: Date, status: Status = .pending, decidedBy: UInt32? = nil, decidedAt: Date? = nil
     ) {
         self.identifier = identifier
@@ -51,7 +48,6 @@ public struct Approval: Sendable, Equatable {
         self.key = key
         self.keyState = keyState
         self.requester = requester
-        self.requesterName = requesterName
         self.reason = reason
         self.requestedAt = requestedAt
         self.expires = expires
@@ -66,6 +62,41 @@ public struct Approval: Sendable, Equatable {
         case .pending, .approved: now < expires ? status : .expired
         case .done, .rejected, .withdrawn, .expired: status
         }
+    }
+}
+
+extension Approval {
+    /// Why this approved operation cannot be carried out by its requester now; nil when it can.
+    public func conflict(using parameters: AuditDigest, by person: UInt32, at now: Date) -> ApprovalConflict? {
+        switch status(at: now) {
+        case .approved: break
+        case .pending: return .notApproved
+        case .expired: return .expired
+        case .done, .rejected, .withdrawn: return .notPending(status)
+        }
+        guard requester.person == person else { return .anotherPerson }
+        return self.parameters == parameters ? nil : .otherParameters
+    }
+}
+
+/// Who asked for an operation, as the kernel said then: whether the same rules would still serve them is judged when the
+/// operation is approved.
+public struct ApprovalRequester: Sendable, Equatable {
+    /// By whom approvals count: the login uid where one is set, else the peer's uid.
+    public let person: UInt32
+    /// The access rule's name, for people.
+    public let name: String
+    public let uid: UInt32
+    public let gid: UInt32
+    /// Supplementary groups.
+    public let groups: [UInt32]
+
+    public init(person: UInt32, name: String, uid: UInt32, gid: UInt32, groups: [UInt32]) {
+        self.person = person
+        self.name = name
+        self.uid = uid
+        self.gid = gid
+        self.groups = groups
     }
 }
 

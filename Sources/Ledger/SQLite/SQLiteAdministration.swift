@@ -36,7 +36,10 @@ struct SQLiteAdministration: Sendable {
 
     /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.
     @Sendable func stands(_ lines: [AuditLine], _ db: Database) throws -> [AuditLine]? {
-        guard let last = lines.last, try chain.holds(last, db) else { return nil }
+        if let last = lines.last { return try chain.holds(last, db) ? lines : nil }
+        guard let key = change.key, let stored = try keys.find(key.publicKeyHash, db), stored.state == key.state,
+            stored.cutOff.map(StoredTime.milliseconds) == key.cutOff.map(StoredTime.milliseconds)
+        else { return nil }
         return lines
     }
 }

@@ -43,7 +43,7 @@ struct SQLiteApprovals {
             try insert(approval, db)
         case .approve(let identifier, let person, let executes):
             let approval = try pending(identifier, at: now, db)
-            guard approval.requester != person else { throw ApprovalConflict.samePerson }
+            guard approval.requester.person != person else { throw ApprovalConflict.samePerson }
             if let key = approval.key {
                 let found = try state(key)
                 guard found == approval.keyState else {
@@ -56,13 +56,11 @@ struct SQLiteApprovals {
             try decide(identifier, .rejected, by: person, at: now, db)
         case .withdraw(let identifier, let person):
             let approval = try open(identifier, at: now, db)
-            guard approval.requester == person else { throw ApprovalConflict.anotherPerson }
+            guard approval.requester.person == person else { throw ApprovalConflict.anotherPerson }
             try decide(identifier, .withdrawn, by: person, at: now, db)
         case .use(let identifier, let parameters, let person):
-            let approval = try open(identifier, at: now, db)
-            guard approval.status == .approved else { throw ApprovalConflict.notApproved }
-            guard approval.requester == person else { throw ApprovalConflict.anotherPerson }
-            guard approval.parameters == parameters else { throw ApprovalConflict.otherParameters }
+            guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
+            if let conflict = approval.conflict(using: parameters, by: person, at: now) { throw conflict }
             try mark(identifier, .done, db)
         }
     }
@@ -99,20 +97,22 @@ struct SQLiteApprovals {
     }
 
     private static let columns = """
-        identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, reason, requested_at,
-        expires_at, status, decided_by, decided_at
+        identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
+        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at
         """
 
     private func insert(_ approval: Approval, _ db: Database) throws {
         try db.execute(
             sql: """
-                INSERT INTO approval (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO approval (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 approval.identifier.bytes.blob, approval.operation.rawValue, approval.parameters.bytes.blob,
-                approval.key?.bytes.blob, approval.keyState?.rawValue, Int64(approval.requester),
-                approval.requesterName, approval.reason.text, StoredTime.milliseconds(approval.requestedAt),
-                StoredTime.milliseconds(approval.expires), approval.status.rawValue,
+                approval.key?.bytes.blob, approval.keyState?.rawValue, Int64(approval.requester.person),
+                approval.requester.name, Int64(approval.requester.uid), Int64(approval.requester.gid),
+                approval.requester.groups.map(String.init).joined(separator: ","), approval.reason.text,
+                StoredTime.milliseconds(approval.requestedAt), StoredTime.milliseconds(approval.expires),
+                approval.status.rawValue,
                 approval.decidedBy.map { Int64($0) }, approval.decidedAt.map(StoredTime.milliseconds), node,
             ])
     }
@@ -120,21 +120,33 @@ struct SQLiteApprovals {
     private func read(_ row: Row) throws -> Approval {
         let (identifier, key): (Data, Data?) = (try row.value("identifier"), try row.value("public_key_hash"))
         let state: String? = try row.value("key_state")
-        let (requester, decider): (Int64, Int64?) = (try row.value("requester"), try row.value("decided_by"))
+        let decider: Int64? = try row.value("decided_by")
         let decidedAt: Int64? = try row.value("decided_at")
         guard let identifier = ApprovalIdentifier(bytes: identifier),
             let operation = ApprovalOperation(rawValue: try row.value("operation")),
-            let status = Approval.Status(rawValue: try row.value("status")),
-            let requester = UInt32(exactly: requester)
+            let status = Approval.Status(rawValue: try row.value("status"))
         else {
             throw LedgerFailure.unavailable(reason: "An approval holds a value that this version does not know.")
         }
         return Approval(
             identifier: identifier, operation: operation, parameters: try row.digest("parameters"),
             key: key.flatMap { PublicKeyHash(bytes: $0) }, keyState: state.flatMap(KeyState.init),
-            requester: requester, requesterName: try row.value("requester_name"),
-            reason: AuditReason(try row.value("reason")), requestedAt: StoredTime.date(try row.value("requested_at")),
+            requester: try requester(row), reason: AuditReason(try row.value("reason")),
+            requestedAt: StoredTime.date(try row.value("requested_at")),
             expires: StoredTime.date(try row.value("expires_at")), status: status,
             decidedBy: decider.flatMap { UInt32(exactly: $0) }, decidedAt: decidedAt.map(StoredTime.date))
+    }
+
+    private func requester(_ row: Row) throws -> ApprovalRequester {
+        let groups: String = try row.value("requester_groups")
+        let (person, uid): (Int64, Int64) = (try row.value("requester"), try row.value("requester_uid"))
+        let gid: Int64 = try row.value("requester_gid")
+        guard let person = UInt32(exactly: person), let uid = UInt32(exactly: uid), let gid = UInt32(exactly: gid)
+        else {
+            throw LedgerFailure.unavailable(reason: "An approval's requester is none.")
+        }
+        return ApprovalRequester(
+            person: person, name: try row.value("requester_name"), uid: uid, gid: gid,
+            groups: groups.split(separator: ",").compactMap { UInt32($0) })
     }
 }

@@ -149,12 +149,6 @@ public final class SQLiteLedger: Ledger {
         }
     }
 
-    public func record(_ key: KeyRecord, recording record: AuditRecord?) async throws(LedgerFailure) -> Int? {
-        let change = SQLiteKeyChange(keys: keys, chain: chain, key: key, record: record)
-        return try await writer.write({ db, head in try change.perform(&head, db) }, readBack: change.stands).line?
-            .sequence
-    }
-
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
         try await writer.write(

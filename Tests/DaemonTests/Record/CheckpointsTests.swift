@@ -66,9 +66,11 @@ import Testing
         }
     }
 
-    @Test("a token that does not sign leaves the record unsealed, and is asked again", arguments: [
-        SoftwareAuditToken.Step.sign, .remember,
-    ])
+    @Test(
+        "a token that does not sign leaves the record unsealed, and is asked again",
+        arguments: [
+            SoftwareAuditToken.Step.sign, .remember,
+        ])
     func unavailable(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         try await fixture.append()

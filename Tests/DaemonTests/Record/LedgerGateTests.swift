@@ -113,9 +113,11 @@ import Testing
         }
     }
 
-    @Test("a new ledger beside a token that has served is a lost one, whatever its node is called", arguments: [
-        "node-1", "renamed",
-    ])
+    @Test(
+        "a new ledger beside a token that has served is a lost one, whatever its node is called",
+        arguments: [
+            "node-1", "renamed",
+        ])
     func lost(node: String) async throws {
         try await served()
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
@@ -141,7 +143,7 @@ import Testing
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, token: token, at: later)
         await restored.gate.judge()
-        let sequences = try await restored.gate.acceptRestore(
+        let sequences = try await restored.gate.take(
             reason: AuditReason("disk failed"), by: RecordFixture.root)
         #expect(sequences == (2, 7))
         #expect(restored.gate.position == .open)
@@ -160,7 +162,7 @@ import Testing
         let later = RecordFixture.noon.addingTimeInterval(60)
         let new = try await RecordFixture(ledger: path, token: token, at: later)
         await new.gate.judge()
-        _ = try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
+        _ = try await new.gate.take(reason: AuditReason("begun anew"), by: RecordFixture.root)
         #expect(new.gate.position == .open && token.keyCount == 1)
         guard case .intact = try await new.verdict() else {
             Issue.record("\(try await new.verdict())")
@@ -177,7 +179,7 @@ import Testing
         let fixture = try await RecordFixture(ledger: path, token: token)
         await fixture.gate.judge()
         let refusal = await #expect(throws: Refusal.self) {
-            try await fixture.gate.acceptRestore(reason: AuditReason("why not"), by: RecordFixture.root)
+            try await fixture.gate.take(reason: AuditReason("why not"), by: RecordFixture.root)
         }
         #expect(refusal?.code == .invalidState)
     }
@@ -193,7 +195,7 @@ import Testing
         }
         #expect(keyId != nil)
         await #expect(throws: Refusal.self) {
-            try await other.gate.acceptRestore(reason: AuditReason("please"), by: RecordFixture.root)
+            try await other.gate.take(reason: AuditReason("please"), by: RecordFixture.root)
         }
         #expect(other.gate.position != .open)
     }

@@ -53,7 +53,7 @@ struct RecordFixture {
         return verifier.verdict()
     }
 
-    static let root = AuditCaller(name: AuditText("root"), uid: 0)
+    static let root = AuditCaller(name: AuditText("root"), uid: 0, gid: 0)
 }
 
 extension LedgerGate.Position {

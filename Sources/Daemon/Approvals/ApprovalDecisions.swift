@@ -1,0 +1,117 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import Refusals
+
+/// The second person: decides requests, and has what was approved carried out at once.
+struct ApprovalDecisions: Sendable {
+    enum Decision: String, Sendable, CaseIterable {
+        case approve, reject, withdraw
+    }
+
+    /// What came of a decision.
+    struct Outcome: Sendable {
+        let approval: Approval
+        /// The key as it stands now; nil where none is concerned, or nothing was carried out.
+        let key: KeyEntry?
+    }
+
+    let ledger: any Ledger
+    let policies: CurrentPolicies
+    let lifecycle: KeyLifecycle
+    let gate: LedgerGate
+    let recorder: UsageRecorder
+    let clock: WallClock
+
+    func pending() async throws(Refusal) -> [Approval] {
+        do throws(LedgerFailure) {
+            return try await ledger.approvals(limit: 1000)
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    func decide(
+        _ identifier: ApprovalIdentifier, _ decision: Decision, reason: AuditReason?, by caller: Caller,
+        record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        let now = clock.now()
+        record.is(
+            .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
+        let approval = try await find(identifier)
+        if let key = approval.key { record.concerns(key: key) }
+        let step: AdministrativeChange.ApprovalStep
+        switch decision {
+        case .reject: step = .reject(identifier, by: caller.peer.person)
+        case .withdraw: step = .withdraw(identifier, by: caller.peer.person)
+        case .approve:
+            try judgeRequester(approval)
+            return try await approve(approval, by: caller, at: now, record: record)
+        }
+        try await apply(
+            AdministrativeChange(
+                at: now, approval: step, records: [recorder.record(of: record, by: caller)]), record: record)
+        return Outcome(approval: try await find(identifier), key: nil)
+    }
+
+    /// Whoever asked must still be somebody who may ask.
+    private func judgeRequester(_ approval: Approval) throws(Refusal) {
+        let requester = approval.requester
+        let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
+        guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
+            throw Refusal(
+                .approvalInvalid, "Who asked for the operation does not hold the role admin any more; it is not done.")
+        }
+    }
+
+    private func approve(
+        _ approval: Approval, by caller: Caller, at now: Date, record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        let identifier = approval.identifier
+        let decided = recorder.record(of: record, by: caller)
+        var change = AdministrativeChange(
+            at: now, approval: .approve(identifier, by: caller.peer.person, executes: true), records: [decided])
+        var key: KeyEntry?
+        switch approval.operation {
+        case .keyImport:
+            change.approval = .approve(identifier, by: caller.peer.person, executes: false)
+            try await apply(change, record: record)
+        case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
+            key = try await lifecycle.carryOut(approval, change, by: caller, record: record)
+        case .ledgerAcceptRestore:
+            try await apply(change, record: record)
+            _ = try await gate.take(reason: approval.reason, by: AuditCaller(caller), approval: identifier)
+        case .auditKeyChange:
+            throw Refusal(.approvalInvalid, "Changing the audit key is not yet supported.")
+        }
+        return Outcome(approval: try await find(identifier), key: key)
+    }
+
+    private func find(_ identifier: ApprovalIdentifier) async throws(Refusal) -> Approval {
+        do throws(LedgerFailure) {
+            guard let approval = try await ledger.approval(identifier) else {
+                throw LedgerFailure.approval(.unknown)
+            }
+            return approval
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func apply(_ change: AdministrativeChange, record: RequestRecord) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            record.recorded(at: try await ledger.apply(change).last)
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private static func recorded(_ decision: Decision) -> ApprovalDecision {
+        switch decision {
+        case .approve: .approve
+        case .reject: .reject
+        case .withdraw: .withdraw
+        }
+    }
+}

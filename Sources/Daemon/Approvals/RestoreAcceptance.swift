@@ -1,0 +1,48 @@
+import AuditChain
+import Foundation
+import Ledger
+import Refusals
+
+/// Taking an older ledger knowingly into service, which nobody does alone.
+struct RestoreAcceptance: Sendable {
+    enum Outcome: Sendable {
+        /// Where the ledger ends, and the sequence that the token remembered.
+        case accepted(ledgerSequence: Int, tokenSequence: Int?)
+        case pending(Approval)
+    }
+
+    let gate: LedgerGate
+    let ledger: any Ledger
+    let rule: TwoPersonRule
+    let recorder: UsageRecorder
+    let clock: WallClock
+
+    func accept(
+        reason: AuditReason, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        guard case .held(let disagreement) = gate.position else {
+            throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
+        }
+        guard rule.binds(caller) else {
+            let (ledgerSequence, tokenSequence) = try await gate.take(reason: reason, by: AuditCaller(caller))
+            return .accepted(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence)
+        }
+        var parameters = OperationParameters(.ledgerAcceptRestore)
+        parameters.add(disagreement.description)
+        let approval = rule.request(
+            .ledgerAcceptRestore, parameters: parameters.digest, key: nil, keyState: nil, reason: reason, by: caller,
+            at: clock.now())
+        record.is(.approvalRequest(ApprovalRequest(approval)))
+        do throws(LedgerFailure) {
+            record.recorded(
+                at: try await ledger.apply(
+                    AdministrativeChange(
+                        at: clock.now(), approval: .request(approval),
+                        records: [recorder.record(of: record, by: caller)])
+                ).last)
+        } catch {
+            throw error.refusal
+        }
+        return .pending(approval)
+    }
+}

@@ -1,0 +1,62 @@
+import AuditChain
+import Crypto
+import Foundation
+import Glibc
+import Ledger
+import MerchantKeys
+import PaymentToken
+
+/// What nobody does alone: `approvals`.
+struct TwoPersonRule: Sendable {
+    /// `approvals.people`.
+    let people: Int
+    /// `approvals.expire`.
+    let expire: Duration
+
+    /// The rule binds staff, not root or the daemon's own user, who can reach token and ledger without asking.
+    func binds(_ caller: Caller) -> Bool {
+        people > 1 && caller.uid != 0 && caller.uid != geteuid()
+    }
+
+    /// The request for an operation, as the ledger keeps it.
+    func request(
+        _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash?, keyState: KeyState?,
+        reason: AuditReason, by caller: Caller, at now: Date
+    ) -> Approval {
+        Approval(
+            identifier: .random(), operation: operation, parameters: parameters, key: key, keyState: keyState,
+            requester: ApprovalRequester(
+                person: caller.peer.person, name: caller.name, uid: caller.uid, gid: caller.gid,
+                groups: caller.peer.groups),
+            reason: reason, requestedAt: now, expires: now.addingTimeInterval(Double(expire.components.seconds)))
+    }
+}
+
+extension ApprovalRequest {
+    init(_ approval: Approval) {
+        self.init(
+            approval: approval.identifier, operation: approval.operation, parameters: approval.parameters,
+            reason: approval.reason, expires: AuditTime(approval.expires))
+    }
+}
+
+/// What an operation is done with, as one digest: what is carried out is what was approved.
+struct OperationParameters: Sendable {
+    private var hasher = SHA256()
+
+    init(_ operation: ApprovalOperation) {
+        add(Array(operation.rawValue.utf8))
+    }
+
+    /// Each part with its length before it, so that no two lists of parts have the same bytes.
+    mutating func add(_ part: [UInt8]) {
+        hasher.update(data: (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) })
+        hasher.update(data: part)
+    }
+
+    mutating func add(_ part: String?) {
+        add(part.map { [1] + Array($0.utf8) } ?? [0])
+    }
+
+    var digest: AuditDigest { AuditDigest.of(Array(hasher.finalize())) }
+}

@@ -1,0 +1,287 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+/// The states of SP 800-57 part 1 §7: each transition judged, recorded with who and why, and effective at once. After
+/// the answer nothing is released that the new state does not permit, queued requests included: a release judges the
+/// key's state in the transaction of its claim.
+struct KeyLifecycle: Sendable {
+    struct StateChange: Sendable, Equatable {
+        let to: KeyState
+        let reason: AuditReason
+        /// Until when a deactivated key still decrypts.
+        var cutOff: Date?
+    }
+
+    enum Outcome: Sendable {
+        case changed(KeyEntry)
+        /// It waits for a second person.
+        case pending(Approval)
+        /// A dry run found nothing against it.
+        case wouldChange(KeyEntry, to: KeyState, needsApproval: Bool)
+    }
+
+    let catalogue: KeyCatalogue
+    let tokens: any KeyDestroying
+    let ledger: any Ledger
+    let rule: TwoPersonRule
+    let recorder: UsageRecorder
+    let clock: WallClock
+
+    func change(
+        _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        let entry = try catalogue.index.find(name)
+        record.concerns(entry)
+        record.is(Self.event(wanted, approval: nil))
+        let known = try await self.record(of: entry)
+        if known.state == .destroyed, wanted.to == .destroyed, !entry.tokens.isEmpty {
+            // The ledger had it destroyed and a token could not be reached: this completes it.
+            guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
+            return .changed(try await destroyObjects(entry))
+        }
+        let next = try Self.next(known, wanted, now: clock.now())
+        let operation = Self.operation(from: known.state, to: wanted.to)
+        let needsApproval = operation != nil && rule.binds(caller)
+        guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
+        if let operation, needsApproval {
+            return .pending(try await ask(operation, known, wanted, by: caller, record: record))
+        }
+        let change = AdministrativeChange(
+            at: clock.now(), key: next, keyStateBefore: known.state,
+            records: [recorder.record(of: record, by: caller)])
+        return .changed(try await apply(change, entry, record: record))
+    }
+
+    /// Takes a key into the ledger that was made in the token by other means.
+    func adopt(
+        _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        let entry = try catalogue.index.find(name)
+        record.concerns(entry)
+        record.is(.keyAdopt(approval: nil))
+        let adopted = try adoption(of: entry)
+        let needsApproval = rule.binds(caller)
+        guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
+        guard needsApproval else {
+            let change = AdministrativeChange(
+                at: clock.now(), key: adopted, records: [recorder.record(of: record, by: caller)])
+            return .changed(try await apply(change, entry, record: record))
+        }
+        let approval = rule.request(
+            .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
+            keyState: nil, reason: reason, by: caller, at: clock.now())
+        try await store(approval, alsoChanging: nil, from: nil, by: caller, record: record)
+        return .pending(approval)
+    }
+
+    /// Carries out what a second person approved, in one transaction with the approval.
+    ///
+    /// - Parameter decision: with the approval's step and its record.
+    func carryOut(
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> KeyEntry {
+        guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
+            throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
+        }
+        record.concerns(entry)
+        var change = decision
+        let event: AuditEvent
+        if approval.operation == .keyAdopt {
+            change.key = try adoption(of: entry)
+            event = .keyAdopt(approval: approval.identifier)
+        } else {
+            let known = try await self.record(of: entry)
+            let wanted = StateChange(to: Self.target(of: approval.operation), reason: approval.reason)
+            change.key = try Self.next(known, wanted, now: clock.now())
+            change.keyStateBefore = known.state
+            event = Self.event(wanted, approval: approval.identifier)
+        }
+        guard approval.parameters == Self.parameters(approval.operation, hash) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+        }
+        var done = recorder.record(of: record, by: caller)
+        done.event = event
+        change.records.append(done)
+        return try await apply(change, entry, record: record)
+    }
+
+    // MARK: Judging
+
+    private func record(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
+        let known: KeyRecord?
+        do throws(LedgerFailure) {
+            known = try await ledger.keyRecords().first { $0.publicKeyHash == entry.publicKeyHash }
+        } catch {
+            throw error.refusal
+        }
+        guard let known else {
+            throw Refusal(
+                .invalidState, "The key was made outside and is not in the ledger; adopt it first (key adopt).")
+        }
+        return known
+    }
+
+    private static func next(_ known: KeyRecord, _ wanted: StateChange, now: Date) throws(Refusal) -> KeyRecord {
+        var next = known
+        // A suspended key goes back to where it came from: with a cut-off it had been deactivated.
+        next.state = wanted.to == .active && known.state == .suspended && known.cutOff != nil ? .deactivated : wanted.to
+        guard known.state != next.state, known.state.canBecome(next.state) else {
+            throw Refusal(
+                .invalidState, "A key that is \(known.state.rawValue) cannot become \(wanted.to.rawValue).",
+                details: "from \(known.state.rawValue) it can become \(possible(from: known.state))")
+        }
+        switch next.state {
+        case .deactivated:
+            if let cutOff = wanted.cutOff {
+                guard cutOff > now else {
+                    throw Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")
+                }
+                next.cutOff = cutOff
+            }
+        case .suspended: break
+        case .preActivation, .active, .compromised, .destroyed: next.cutOff = nil
+        }
+        return next
+    }
+
+    private static func possible(from state: KeyState) -> String {
+        let names = KeyState.allCases.filter { state.canBecome($0) }.map(\.rawValue)
+        return names.isEmpty ? "nothing else" : names.joined(separator: ", ")
+    }
+
+    private func adoption(of entry: KeyEntry) throws(Refusal) -> KeyRecord {
+        guard case .external = entry.condition else {
+            throw Refusal(
+                .invalidState, "Only a key that was made outside is adopted; this one is \(entry.condition.name).")
+        }
+        guard let certificate = entry.certificate else {
+            throw Refusal(
+                .invalidState,
+                "The key has no certificate in the token, so nothing says whose it is; import that first.")
+        }
+        let merchant = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
+        return KeyRecord(
+            publicKeyHash: entry.publicKeyHash, merchantIdentifier: merchant, algorithm: entry.algorithm,
+            state: .active, createdAt: clock.now(), origin: .adopted)
+    }
+
+    /// What needs a second person: what cannot be taken back, and what gives a key back its power.
+    private static func operation(from: KeyState, to: KeyState) -> ApprovalOperation? {
+        switch (from, to) {
+        case (_, .destroyed): .keyDestroy
+        case (_, .compromised): .keyCompromise
+        case (.suspended, .active), (.suspended, .deactivated): .keyResume
+        default: nil
+        }
+    }
+
+    private static func target(of operation: ApprovalOperation) -> KeyState {
+        switch operation {
+        case .keyDestroy: .destroyed
+        case .keyCompromise: .compromised
+        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore: .active
+        }
+    }
+
+    private static func parameters(_ operation: ApprovalOperation, _ key: PublicKeyHash) -> AuditDigest {
+        var parameters = OperationParameters(operation)
+        parameters.add(key.bytes)
+        return parameters.digest
+    }
+
+    private static func event(_ wanted: StateChange, approval: ApprovalIdentifier?) -> AuditEvent {
+        .keyStateChange(
+            KeyStateChange(
+                from: nil, to: AuditKeyState(rawValue: wanted.to.rawValue), reason: wanted.reason, approval: approval))
+    }
+
+    // MARK: Changing
+
+    /// A compromise that is only asked for suspends the key at once; its approval makes it final.
+    private func ask(
+        _ operation: ApprovalOperation, _ known: KeyRecord, _ wanted: StateChange, by caller: Caller,
+        record: RequestRecord
+    ) async throws(Refusal) -> Approval {
+        var suspended: KeyRecord?
+        if operation == .keyCompromise, known.state.canBecome(.suspended) {
+            suspended = known
+            suspended?.state = .suspended
+        }
+        let approval = rule.request(
+            operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
+            keyState: suspended?.state ?? known.state, reason: wanted.reason, by: caller, at: clock.now())
+        try await store(approval, alsoChanging: suspended, from: known.state, by: caller, record: record)
+        return approval
+    }
+
+    private func store(
+        _ approval: Approval, alsoChanging key: KeyRecord?, from state: KeyState?, by caller: Caller,
+        record: RequestRecord
+    ) async throws(Refusal) {
+        var records: [AuditRecord] = []
+        if key != nil {
+            var suspending = recorder.record(of: record, by: caller)
+            suspending.event = Self.event(
+                StateChange(to: .suspended, reason: approval.reason), approval: approval.identifier)
+            records.append(suspending)
+        }
+        record.is(.approvalRequest(ApprovalRequest(approval)))
+        records.append(recorder.record(of: record, by: caller))
+        let change = AdministrativeChange(
+            at: clock.now(), key: key, keyStateBefore: key == nil ? nil : state, approval: .request(approval),
+            records: records)
+        do throws(LedgerFailure) {
+            record.recorded(at: try await ledger.apply(change).last)
+            if key != nil { try await catalogue.refresh() }
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    private func apply(
+        _ change: AdministrativeChange, _ entry: KeyEntry, record: RequestRecord
+    ) async throws(Refusal) -> KeyEntry {
+        do throws(LedgerFailure) {
+            let sequence = try await ledger.apply(change).last
+            record.recorded(at: sequence)
+            _ = recorder.reference(sequence)
+            try await catalogue.refresh()
+        } catch {
+            throw error.refusal
+        }
+        guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
+        return try await destroyObjects(entry)
+    }
+
+    /// The ledger has the key destroyed by now, so it is never used again; what a token still holds is removed.
+    private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
+        let shown: [(name: String, keys: [KeyDescription])]
+        do {
+            shown = try await tokens.destroyKey(entry.publicKeyHash)
+        } catch {
+            throw Refusal(
+                .hsmUnavailable,
+                "The key is recorded as destroyed and is not used again, but its objects are still in a token; repeat "
+                    + "the command when the token can be reached.")
+        }
+        do throws(LedgerFailure) {
+            for token in shown { try await catalogue.tokenShows(token.keys, token: token.name) }
+        } catch {
+            throw error.refusal
+        }
+        return catalogue.index.entry(entry.publicKeyHash) ?? entry
+    }
+}
+
+/// What a key's end asks of the tokens.
+protocol KeyDestroying: Sendable {
+    /// Removes the key's objects, private, public and certificates, from every token that has them.
+    ///
+    /// - Returns: by configured name, what each of those tokens shows now.
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])]
+}

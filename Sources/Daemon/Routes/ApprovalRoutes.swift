@@ -1,0 +1,60 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import Refusals
+
+/// `GET /v1/approvals` and `POST /v1/approvals/{id}`.
+struct ApprovalRoutes: Sendable {
+    let decisions: ApprovalDecisions
+    let summaries: KeySummaries
+    let clock: WallClock
+
+    func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let now = clock.now()
+        return try await .json(
+            ListAnswer(items: decisions.pending().map { ApprovalSummary($0, now: now) }, next: nil))
+    }
+
+    func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.approvalDecision(approval: nil, decision: .reject, reason: nil))
+        guard try !request.isDryRun() else {
+            throw Refusal(.malformedRequest, "A decision has no dry run; GET /v1/approvals shows what it would do.")
+        }
+        let body = try ApprovalDecisionRequest(parsing: request.body)
+        guard let decision = ApprovalDecisions.Decision(rawValue: body.decision) else {
+            throw Refusal(.malformedRequest, "decision must be approve, reject or withdraw.", details: "decision")
+        }
+        guard let identifier = ApprovalIdentifier(hex: request.pathArguments[0]) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
+        }
+        let outcome = try await decisions.decide(
+            identifier, decision, reason: body.reason.map { AuditReason($0) }, by: request.knownCaller(),
+            record: request.record)
+        return try .json(
+            ApprovalDecisionAnswer(
+                approval: ApprovalSummary(outcome.approval, now: clock.now()),
+                key: outcome.key.map(summaries.summary)))
+    }
+}
+
+extension ApprovalSummary {
+    init(_ approval: Approval, now: Date) {
+        self.init(
+            approval: approval.identifier.hex, operation: approval.operation.rawValue,
+            status: approval.status(at: now).rawValue, publicKeyHash: approval.key?.base64,
+            keyState: approval.keyState?.rawValue, reason: approval.reason.text,
+            requestedBy: approval.requester.name, requester: approval.requester.person,
+            requestedAt: approval.requestedAt, expires: approval.expires, decidedBy: approval.decidedBy,
+            decidedAt: approval.decidedAt)
+    }
+}
+
+extension EndpointAnswer {
+    /// 202: it waits for a second person.
+    static func pending(_ approval: Approval) throws(Refusal) -> EndpointAnswer {
+        try .json(
+            PendingAnswer(approval: approval.identifier.hex, expires: approval.expires), status: 202,
+            outcome: "pending")
+    }
+}

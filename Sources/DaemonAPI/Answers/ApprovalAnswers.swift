@@ -1,0 +1,69 @@
+public import Foundation
+
+/// The 202 answer of an operation that waits for a second person.
+public struct PendingAnswer: Codable, Sendable, Equatable {
+    /// `pending`.
+    public var status: String
+    /// The approval's name: `paytokenctl approval approve` takes it.
+    public var approval: String
+    public var expires: Date
+
+    public init(approval: String, expires: Date) {
+        status = "pending"
+        self.approval = approval
+        self.expires = expires
+    }
+}
+
+/// One approval as `GET /v1/approvals` and decisions show it.
+public struct ApprovalSummary: Codable, Sendable, Equatable {
+    /// 16 hex characters.
+    public var approval: String
+    /// `key_destroy`, `key_resume`, `key_compromise`, `key_import`, `key_adopt` or `ledger_accept_restore`.
+    public var operation: String
+    /// `pending`, `approved` (an import that waits for its requester), `done`, `rejected`, `withdrawn` or `expired`.
+    public var status: String
+    /// Base64 of 32 bytes; null where no key is concerned.
+    public var publicKeyHash: String?
+    /// The key's state when it was asked for; an approval serves only while it is that.
+    public var keyState: String?
+    public var reason: String
+    /// The access rule's name and the person (login uid, else uid) who asked.
+    public var requestedBy: String
+    public var requester: UInt32
+    public var requestedAt: Date
+    public var expires: Date
+    /// The person who decided, and when.
+    public var decidedBy: UInt32?
+    public var decidedAt: Date?
+
+    public init(
+        approval: String, operation: String, status: String, publicKeyHash: String?, keyState: String?, reason: String,
+        requestedBy: String, requester: UInt32, requestedAt: Date, expires: Date, decidedBy: UInt32?, decidedAt: Date?
+    ) {
+        self.approval = approval
+        self.operation = operation
+        self.status = status
+        self.publicKeyHash = publicKeyHash
+        self.keyState = keyState
+        self.reason = reason
+        self.requestedBy = requestedBy
+        self.requester = requester
+        self.requestedAt = requestedAt
+        self.expires = expires
+        self.decidedBy = decidedBy
+        self.decidedAt = decidedAt
+    }
+}
+
+/// The 200 answer of `POST /v1/approvals/{id}`.
+public struct ApprovalDecisionAnswer: Codable, Sendable, Equatable {
+    public var approval: ApprovalSummary
+    /// The key as it stands after the operation; null where none is concerned or nothing was carried out.
+    public var key: KeySummary?
+
+    public init(approval: ApprovalSummary, key: KeySummary?) {
+        self.approval = approval
+        self.key = key
+    }
+}
