@@ -104,7 +104,8 @@ import Testing
         try copy("old.sqlite", "ledger.sqlite")
         let grown = try await RecordFixture(ledger: path, token: token)
         for _ in 0..<20 {
-            _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
+            // Another event than before: equal records would make an equal chain.
+            _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
         }
         await grown.gate.judge()
         guard case .forked = grown.gate.position.disagreement else {
