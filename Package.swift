@@ -185,8 +185,9 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "CLinux", "Daemon", "DaemonAPI", "KeySealing", "PaymentToken", "Refusals", "SecretMemory", "StrictJSON",
-                "WorkerProtocol", "TestSupport", "TokenForge", crypto, logging, nioCore, nioPosix,
+                "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "PaymentToken", "Refusals",
+                "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging, nioCore, nioPosix,
+                crypto, grdb,
             ],
             swiftSettings: house),
         .testTarget(

@@ -9,6 +9,8 @@ struct RequestLine: Sendable {
     let peer: PeerCredentials
     let at: Date
     let started = ContinuousClock.now
+    /// Set where what follows is not the daemon's own time: a streamed answer takes as long as its reader.
+    var took: Duration?
 
     init(endpoint: String, caller: Caller?, peer: PeerCredentials, at: Date) {
         self.endpoint = endpoint
@@ -47,7 +49,7 @@ struct RequestJournal: Sendable {
 
     private func count(outcome: String, of line: RequestLine) {
         instruments.requests.increment(line.endpoint, outcome)
-        instruments.requestSeconds.observe(line.started.duration(to: .now))
+        instruments.requestSeconds.observe(line.took ?? line.started.duration(to: .now))
     }
 
     private func metadata(_ line: RequestLine, outcome: String) -> Logger.Metadata {

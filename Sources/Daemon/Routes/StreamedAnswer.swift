@@ -8,10 +8,12 @@ extension Router {
             journal.finish(line, answer: answer)
             return answer.http
         }
+        var begun = line
+        begun.took = line.started.duration(to: .now)
         let ended = stream.ended
-        stream.ended = { [journal] end in
+        stream.ended = { [journal, begun] end in
             ended(end)
-            journal.finish(line, answer: answer, streamed: end)
+            journal.finish(begun, answer: answer, streamed: end)
         }
         if stream.isEndless, let role {
             let produce = stream.produce

@@ -127,7 +127,7 @@ struct StreamedAnswerTests {
         let written = SharedCount()
         let ended = Shared([String]())
         let streams = ["/s": Self.large(written, ended: ended)]
-        try await ListenerFixture(idle: .seconds(1), streams: streams).use { fixture in
+        try await ListenerFixture(idle: .seconds(2), streams: streams).use { fixture in
             let client = try await RawConnection.connect(fixture.socket, reads: false)
             try await client.send(Self.get)
             try await wait(for: "the first pieces") { written.value > 0 }
@@ -179,11 +179,11 @@ struct StreamedAnswerTests {
     @Test("a stream that has nothing to say is not idle, and ends when its peer leaves")
     func silence() async throws {
         let ended = Shared([String]())
-        try await ListenerFixture(idle: .milliseconds(200), streams: ["/s": Self.endless(ended)]).use { fixture in
+        try await ListenerFixture(idle: .seconds(2), streams: ["/s": Self.endless(ended)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get)
             try await wait(for: "the first chunk") { client.unread.hasSuffix("abc\r\n") }
-            try await Task.sleep(for: .milliseconds(800))
+            try await Task.sleep(for: .seconds(5))
             #expect(!client.ended)
             #expect(ended.current.isEmpty)
             await client.close()

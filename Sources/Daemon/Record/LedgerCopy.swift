@@ -1,0 +1,134 @@
+import AuditChain
+import Foundation
+import Ledger
+import NIOPosix
+import Refusals
+import Synchronization
+
+/// One copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
+final class LedgerCopyTurn: Sendable {
+    private let isTaken = Mutex(false)
+
+    /// - Throws: overloaded while another copy is made or sent.
+    func take() throws(Refusal) -> Lease {
+        let wasTaken = isTaken.withLock { isTaken in
+            defer { isTaken = true }
+            return isTaken
+        }
+        guard !wasTaken else {
+            throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
+        }
+        return Lease(turn: self)
+    }
+
+    /// Gives the turn back when it goes.
+    final class Lease: Sendable {
+        private let turn: LedgerCopyTurn
+
+        fileprivate init(turn: LedgerCopyTurn) {
+            self.turn = turn
+        }
+
+        deinit { turn.isTaken.withLock { $0 = false } }
+    }
+}
+
+/// A copy of the ledger without a name: its file was unlinked as soon as it was open, so that nothing of it stays behind,
+/// whatever becomes of its reader or of this process.
+final class LedgerCopy: Sendable {
+    /// The file's size in bytes.
+    let bytes: Int
+    /// SHA-256 of the file.
+    let digest: AuditDigest
+    private let file: FileHandle
+    private let lease: LedgerCopyTurn.Lease
+
+    private static let pieceBytes = 256 * 1024
+
+    /// Copies the ledger beside itself, for its owner alone.
+    ///
+    /// - Parameter path: the ledger's file.
+    /// - Throws: ledger_unavailable.
+    static func make(
+        of ledger: any Ledger, beside path: String, lease: LedgerCopyTurn.Lease
+    ) async throws(Refusal) -> LedgerCopy {
+        let name = path + Self.suffix + LowerCaseHexadecimal.random(bytes: 16)
+        do {
+            try await onItsOwnThread { removeLeftOvers(of: path) }
+            let backup = try await ledger.backup(to: name)
+            let file = try await onItsOwnThread {
+                defer { try? FileManager.default.removeItem(atPath: name) }
+                return try FileHandle(forReadingFrom: URL(filePath: name))
+            }
+            return LedgerCopy(bytes: backup.bytes, digest: backup.digest, file: file, lease: lease)
+        } catch {
+            let reason =
+                switch error as? LedgerBackupError {
+                case .cannotWrite(_, let reason): "the ledger's directory does not take it: \(reason)"
+                case .unavailable(let reason): reason
+                case .exists, .notAbsolute, nil: "the copy cannot be opened"
+                }
+            throw Refusal(.ledgerUnavailable, "The ledger cannot be copied at present.", details: reason)
+        }
+    }
+
+    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyTurn.Lease) {
+        self.bytes = bytes
+        self.digest = digest
+        self.file = file
+        self.lease = lease
+    }
+
+    deinit { try? file.close() }
+
+    func write(to writer: BodyWriter) async throws {
+        while true {
+            let piece = try await Self.onItsOwnThread { [file] in
+                Array(try file.read(upToCount: Self.pieceBytes) ?? Data())
+            }
+            if piece.isEmpty { return }
+            try await writer.write(piece)
+        }
+    }
+
+    // MARK: The file's name
+
+    private static let suffix = ".backup-"
+
+    /// What a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: the turn
+    /// is taken, and the ledger's lock held.
+    private static func removeLeftOvers(of path: String) {
+        let ledger = URL(filePath: path)
+        let directory = ledger.deletingLastPathComponent().path
+        let beginning = ledger.lastPathComponent + suffix
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        where name.hasPrefix(beginning) {
+            let rest = name.dropFirst(beginning.count)
+            let digits = rest.hasSuffix(".partial") ? rest.dropLast(".partial".count) : rest
+            guard digits.utf8.count == 32, digits.utf8.allSatisfy(LowerCaseHexadecimal.isDigit) else { continue }
+            try? FileManager.default.removeItem(atPath: "\(directory)/\(name)")
+        }
+    }
+
+    private static func onItsOwnThread<Value: Sendable>(
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws -> Value {
+        try await NIOThreadPool.singleton.runIfActive(work)
+    }
+}
+
+private enum LowerCaseHexadecimal {
+    static func random(bytes: Int) -> String {
+        (0..<bytes).map { _ in
+            let byte = UInt8.random(in: 0...255)
+            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }.joined()
+    }
+
+    static func isDigit(_ character: UInt8) -> Bool {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+        default: false
+        }
+    }
+}

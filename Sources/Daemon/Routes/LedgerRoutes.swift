@@ -1,0 +1,68 @@
+import AuditChain
+import DaemonAPI
+import Ledger
+import Refusals
+
+/// `POST /v1/ledger/backup` and `POST /v1/ledger/accept-restore`.
+struct LedgerRoutes: Sendable {
+    let ledger: any Ledger
+    /// The ledger's file; nil for an engine that has none, which is backed up by its own means.
+    let path: String?
+    let looks: any AuditLooking
+    let restores: any RestoreAccepting
+    private let turn = LedgerCopyTurn()
+
+    /// A few words and a name.
+    static let bodyLimit = 4096
+
+    init(ledger: any Ledger, path: String?, looks: any AuditLooking, restores: any RestoreAccepting) {
+        self.ledger = ledger
+        self.path = path
+        self.looks = looks
+        self.restores = restores
+    }
+
+    /// A consistent copy, made while all goes on, with its size and digest. It is recorded before its first byte leaves.
+    func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.ledgerBackup(bytes: nil, file: nil))
+        try LedgerBackupRequest.check(request.body)
+        guard let path else {
+            throw Refusal(.invalidState, "This ledger is not a file: back it up by its database's own means.")
+        }
+        let lease = try turn.take()
+        if try request.isDryRun() { return try await dryRun() }
+        let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
+        try await looks.look(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200,
+                headers: [
+                    HTTPAnswer.Header(name: "Content-Type", value: "application/octet-stream"),
+                    // RFC 9530 §3.
+                    HTTPAnswer.Header(name: "Repr-Digest", value: "sha-256=:\(copy.digest.base64):"),
+                ],
+                stream: BodyStream(length: copy.bytes) { writer in try await copy.write(to: writer) }))
+    }
+
+    func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let body = try AcceptRestoreRequest(parsing: request.body)
+        guard try !request.isDryRun() else {
+            throw Refusal(
+                .malformedRequest, "dry_run is not yet supported here; paytokenctl status says how it stands.")
+        }
+        let (ledgerSequence, tokenSequence) = try await restores.acceptRestore(
+            reason: AuditReason(body.reason), by: AuditCaller(request.knownCaller()))
+        return try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
+    }
+
+    /// Whether a copy could be made of what is there now.
+    private func dryRun() async throws(Refusal) -> EndpointAnswer {
+        let head: ChainHead
+        do throws(LedgerFailure) {
+            head = try await ledger.head()
+        } catch {
+            throw error.refusal
+        }
+        return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))
+    }
+}

@@ -1,0 +1,327 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("GET /v1/audit/export and /v1/audit/public-key")
+struct AuditExportTests {
+    private static func minute(_ number: Int) -> String {
+        AuditTime(RecordRoutesFixture.noon.addingTimeInterval(Double(number) * 60)).text
+    }
+
+    private func export(_ fixture: RecordRoutesFixture, _ query: [String: String] = [:]) async throws -> [UInt8] {
+        try await fixture.audit.export(RecordRoutesFixture.request(query)).bytes
+    }
+
+    private func sequences(_ export: [UInt8]) throws -> [Int] {
+        try export.split(separator: 0x0A).filter { SignedCheckpoint(line: Array($0)) == nil }
+            .map { try AuditEntry(line: Array($0)).sequence }
+    }
+
+    @Test("an export is the whole chain, sealed at its end, with the look at it as its last record")
+    func whole() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let answer = try await fixture.audit.export(RecordRoutesFixture.request())
+        #expect(answer.header("Content-Type") == "application/jsonl")
+        let export = try await answer.bytes
+        let range = try #require(fixture.verdict(export).intact)
+        #expect((range.start, range.last, range.sealed) == (0, 31, 31))
+        #expect(try sequences(export) == Array(1...31))
+        let look = try await fixture.newest
+        #expect(look.event == "audit_export")
+        #expect(look.details["format"]?.stringValue == "jsonl")
+        #expect(look.details["first"]?.numberValue?.int == 1)
+        #expect(look.details["last"]?.numberValue?.int == 30)
+    }
+
+    @Test("the first export of an empty ledger holds the look at it, sealed")
+    func empty() async throws {
+        let fixture = try await RecordRoutesFixture()
+        #expect(fixture.verdict(try await export(fixture)).intact?.last == 1)
+    }
+
+    @Test("a long export goes through its pages without a gap")
+    func long() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.fill(1234)
+        #expect(fixture.verdict(try await export(fixture)).intact?.records == 1235)
+    }
+
+    @Test("a changed record is found in the export")
+    func tampered() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let line = try #require(try await fixture.lines().dropFirst(16).first)
+        try fixture.overwrite(17, with: line.replacing("checkout", with: "checkin!"))
+        let verdict = fixture.verdict(try await export(fixture))
+        guard case .broken(let broken) = verdict else {
+            Issue.record("\(verdict)")
+            return
+        }
+        #expect(broken.position?.sequence == 17)
+    }
+
+    @Test("since begins at the signed checkpoint before its first record")
+    func since() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let export = try await export(fixture, ["since": Self.minute(24)])
+        let range = try #require(fixture.verdict(export).intact)
+        #expect((range.start, range.last) == (20, 31))
+        #expect(try await fixture.newest.details["first"]?.numberValue?.int == 24)
+    }
+
+    @Test("until ends at the first checkpoint behind its last record")
+    func until() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let export = try await export(fixture, ["since": Self.minute(12), "until": Self.minute(15)])
+        let range = try #require(fixture.verdict(export).intact)
+        #expect((range.start, range.last) == (10, 20))
+        #expect(try await fixture.newest.details["last"]?.numberValue?.int == 14)
+    }
+
+    @Test("until behind the last checkpoint is sealed by the one made for the export")
+    func untilUnsealed() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let export = try await export(fixture, ["until": Self.minute(25)])
+        #expect(fixture.verdict(export).intact?.last == 31)
+    }
+
+    @Test("where no record is wanted, a checkpoint says where the chain stands")
+    func noRecords() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let export = try await export(fixture, ["since": "2100-01-01T00:00:00Z"])
+        let range = try #require(fixture.verdict(export).intact)
+        #expect((range.start, range.records) == (31, 0))
+    }
+
+    @Test("without the token there is no export, which would be unsealed; CSV is to be had")
+    func withoutToken() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
+        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture) }
+        #expect(error?.code == .hsmUnavailable)
+        #expect(!(try await export(fixture, ["format": "csv"])).isEmpty)
+    }
+
+    @Test("nothing is exported when the look cannot be recorded", arguments: ["jsonl", "csv"])
+    func refusesUnrecorded(format: String) async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        fixture.looks.breakDown()
+        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, ["format": format]) }
+        #expect(error?.code == .ledgerUnavailable)
+    }
+
+    @Test("an export for a verification is recorded as one, without a verdict, which is the reader's")
+    func verification() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        #expect(fixture.verdict(try await export(fixture, ["purpose": "verify"])).intact != nil)
+        let look = try await fixture.newest
+        #expect(look.event == "audit_verify")
+        #expect(look.details["records"]?.numberValue?.int == 30)
+        #expect(look.details["verdict"] == nil)
+    }
+
+    @Test(
+        "a value that cannot be meant is refused by its parameter's name",
+        arguments: [
+            ("since", ["since": "x"]), ("until", ["until": "x"]), ("format", ["format": "xml"]),
+            ("follow", ["follow": "yes"]), ("purpose", ["purpose": "fun"]),
+            ("follow", ["follow": "true", "until": "2100-01-01T00:00:00Z"]),
+            ("follow", ["follow": "true", "purpose": "verify"]), ("format", ["format": "csv", "purpose": "verify"]),
+        ])
+    func wrongValues(name: String, query: [String: String]) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, query) }
+        #expect(error?.code == .malformedRequest)
+        #expect(error?.details == name)
+        #expect(error?.message.contains(name) == true)
+        #expect(try await fixture.ledger.head().sequence == 0)
+    }
+
+    @Test("filters that would leave gaps are refused: only time can bound an export", arguments: ["merchant", "key"])
+    func refusesGaps(name: String) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, [name: "merchant.one"]) }
+        #expect(error?.code == .malformedRequest)
+    }
+
+    // MARK: CSV
+
+    @Test("CSV says first that it cannot be verified, and no verifier takes it")
+    func csv() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let answer = try await fixture.audit.export(RecordRoutesFixture.request(["format": "csv"]))
+        #expect(answer.header("Content-Type") == "text/csv; charset=utf-8")
+        let csv = try await answer.bytes
+        let lines = String(decoding: csv, as: UTF8.self).split(separator: "\r\n")
+        #expect(try #require(lines.first).contains("cannot be verified"))
+        #expect(try #require(lines.dropFirst().first).hasPrefix("node,sequence,time,event,outcome,"))
+        #expect(lines.count == 2 + 31)
+        #expect(lines[2].hasPrefix("node-1,1,\(Self.minute(1)),verify,ok,checkout,1001,1001,"))
+        #expect(lines[32].hasPrefix("node-1,31,"))
+        if case .broken = fixture.verdict(csv) {} else { Issue.record("a verifier took CSV") }
+    }
+
+    @Test("CSV has the records of the time that was asked for, and no others")
+    func csvBounds() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.fill(700)
+        let query = ["format": "csv", "since": Self.minute(12), "until": Self.minute(660)]
+        let lines = String(decoding: try await export(fixture, query), as: UTF8.self).split(separator: "\r\n")
+        let sequences = lines.dropFirst(2).map { Int($0.split(separator: ",")[1]) }
+        #expect(sequences == Array(12...659))
+    }
+
+    @Test("a record that was made unreadable does not keep the others out of the CSV")
+    func csvUnreadable() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...5)
+        try fixture.overwrite(3, with: "not a record")
+        let lines = String(decoding: try await export(fixture, ["format": "csv"]), as: UTF8.self)
+            .split(separator: "\r\n")
+        #expect(lines.count == 2 + 6)
+        #expect(lines[4].hasPrefix("\"# Record 3 cannot be read: "))
+        #expect(lines[5].hasPrefix("node-1,4,"))
+    }
+
+    // MARK: Following
+
+    @Test("a follower gets later records and checkpoints, and can verify all of it")
+    func follows() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let answer = try await fixture.audit.export(RecordRoutesFixture.request(["follow": "true"]))
+        guard case .stream(let stream) = answer.http.body else {
+            Issue.record("not streamed")
+            return
+        }
+        #expect(stream.isEndless)
+        let received = Shared([UInt8]())
+        let task = Task { await stream.run(into: BodyWriter { piece in received.change { $0 += piece } }) }
+        try await wait(for: "what there was") { fixture.verdict(received.current).intact?.last == 31 }
+
+        try await fixture.append(32...40)
+        try await wait(for: "the new records") { try sequences(received.current) == Array(1...40) }
+        guard case .unsealed(let ranges) = fixture.verdict(received.current) else {
+            Issue.record("sealed by nobody")
+            return
+        }
+        #expect(ranges.first?.unsealed == 9)
+        try await fixture.seals.seal()
+        try await wait(for: "the new checkpoint") { fixture.verdict(received.current).intact?.sealed == 40 }
+
+        // Records and a checkpoint that come together, then more.
+        try await fixture.append(41...45)
+        try await fixture.seals.seal()
+        try await fixture.append(46...50)
+        try await wait(for: "the last records") { try sequences(received.current).last == 50 }
+        task.cancel()
+        #expect(await task.value)
+        if case .broken(let broken) = fixture.verdict(received.current) { Issue.record("\(broken)") }
+    }
+
+    @Test("a checkpoint that comes when later records were sent is left out, and the next one seals those too")
+    func lateCheckpoint() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...5)
+        let answer = try await fixture.audit.export(RecordRoutesFixture.request(["follow": "true"]))
+        guard case .stream(let stream) = answer.http.body else {
+            Issue.record("not streamed")
+            return
+        }
+        let received = Shared([UInt8]())
+        let task = Task { await stream.run(into: BodyWriter { piece in received.change { $0 += piece } }) }
+        try await fixture.append(7...8)
+        try await wait(for: "the records") { try sequences(received.current).last == 8 }
+        try await fixture.seals.seal(sequence: 7)
+        try await fixture.append(9...9)
+        try await fixture.seals.seal()
+        try await wait(for: "the last checkpoint") { fixture.verdict(received.current).intact?.sealed == 9 }
+        task.cancel()
+        #expect(await task.value)
+    }
+
+    @Test("CSV can be followed too")
+    func followsCSV() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...5)
+        let answer = try await fixture.audit.export(
+            RecordRoutesFixture.request(["follow": "true", "format": "csv", "since": Self.minute(4)]))
+        guard case .stream(let stream) = answer.http.body else {
+            Issue.record("not streamed")
+            return
+        }
+        let received = Shared([UInt8]())
+        let task = Task { await stream.run(into: BodyWriter { piece in received.change { $0 += piece } }) }
+        func rows() -> [Int?] {
+            String(decoding: received.current, as: UTF8.self).split(separator: "\r\n").dropFirst(2)
+                .map { Int($0.split(separator: ",")[1]) }
+        }
+        try await wait(for: "what there was") { rows() == [4, 5, 6] }
+        try await fixture.append(7...9)
+        try await wait(for: "the new records") { rows() == [4, 5, 6, 7, 8, 9] }
+        task.cancel()
+        #expect(await task.value)
+    }
+
+    // MARK: The public key
+
+    @Test("the public key verifies an export, beside what the token remembers")
+    func publicKey() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let export = try await export(fixture)
+        let answer = try JSONCoding.decode(
+            AuditPublicKeyAnswer.self,
+            from: try await fixture.audit.publicKey(RecordRoutesFixture.request()).bytes)
+        #expect(answer.keys.map(\.keyId) == [fixture.seals.publicKey.keyId.hex])
+        let pem = try #require(answer.keys.first).publicKey
+        let key = try #require(CheckpointKey(pem: pem))
+        let remembered = try #require(answer.head)
+        let head = try #require(SignedCheckpoint(line: Array(remembered.utf8)))
+        var verifier = ChainVerifier(keys: CheckpointKeys([key]), heads: [head])
+        verifier.consume(export[...])
+        #expect(verifier.verdict().intact?.sealed == head.checkpoint.sequence)
+        #expect(try await fixture.newest.event == "audit_public_key")
+    }
+
+    @Test("a token that remembers nothing yet is told from one that cannot be asked")
+    func headUnknown() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let answer = try JSONCoding.decode(
+            AuditPublicKeyAnswer.self,
+            from: try await fixture.audit.publicKey(RecordRoutesFixture.request()).bytes)
+        #expect(answer.head == nil)
+        fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.audit.publicKey(RecordRoutesFixture.request())
+        }
+        #expect(error?.code == .hsmUnavailable)
+    }
+}
+
+extension SoftwareSeals {
+    /// Seals an earlier record, as a checkpoint does that took long to be signed.
+    func seal(sequence: Int) async throws {
+        let page = try await trail.records(AuditFilter(), order: .oldestFirst, after: sequence - 1, limit: 1)
+        let record = try #require(page.records.first)
+        let head = try #require(
+            ChainHead(node: try await trail.head().node, sequence: sequence, hash: record.hash))
+        try await insert(checkpointOf: head)
+    }
+}

@@ -1,0 +1,201 @@
+import AuditChain
+import Foundation
+import GRDB
+import Ledger
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("GET /v1/audit/records")
+struct AuditRecordsTests {
+    private struct Page {
+        let sequences: [Int]
+        let next: String?
+    }
+
+    private func page(_ fixture: RecordRoutesFixture, _ query: [String: String]) async throws -> Page {
+        let answer = try await fixture.audit.records(RecordRoutesFixture.request(query))
+        let body = try #require(try JSONValue(parsing: try await answer.bytes).objectValue)
+        let items = try #require(body["items"]?.arrayValue)
+        return Page(
+            sequences: try items.map { try #require($0.objectValue?["sequence"]?.numberValue?.int) },
+            next: body["next"]?.stringValue)
+    }
+
+    @Test("the newest records come first, and the cursor leads through all of them, each once")
+    func pages() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        var sequences: [Int] = []
+        var query = ["limit": "7"]
+        var pages = 0
+        repeat {
+            let page = try await page(fixture, query)
+            #expect(page.sequences.count == min(7, 30 - sequences.count))
+            sequences += page.sequences
+            query["cursor"] = page.next
+            pages += 1
+        } while query["cursor"] != nil
+        #expect(sequences == (1...30).reversed())
+        #expect(pages == 5)
+    }
+
+    @Test("the oldest come first on demand")
+    func oldest() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        let first = try await page(fixture, ["order": "oldest", "limit": "20"])
+        #expect(first.sequences == Array(1...20))
+        #expect(first.next == "20")
+        // The look at the first page is a record by now.
+        let second = try await page(fixture, ["order": "oldest", "limit": "20", "cursor": "20"])
+        #expect(second.sequences == Array(21...31))
+        #expect(second.next == nil)
+    }
+
+    @Test("a page has 100 records unless it is told otherwise, and at most 1,000")
+    func limits() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...130)
+        #expect(try await page(fixture, [:]).sequences.count == 100)
+        #expect(try await page(fixture, ["limit": "1000"]).sequences.count == 131)
+    }
+
+    @Test("the lines are the stored ones, byte for byte")
+    func verbatim() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        let lines = try await fixture.lines()
+        let answer = try await fixture.audit.records(RecordRoutesFixture.request(["order": "oldest"]))
+        #expect(try await answer.text == "{\"items\":[" + lines.joined(separator: ",") + "],\"next\":null}")
+        #expect(answer.header("Content-Type") == "application/json")
+    }
+
+    @Test("an empty record is an empty page")
+    func empty() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let answer = try await fixture.audit.records(RecordRoutesFixture.request())
+        #expect(try await answer.text == "{\"items\":[],\"next\":null}")
+    }
+
+    private static func minute(_ number: Int) -> String {
+        AuditTime(RecordRoutesFixture.noon.addingTimeInterval(Double(number) * 60)).text
+    }
+
+    private static let filterCases: [([String: String], [Int])] = [
+        (["since": minute(28)], [28, 29, 30]), (["until": minute(3)], [1, 2]),
+        (["since": minute(5), "until": minute(7)], [5, 6]),
+        (["key": RecordRoutesFixture.key(0).hex, "until": minute(10)], [3, 6, 9]),
+        (["key": String(RecordRoutesFixture.key(0).hex.prefix(8)).uppercased(), "since": minute(28)], [30]),
+        (["key": RecordRoutesFixture.key(1).base64, "until": minute(5)], [1, 4]),
+        (["merchant": "merchant.one", "since": minute(9)], [9, 10]),
+        (["caller": "billing", "since": minute(27)], [28, 30]), (["caller": "1001", "until": minute(4)], [1, 3]),
+        (["outcome": "signature_invalid"], [5, 10, 15, 20, 25, 30]),
+        (["outcome": "ok", "until": minute(7)], [1, 2, 3, 4, 6]), (["outcome": "repeat"], []),
+        (["transaction": AuditDigest.of([17, 0]).hex], [17]),
+        (["transaction": AuditDigest.of([17, 0]).hex.uppercased()], [17]),
+        (["caller": "billing", "merchant": "merchant.two", "outcome": "signature_invalid"], [20, 30]),
+        (["merchant": "merchant.three"], []),
+    ]
+
+    @Test("each filter leaves the records that it names", arguments: filterCases)
+    func filters(query: [String: String], sequences: [Int]) async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        // The look is a day later, and no verification.
+        let bounded = query["until"] == nil ? query.merging(["until": Self.minute(100)]) { $1 } : query
+        #expect(try await page(fixture, bounded.merging(["order": "oldest"]) { $1 }).sequences == sequences)
+    }
+
+    @Test("filters and pages go together")
+    func filteredPages() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        let first = try await page(fixture, ["outcome": "signature_invalid", "limit": "4"])
+        #expect(first.sequences == [30, 25, 20, 15])
+        let second = try await page(
+            fixture, ["outcome": "signature_invalid", "limit": "4", "cursor": try #require(first.next)])
+        #expect(second.sequences == [10, 5])
+        #expect(second.next == nil)
+    }
+
+    @Test(
+        "a value that cannot be meant is refused by its parameter's name",
+        arguments: [
+            ("since", "yesterday"), ("since", ""), ("until", "2026-01-31"), ("until", "2026-02-30T00:00:00Z"),
+            ("key", "abc"), ("key", String(repeating: "g", count: 64)), ("outcome", "success"),
+            ("transaction", "17"), ("limit", "0"), ("limit", "1001"), ("limit", "ten"), ("limit", "-1"),
+            ("cursor", "0"), ("cursor", "next"), ("order", "newest first"), ("merchant", ""), ("caller", ""),
+        ])
+    func wrongValues(name: String, value: String) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.audit.records(RecordRoutesFixture.request([name: value]))
+        }
+        #expect(error?.code == .malformedRequest)
+        #expect(error?.details == name)
+        #expect(error?.message.contains(name) == true)
+        #expect(try await fixture.ledger.head().sequence == 0)
+    }
+
+    @Test("a parameter that is not known is refused and not repeated")
+    func unknownParameter() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.audit.records(RecordRoutesFixture.request(["4111111111111111": "x"]))
+        }
+        #expect(error?.code == .malformedRequest)
+        #expect(error?.details?.contains("merchant") == true)
+        #expect(error?.details?.contains("4111") == false && error?.message.contains("4111") == false)
+    }
+
+    @Test("each look is in the record, with who looked and how many records were shown")
+    func recordsLooks() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        _ = try await page(fixture, ["limit": "7"])
+        let look = try await fixture.newest
+        #expect(look.sequence == 31)
+        #expect(look.event == "audit_list")
+        #expect(look.caller?.name?.text == "auditor")
+        #expect(look.details["records"]?.numberValue?.int == 7)
+    }
+
+    @Test("nothing is shown when the look cannot be recorded")
+    func refusesUnrecorded() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        fixture.looks.breakDown()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.audit.records(RecordRoutesFixture.request())
+        }
+        #expect(error?.code == .ledgerUnavailable)
+    }
+
+    @Test("a record that another program made unreadable is named, and does not get into the answer")
+    func unreadable() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...5)
+        try fixture.overwrite(3, with: "\"},{\"forged\":true")
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.audit.records(RecordRoutesFixture.request())
+        }
+        #expect(error?.code == .ledgerUnavailable)
+        #expect(error?.details == "record 3")
+        #expect(try await page(fixture, ["cursor": "3"]).sequences == [2, 1])
+    }
+}
+
+extension RecordRoutesFixture {
+    /// As somebody with a shell on the ledger's file would.
+    func overwrite(_ sequence: Int, with line: String) throws {
+        try DatabaseQueue(path: path).write { db in
+            try db.execute(
+                sql: "UPDATE audit_record SET line = ? WHERE sequence = ?", arguments: [Data(line.utf8), sequence])
+            #expect(db.changesCount == 1)
+        }
+    }
+}

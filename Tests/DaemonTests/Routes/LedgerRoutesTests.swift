@@ -1,0 +1,162 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("POST /v1/ledger/backup and /v1/ledger/accept-restore")
+struct LedgerRoutesTests {
+    private func files(_ fixture: RecordRoutesFixture) throws -> Set<String> {
+        Set(try FileManager.default.contentsOfDirectory(atPath: fixture.directory.path))
+    }
+
+    @Test("a backup opens as the ledger that it is of, and its record verifies")
+    func backup() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let sealed = try #require(try await fixture.seals.seal())
+        let before = try files(fixture)
+        let answer = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))
+        // The copy has no name any more when the answer begins.
+        #expect(try files(fixture) == before)
+        let copy = try await answer.bytes
+        #expect(try files(fixture) == before)
+
+        let restored = try FreshDirectory()
+        let path = try restored.write(copy, to: "ledger.sqlite")
+        let ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: "node-1"))
+        #expect(try await ledger.head().sequence == 30)
+        var export: [UInt8] = []
+        for try await page in ledger.export() { export += page.bytes }
+        #expect(fixture.verdict(export, head: sealed).intact?.last == 30)
+        await ledger.close()
+    }
+
+    @Test("its size and digest are those of its bytes, in the answer and in the record")
+    func digest() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...30)
+        let answer = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))
+        guard case .stream(let stream) = answer.http.body else {
+            Issue.record("not streamed")
+            return
+        }
+        let copy = try await answer.bytes
+        #expect(stream.length == copy.count)
+        #expect(answer.header("Repr-Digest") == "sha-256=:\(AuditDigest.of(copy).base64):")
+        let look = try await fixture.newest
+        #expect(look.event == "ledger_backup")
+        #expect(look.caller?.name?.text == "auditor")
+        #expect(look.details["bytes"]?.numberValue?.int == copy.count)
+        #expect(look.details["fileSha256"]?.stringValue == AuditDigest.of(copy).hex)
+    }
+
+    @Test("no byte leaves and nothing stays behind when it cannot be recorded")
+    func refusesUnrecorded() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        fixture.looks.breakDown()
+        let before = try files(fixture)
+        let routes = fixture.administration
+        for _ in 0..<2 {
+            let error = await #expect(throws: Refusal.self) {
+                _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
+            }
+            #expect(error?.code == .ledgerUnavailable)
+        }
+        #expect(try files(fixture) == before)
+    }
+
+    @Test("one at a time: a second is told so, and served when the first is done")
+    func oneAtATime() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        let routes = fixture.administration
+        do {
+            let first = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
+            let error = await #expect(throws: Refusal.self) {
+                _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
+            }
+            #expect(error?.code == .overloaded)
+            #expect(!(try await first.bytes).isEmpty)
+        }
+        #expect(!(try await routes.backup(RecordRoutesFixture.request(body: "{}")).bytes).isEmpty)
+    }
+
+    @Test("what a killed daemon left of a backup goes with the next one; other files stay")
+    func leftOvers() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        let before = try files(fixture)
+        let digits = String(repeating: "0123abcd", count: 4)
+        for name in ["ledger.sqlite.backup-\(digits)", "ledger.sqlite.backup-\(digits).partial"] {
+            try fixture.directory.write("left", to: name)
+        }
+        let others = ["ledger.sqlite.backup-monday", "other.sqlite.backup-\(digits)", "ledger.sqlite.schema-1"]
+        for name in others { try fixture.directory.write("mine", to: name) }
+        _ = try await fixture.administration.backup(RecordRoutesFixture.request(body: "{}"))
+        #expect(try files(fixture) == before.union(others))
+    }
+
+    @Test("a directory that does not take the copy is said to be the reason")
+    func cannotWrite() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let routes = LedgerRoutes(
+            ledger: fixture.ledger, path: fixture.directory.path("gone/ledger.sqlite"), looks: fixture.looks,
+            restores: fixture.restores)
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
+        }
+        #expect(error?.code == .ledgerUnavailable)
+        #expect(error?.details == "the ledger's directory does not take it: its directory does not exist.")
+    }
+
+    @Test("a dry run says what a copy would hold, and makes none")
+    func dryRun() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.append(1...3)
+        let before = try files(fixture)
+        let answer = try await fixture.administration.backup(
+            RecordRoutesFixture.request(["dry_run": "true"], body: "{}"))
+        #expect(try await answer.text == "{\"ledgerSequence\":3}")
+        #expect(try files(fixture) == before)
+        #expect(try await fixture.ledger.head().sequence == 3)
+    }
+
+    @Test("the body of a backup is an empty object", arguments: ["", "[]", "{\"path\":\"/tmp/x\"}", "null"])
+    func backupBody(body: String) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.administration.backup(RecordRoutesFixture.request(body: body))
+        }
+        #expect(error?.code == .malformedRequest)
+    }
+
+    @Test("accepting a restored ledger passes on who and why, and answers where the two stood")
+    func acceptRestore() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let answer = try await fixture.administration.acceptRestore(
+            RecordRoutesFixture.request(body: "{\"reason\":\"the disk of 4111 1111 1111 1111 died\"}"))
+        let accepted = try JSONCoding.decode(AcceptRestoreAnswer.self, from: try await answer.bytes)
+        #expect(accepted == AcceptRestoreAnswer(ledgerSequence: 17, tokenSequence: 40))
+        #expect(fixture.restores.reasons == ["the disk of **** **** **** **** died"])
+        #expect(fixture.restores.callers == ["auditor"])
+    }
+
+    @Test(
+        "without a reason nothing is accepted",
+        arguments: ["{}", "{\"reason\":\"\"}", "{\"reason\":17}", "{\"reason\":\"x\",\"force\":true}", ""])
+    func reasonMissing(body: String) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.administration.acceptRestore(RecordRoutesFixture.request(body: body))
+        }
+        #expect(error?.code == .malformedRequest)
+        #expect(fixture.restores.reasons.isEmpty)
+    }
+}

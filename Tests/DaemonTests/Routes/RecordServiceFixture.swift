@@ -1,0 +1,119 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import Logging
+import NIOCore
+import NIOPosix
+import PaymentToken
+import Synchronization
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// The record's routes behind a listener, served to whom an access policy admits.
+struct RecordServiceFixture {
+    let record: RecordRoutesFixture
+    let trail: CountingTrail
+    let policies: CurrentPolicies
+    let instruments = Instruments()
+    let router: Router
+    let listener: Listener
+
+    var socket: String { record.directory.path("a.sock") }
+    var client: UnixSocketClient { UnixSocketClient(path: socket) }
+
+    static func policies(_ roles: Set<Role>, uid: UInt32 = getuid()) -> Policies {
+        Policies(
+            access: AccessPolicy(rules: [AccessRule(name: "tester", user: .init(name: "tester", id: uid), roles: roles)]
+            ),
+            trust: TrustPolicy(roots: [], distrusted: []), roots: [], distrusted: 0, signingTimeWindow: .off)
+    }
+
+    init(roles: Set<Role> = [.audit, .admin], idle: TimeAmount = .seconds(60)) async throws {
+        record = try await RecordRoutesFixture()
+        trail = CountingTrail(record.ledger)
+        policies = CurrentPolicies(Self.policies(roles))
+        let logger = ListenerFixture.quiet
+        let checkpoints = Checkpoints(ledger: record.ledger, token: AbsentAuditToken(), clock: .system, logger: logger)
+        router = Router(
+            endpoints: Endpoints.record(
+                AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
+            policies: policies, journal: RequestJournal(instruments: instruments, logger: logger),
+            recorder: UsageRecorder(
+                ledger: record.ledger, tally: RefusalTally(clock: .system), checkpoints: checkpoints,
+                troubles: TroubleLog(logger: logger), clock: .system))
+        var settings = ListenerFixture.settings(in: record.directory)
+        settings.adminMode = 0o600
+        listener = try await Listener.start(
+            settings: settings, handler: router, instruments: instruments,
+            group: MultiThreadedEventLoopGroup.singleton, logger: logger, connectionLimits: .init(idle: idle))
+    }
+
+    /// Runs `body` and shuts the listener down whatever comes.
+    func use(_ body: (RecordServiceFixture) async throws -> Void) async throws {
+        do {
+            try await body(self)
+            await listener.shutdown(grace: .seconds(5))
+        } catch {
+            await listener.shutdown(grace: .zero)
+            throw error
+        }
+    }
+
+    func get(_ target: String) async throws -> ClientAnswer { try await client.send(.get(target)) }
+}
+
+/// Looks that the routes take at the ledger go through here and are counted.
+final class CountingTrail: AuditTrail {
+    private let ledger: SQLiteLedger
+    private let pages = Mutex(0)
+
+    init(_ ledger: SQLiteLedger) {
+        self.ledger = ledger
+    }
+
+    /// How often lines of the chain were read.
+    var pagesRead: Int { pages.withLock { $0 } }
+
+    func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int { try await ledger.append(record) }
+    func note(_ record: AuditRecord) { ledger.note(record) }
+    func head() async throws(LedgerFailure) -> ChainHead { try await ledger.head() }
+    func records(
+        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
+    ) async throws(LedgerFailure) -> AuditPage {
+        try await ledger.records(filter, order: order, after: cursor, limit: limit)
+    }
+    func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? {
+        try await ledger.extent(since: since, until: until)
+    }
+    func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
+        pages.withLock { $0 += 1 }
+        return try await ledger.lines(sequences, limit: limit)
+    }
+    func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) { try await ledger.insert(checkpoint) }
+    func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? {
+        try await ledger.latestCheckpoint(below: limit)
+    }
+    func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? {
+        try await ledger.firstCheckpoint(from: sequence)
+    }
+    func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
+        try await ledger.checkpoints(after: sequence, limit: limit)
+    }
+}
+
+/// No route asks the token itself.
+private struct AbsentAuditToken: AuditToken {
+    private static let away = WorkerFailure(.tokenUnavailable, "There is no token.")
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { throw Self.away }
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription { throw Self.away }
+    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        throw Self.away
+    }
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { throw Self.away }
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) { throw Self.away }
+}
