@@ -30,14 +30,14 @@ protocol CheckpointSealing: Sendable {
 
 /// Takes a ledger into service with which the token disagrees.
 protocol RestoreAccepting: Sendable {
-    /// Judges whether it can and may be taken, and records it.
+    /// Judges whether it can and may be taken, and records it, or has it wait for a second person.
     ///
-    /// - Returns: where the ledger ends, and the sequence that the token remembered.
     /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
-    func acceptRestore(
-        reason: AuditReason, by caller: AuditCaller
-    ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?)
+    func accept(
+        reason: AuditReason, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
 extension UsageRecorder: AuditLooking {}
 extension Checkpoints: CheckpointSealing {}
+extension RestoreAcceptance: RestoreAccepting {}

@@ -50,9 +50,14 @@ struct LedgerRoutes: Sendable {
             throw Refusal(
                 .malformedRequest, "dry_run is not yet supported here; paytokenctl status says how it stands.")
         }
-        let (ledgerSequence, tokenSequence) = try await restores.acceptRestore(
-            reason: AuditReason(body.reason), by: AuditCaller(request.knownCaller()))
-        return try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
+        let outcome = try await restores.accept(
+            reason: AuditReason(body.reason), by: request.knownCaller(), record: request.record)
+        switch outcome {
+        case .accepted(let ledgerSequence, let tokenSequence):
+            return try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
+        case .pending(let approval):
+            return try .pending(approval)
+        }
     }
 
     /// Whether a copy could be made of what is there now.

@@ -84,8 +84,14 @@ struct Assembly: Sendable {
             imports: ImportRoutes(administration: administration, summaries: summaries, tokenName: worker.name),
             keyStates: KeyStateRoutes(lifecycle: lifecycle, summaries: summaries, clock: clock),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock))
+        let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
+        let ledgerRoutes = LedgerRoutes(
+            ledger: ledger, path: configuration.ledger.path, looks: recorder,
+            restores: RestoreAcceptance(gate: gate, ledger: ledger, rule: rule, recorder: recorder, clock: clock))
         let router = Router(
-            endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes), policies: live.policies,
+            endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
+                + Endpoints.record(audit, ledgerRoutes),
+            policies: live.policies,
             journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
             worker: worker, ledger: ledger, gate: gate, checkpoints: checkpoints,

@@ -214,10 +214,10 @@ final class RecordedRestores: RestoreAccepting {
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
     var callers: [String?] { accepted.withLock { $0.map(\.caller) } }
 
-    func acceptRestore(
-        reason: AuditReason, by caller: AuditCaller
-    ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
-        accepted.withLock { $0.append((reason.text, caller.name?.text)) }
-        return (17, 40)
+    func accept(
+        reason: AuditReason, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> RestoreAcceptance.Outcome {
+        accepted.withLock { $0.append((reason.text, caller.name)) }
+        return .accepted(ledgerSequence: 17, tokenSequence: 40)
     }
 }
