@@ -81,7 +81,7 @@ struct OpeningTests {
         try await DatabaseQueue(path: fixture.settings.path).write { db in
             try db.execute(sql: "UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
         }
-        await #expect(throws: LedgerOpeningError.newerSchema(path: fixture.settings.path, found: 99, known: 2)) {
+        await #expect(throws: LedgerOpeningError.newerSchema(path: fixture.settings.path, found: 99, known: 3)) {
             _ = try await SQLiteLedger.open(fixture.settings)
         }
     }
