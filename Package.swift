@@ -108,7 +108,7 @@ let package = Package(
 
         // The command line's side.
         .target(
-            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", x509],
+            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", x509, asn1],
             swiftSettings: house),
 
         // Apple and the Secure Element, played for tests and demonstrations. Shares no code with what it tests.
@@ -191,12 +191,13 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
-            name: "KeyFilesTests", dependencies: ["KeyFiles", "SecretMemory", "TestSupport"], swiftSettings: house),
+            name: "KeyFilesTests", dependencies: ["KeyFiles", "SecretMemory", "TestSupport", "TokenForge", crypto],
+            swiftSettings: house),
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
                 "paytokenctl", "AuditChain", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport",
-                arguments, crypto, nioCore, nioPosix, nioHTTP1,
+                "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1,
             ],
             swiftSettings: house),
         .testTarget(

@@ -18,6 +18,18 @@ enum DERShape {
         }
     }
 
+    /// Elements of definite length that stand one after the other, each whole; what follows the last whole one is left.
+    static func elements(of bytes: [UInt8]) -> [[UInt8]] {
+        let span = bytes.span
+        var found: [[UInt8]] = []
+        var position = 0
+        while let next = element(span, at: position, limit: span.count) {
+            found.append(Array(bytes[position..<next.contents.upperBound]))
+            position = next.contents.upperBound
+        }
+        return found
+    }
+
     private static func startingWithInteger(
         _ bytes: Span<UInt8>, _ first: DERElement, _ parts: [DERElement]
     ) -> FileContent {

@@ -59,10 +59,9 @@ enum FileContent: Sendable, Equatable {
         switch self {
         case .pkcs12:
             return KeyFileError(
-                .notYetSupported, path: path,
-                "is a PKCS#12 bundle, which is not yet supported. Take the private key out of it: "
-                    + "openssl pkcs12 -in \(file) -nocerts -nodes -out key.pem "
-                    + "(with -legacy if an old program made it).")
+                .unsuitable, path: path,
+                "is a PKCS#12 bundle, with key and certificate in one. Give it as --pkcs12 \(file), and its password's "
+                    + "file with --password-file.")
         case .opensshPrivateKey:
             return KeyFileError(
                 .notYetSupported, path: path,
@@ -97,16 +96,9 @@ enum FileContent: Sendable, Equatable {
         switch self {
         case .pkcs12:
             return KeyFileError(
-                .notYetSupported, path: path,
-                "is a PKCS#12 bundle, which is not yet supported. Take the certificate out of it: "
-                    + "openssl pkcs12 -in \(file) -clcerts -nokeys -out certificate.pem "
-                    + "(with -legacy if an old program made it).")
-        case .pkcs7:
-            return KeyFileError(
-                .notYetSupported, path: path,
-                "is a PKCS#7 bundle of certificates, which is not yet supported. Take the certificates out of it: "
-                    + "openssl pkcs7 -inform \(inPEM ? "PEM" : "DER") -in \(file) -print_certs -out certificate.pem, "
-                    + "and leave the merchant's only.")
+                .unsuitable, path: path,
+                "is a PKCS#12 bundle, with a private key in it. Bring both in with "
+                    + "paytokenctl key import --pkcs12 \(file) --password-file F.")
         case .certificateRequest:
             return KeyFileError(
                 .unsuitable, path: path,
@@ -114,6 +106,21 @@ enum FileContent: Sendable, Equatable {
                     + "comes back is the certificate.")
         case .unknown: return Self.notRecognised(path, inPEM: inPEM)
         default: return KeyFileError(.unsuitable, path: path, "is \(name), not a certificate.")
+        }
+    }
+
+    /// The refusal of a file in place of a PKCS#12 bundle.
+    func insteadOfPKCS12(path: String, inPEM: Bool) -> KeyFileError {
+        switch self {
+        case .privateKey:
+            return KeyFileError(
+                .unsuitable, path: path,
+                "is \(name), not a PKCS#12 bundle: give it as --private-key \(shellWord(path)), and its certificate with "
+                    + "--certificate.")
+        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
+        default:
+            return KeyFileError(
+                .unsuitable, path: path, "is \(name), not a PKCS#12 bundle with a private key and its certificate.")
         }
     }
 

@@ -9,6 +9,10 @@ public struct KeyFileError: Error, Sendable, Equatable {
         case unsuitable
         /// The private key is encrypted and there is no password, or it is the wrong one.
         case locked
+        /// Encrypted with a cipher that this machine lacks.
+        case unavailable
+        /// The certificate is for another key.
+        case mismatched
         /// A form that this version does not read.
         case notYetSupported
     }

@@ -4,7 +4,7 @@ public import SecretMemory
 /// A merchant's private key from a file: P-256 or RSA-2048, in PEM or DER, as PKCS#8, SEC 1 or PKCS#1.
 ///
 /// What the file holds is told from its bytes, not from its name. The bytes go from the file into locked, wiped
-/// memory; the key's decoding is libcrypto's, whose version 3.0 frees some buffers without wiping them. So the program
+/// memory; the key's decoding is libcrypto's, whose memory is not locked, but wiped when it is freed. So the program
 /// that uses this ends soon and writes no core dump.
 public struct PrivateKeyFile: ~Copyable, Sendable {
     public enum Algorithm: String, Sendable, Equatable {
@@ -23,12 +23,26 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
     ///   - passwordFile: A file with the password of an encrypted PKCS#8 key, on one line.
     public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
+        _ = WipedLibcrypto.isInstalled
         let file = try RecognisedFile(path: path, secret: true)
         let found = try Self.privateKey(in: file)
         let isEncrypted = found.form == .encryptedPKCS8
         let der = try file.der(of: found.block)
         let password = try Self.password(passwordFile, for: path, isEncrypted: isEncrypted)
+        let form = isEncrypted ? CLIBCRYPTO_PRIVATE_KEY_ENCRYPTED : CLIBCRYPTO_PRIVATE_KEY_PLAIN
+        try self.init(der, form, password: password, path: path, passwordFile: passwordFile)
+    }
 
+    /// A key in plain DER that was taken out of another file.
+    init(plain der: borrowing SecretBytes, path: String) throws(KeyFileError) {
+        try self.init(
+            der, CLIBCRYPTO_PRIVATE_KEY_PLAIN, password: SecretBytes(count: 0), path: path, passwordFile: nil)
+    }
+
+    private init(
+        _ der: borrowing SecretBytes, _ form: clibcrypto_private_key_form, password: borrowing SecretBytes,
+        path: String, passwordFile: String?
+    ) throws(KeyFileError) {
         var description = [CChar](repeating: 0, count: 80)
         var result = CLIBCRYPTO_PRIVATE_KEY_FAILED
         // PKCS#8 of a key can be longer than the form it came in, by an algorithm identifier and a public key.
@@ -37,8 +51,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
             unsafe der.withUnsafeBytes { der in
                 unsafe password.withUnsafeBytes { password in
                     result = unsafe clibcrypto_private_key_to_pkcs8(
-                        isEncrypted ? CLIBCRYPTO_PRIVATE_KEY_ENCRYPTED : CLIBCRYPTO_PRIVATE_KEY_PLAIN,
-                        der.bindMemory(to: UInt8.self).baseAddress, der.count,
+                        form, der.bindMemory(to: UInt8.self).baseAddress, der.count,
                         password.bindMemory(to: CChar.self).baseAddress, password.count,
                         output.bindMemory(to: UInt8.self).baseAddress, &count, &description, description.count)
                 }
@@ -57,9 +70,11 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     }
 
     /// Whether the certificate is for this key's public half.
-    public func fits(_ certificate: CertificateFile) -> Bool {
+    public func fits(_ certificate: CertificateFile) -> Bool { fits(certificate.der) }
+
+    func fits(_ certificate: [UInt8]) -> Bool {
         unsafe pkcs8.withUnsafeBytes { key in
-            unsafe certificate.der.withUnsafeBytes { certificate in
+            unsafe certificate.withUnsafeBytes { certificate in
                 unsafe clibcrypto_private_key_fits_certificate(
                     key.bindMemory(to: UInt8.self).baseAddress, key.count,
                     certificate.bindMemory(to: UInt8.self).baseAddress, certificate.count) == 1
@@ -101,11 +116,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
             throw KeyFileError(
                 .locked, path: path, "is an encrypted private key. Name a file with its password: --password-file F.")
         }
-        do {
-            return try SecretBytes(contentsOfFile: passwordFile)
-        } catch {
-            throw KeyFileError(passwordFile: error)
-        }
+        return try KeyPassword.read(fromFile: passwordFile, emptyIsPassword: false)
     }
 
     private static func refusal(

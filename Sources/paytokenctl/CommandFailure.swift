@@ -23,7 +23,11 @@ struct CommandFailure: Error, Equatable {
     }
 
     init(_ error: KeyFileError) {
-        self.init(error.kind == .exposed ? .notPermitted : .unreadable, error.message)
+        switch error.kind {
+        case .exposed: self.init(.notPermitted, error.message)
+        case .mismatched: self.init(.no, "certificate_unsuitable: \(error.message)")
+        default: self.init(.unreadable, error.message)
+        }
     }
 
     func report() {

@@ -18,5 +18,7 @@ struct TokenForgeCommand: ParsableCommand {
                     --data-binary @- http://localhost/v1/decrypt
             """,
         version: ProductVersion.current,
-        subcommands: [AuthorityCommand.self, MerchantCommand.self, MintCommand.self, DeviationsCommand.self])
+        subcommands: [
+            AuthorityCommand.self, MerchantCommand.self, CertifyCommand.self, MintCommand.self, DeviationsCommand.self,
+        ])
 }

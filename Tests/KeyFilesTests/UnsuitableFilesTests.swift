@@ -19,7 +19,7 @@ struct UnsuitableFilesTests {
             "request.der": "is a certificate signing request, not a private key",
             "public.pem": "is a public key, not a private key",
             "public.der": "is a public key, not a private key",
-            "bundle.p12": "is a PKCS#12 bundle, which is not yet supported",
+            "bundle.p12": "is a PKCS#12 bundle, with key and certificate in one. Give it as --pkcs12",
             "bundle.p7b": "is a PKCS#7 bundle of certificates, not a private key",
             "bundle.p7c": "is a PKCS#7 bundle of certificates, not a private key",
             "parameters.pem": "is key parameters without a key",
@@ -45,9 +45,7 @@ struct UnsuitableFilesTests {
             "request.pem": "is a certificate signing request, not a certificate",
             "request.der": "is a certificate signing request, not a certificate",
             "public.pem": "is a public key, not a certificate",
-            "bundle.p12": "is a PKCS#12 bundle, which is not yet supported",
-            "bundle.p7b": "is a PKCS#7 bundle of certificates, which is not yet supported",
-            "bundle.p7c": "is a PKCS#7 bundle of certificates, which is not yet supported",
+            "bundle.p12": "is a PKCS#12 bundle, with a private key in it. Bring both in with paytokenctl key import",
         ]
         for (name, sentence) in expected {
             let error = try #require(files.certificateError(name), "\(name)")
@@ -55,21 +53,12 @@ struct UnsuitableFilesTests {
         }
     }
 
-    @Test("the command that takes a bundle apart works as it is printed")
-    func conversion() async throws {
-        let files = try await OpenSSLFiles.everything()
-        let error = try #require(files.certificateError("bundle.p7c"))
-        #expect(error.message.contains("openssl pkcs7 -inform DER -in \(files.path("bundle.p7c")) -print_certs"))
-        try await files.openssl("pkcs7 -inform DER -in bundle.p7c -print_certs -out taken.pem")
-        #expect(try CertificateFile(path: files.path("taken.pem")).der == files.bytes("certificate.der"))
-    }
-
     @Test("a path with blanks and quotes is a word of the shell in the printed command")
     func quoting() async throws {
         let files = try await OpenSSLFiles.everything()
         try files.directory.write(files.bytes("bundle.p12"), to: "it's a bundle.p12")
         let error = try #require(files.privateKeyError("it's a bundle.p12"))
-        #expect(error.message.contains(#"-in '\#(files.directory.path)/it'\''s a bundle.p12' -nocerts"#))
+        #expect(error.message.contains(#"--pkcs12 '\#(files.directory.path)/it'\''s a bundle.p12',"#))
     }
 
     @Test(
@@ -90,13 +79,16 @@ struct UnsuitableFilesTests {
         #expect(error.message.contains("(\(name))"), "\(error.message)")
     }
 
-    @Test("two private keys, or two certificates, in one file are one too many")
+    @Test("two private keys, or two certificates that are no merchant's, in one file are one too many")
     func several() async throws {
         let files = try await OpenSSLFiles.everything()
+        try await files.openssl("req -x509 -new -key ec.pem -subj /CN=other -days 30 -out other.pem")
         let (key, certificate) = (try files.text("ec.pem"), try files.text("certificate.pem"))
-        try files.directory.write(key + key + certificate + certificate, to: "several.pem")
+        try files.directory.write(key + key + certificate + files.text("other.pem"), to: "several.pem")
         #expect(try #require(files.privateKeyError("several.pem")).message.contains("holds 2 private keys"))
-        #expect(try #require(files.certificateError("several.pem")).message.contains("holds 2 certificates"))
+        #expect(
+            try #require(files.certificateError("several.pem")).message.contains(
+                "holds 2 certificates, but no Apple Pay Payment Processing Certificate among them: merchant (a"))
     }
 
     @Test("the certificate is found beside its key, in PEM and in DER")
@@ -104,7 +96,7 @@ struct UnsuitableFilesTests {
         let files = try await OpenSSLFiles.everything()
         let expected = try files.bytes("certificate.der")
         try files.directory.write(files.text("ec.pem") + files.text("certificate.pem"), to: "both.pem")
-        for name in ["certificate.pem", "certificate.der", "both.pem"] {
+        for name in ["certificate.pem", "certificate.der", "both.pem", "bundle.p7b", "bundle.p7c"] {
             #expect(try CertificateFile(path: files.path(name)).der == expected, "\(name)")
         }
     }

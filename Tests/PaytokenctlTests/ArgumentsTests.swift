@@ -97,7 +97,7 @@ struct ArgumentsTests {
             ["key", "list", "--expiring", "soon"], ["key", "show", "abc"], ["key", "list", "--output", "yaml"],
             ["key", "import", "--private-key", "k"], ["key", "import", "--certificate", "c"],
             ["key", "import", "--private-key", "k", "--certificate", "c", "--token", "a", "--token", "b"],
-            ["key", "import", "--pkcs12", "f"], ["key", "generate"], ["unknown"],
+            ["key", "import", "--pkcs12", "f", "--private-key", "k"], ["key", "generate"], ["unknown"],
             ["token", "init", "--module", "m", "--label", "", "--so-pin-file", "f", "--pin-file", "f"],
             [
                 "token", "init", "--module", "m", "--label", String(repeating: "l", count: 33), "--so-pin-file", "f",

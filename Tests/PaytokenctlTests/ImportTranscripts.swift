@@ -5,6 +5,7 @@ import SecretMemory
 import StrictJSON
 import TestSupport
 import Testing
+import TokenForge
 
 @Suite("Transcripts: imports and token init")
 struct ImportTranscripts {
@@ -59,6 +60,108 @@ struct ImportTranscripts {
             sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
         let pkcs8 = try bytes(files.path("key.p8"))
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
+    }
+
+    @Test("key import from PKCS#12 with old ciphers goes the same sealed way")
+    func pkcs12Import() async throws {
+        let files = try await files()
+        try files.write("s3cret\n", to: "password")
+        try await openssl(
+            "pkcs12 -export -legacy -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12", files)
+        let recipient = KeySealing.Recipient()
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(importKey: Data(recipient.publicKey).base64EncodedString())),
+            "POST /v1/keys/import": .ok(Sample.key),
+        ])
+        let arguments = ["key", "import", "--pkcs12", files.path("old.p12"), "--password-file", files.path("password")]
+        let result = try await Command.paytokenctl(arguments + ["--output", "json"], socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        #expect(result.output == Sample.key + "\n")
+        #expect(result.error == "")
+
+        let request = try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body)
+        let certificate = try bytes(files.path("certificate.der"))
+        #expect(Data(base64Encoded: request.certificate).map(Array.init) == certificate)
+        let sealed = try #require(request.sealedKeys.first)
+        let opened = try recipient.open(
+            encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
+            sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
+        let pkcs8 = try bytes(files.path("key.p8"))
+        #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
+
+        // A machine without OpenSSL's legacy provider: modern ciphers open all the same.
+        let modules = ["OPENSSL_MODULES": files.path("nowhere")]
+        let asked = daemon.asked.count
+        let old = try await Command.paytokenctl(arguments, socket: daemon.path, environment: modules)
+        #expect(old.status == 66)
+        #expect(old.error.contains("an old cipher (pbeWithSHA1And40BitRC2-CBC), for which OpenSSL's legacy provider"))
+        #expect(daemon.asked.count == asked)
+        try await openssl("pkcs12 -export -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12", files)
+        let modern = try await Command.paytokenctl(arguments, socket: daemon.path, environment: modules)
+        #expect(modern.status == 0, "\(modern)")
+    }
+
+    @Test("each wrong PKCS#12 bundle has its sentence and its exit status, before the daemon is asked")
+    func wrongBundles() async throws {
+        let files = try await files()
+        try files.write("s3cret", to: "password")
+        try files.write("other", to: "wrong")
+        try files.write("s3cret", to: "open", mode: 0o644)
+        let export = "pkcs12 -export -passout pass:s3cret"
+        try await openssl("\(export) -inkey key.pem -in certificate.pem -out good.p12", files)
+        try await openssl("\(export) -inkey key.pem -nocerts -out key.p12", files)
+        try await openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k -out other.pem -subj /CN=o", files)
+        let cases: [(arguments: [String], status: Int32, message: String)] = [
+            (["good.p12", "wrong"], 66, "does not open with the password in"),
+            (["good.p12", "open"], 77, "holds a secret, but others may read or change it (mode 0644)"),
+            (["good.p12", "absent"], 66, "does not exist."),
+            (["key.p12", "password"], 66, "holds a private key without a certificate"),
+            (["good.p12", "password", "other.pem"], 1, "is not for the private key in"),
+            (["key.pem", "password"], 66, "is a private key, not a PKCS#12 bundle"),
+        ]
+        for wrong in cases {
+            var arguments = ["key", "import", "--pkcs12", files.path(wrong.arguments[0])]
+            arguments += ["--password-file", files.path(wrong.arguments[1])]
+            if wrong.arguments.count > 2 { arguments += ["--certificate", files.path(wrong.arguments[2])] }
+            let result = try await Command.paytokenctl(arguments, socket: "/nowhere")
+            #expect(result.status == wrong.status, "\(wrong.message)")
+            #expect(result.error.contains(wrong.message), "\(result.error)")
+            #expect(!result.error.contains("s3cret"))
+        }
+    }
+
+    @Test("certificate import takes the merchant's from PKCS#7, and says which and who signed it")
+    func bundleImport() async throws {
+        let files = try FreshDirectory()
+        let (authority, merchant) = (try SharedForge.authority, try SharedForge.ecMerchant)
+        let chain = [authority.developerRelations.certificate, merchant.certificate]
+        try files.write(CertificateBundle.pkcs7(chain, indefiniteLengths: true), to: "merchant.p7b")
+        let daemon = try await FakeDaemon(["POST /v1/certificates": .ok(Sample.key)])
+        let result = try await Command.paytokenctl(
+            ["certificate", "import", files.path("merchant.p7b"), "--output", "json"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == Sample.key + "\n")
+        #expect(result.error.hasPrefix("\(files.path("merchant.p7b")): took one of 2 certificates: Apple Pay Payment"))
+        #expect(result.error.contains("signed by Forge Worldwide Developer Relations CA - G2"))
+        let request = try JSONCoding.decode(CertificateImportRequest.self, from: #require(daemon.asked.last).body)
+        #expect(Data(base64Encoded: request.certificate).map(Array.init) == merchant.certificate)
+
+        try files.write(CertificateBundle.pkcs7([authority.root.certificate] + chain.prefix(1)), to: "merchant.p7b")
+        let none = try await Command.paytokenctl(
+            ["certificate", "import", files.path("merchant.p7b")], socket: daemon.path)
+        #expect(none.status == 66)
+        #expect(none.error.contains("holds 2 certificates, but no Apple Pay Payment Processing Certificate among them"))
+    }
+
+    private func openssl(_ command: String, _ files: FreshDirectory) async throws {
+        let result = try await RunningProgram(
+            Program.installed("openssl"), command.split(separator: " ").map(String.init), workingDirectory: files.path
+        ).result()
+        try #require(result.status == 0, "\(result)")
+        for name in try FileManager.default.contentsOfDirectory(atPath: files.path) where name.hasSuffix(".p12") {
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: files.path(name))
+        }
     }
 
     @Test("--dry-run and --allow-expired reach the daemon")

@@ -4,7 +4,9 @@
 #ifndef CLIBCRYPTO_H
 #define CLIBCRYPTO_H
 
+#include "pkcs12.h"
 #include "private_key.h"
+#include "wiped_memory.h"
 
 #include <stddef.h>
 

@@ -9,7 +9,8 @@ struct CertificateImport: AsyncParsableCommand {
         abstract: "Stores Apple's certificate beside the key that it was made for, and activates the key.",
         discussion: """
             The key is found by the certificate's public key. The file is X.509 in PEM or DER, as Apple's developer \
-            portal gives it.
+            portal gives it, or PKCS#7. Of several certificates in it the Payment Processing Certificate is taken, and \
+            its issuer's signature is checked when the issuer is among them.
 
               paytokenctl certificate import merchant.cer --dry-run
               paytokenctl certificate import merchant.cer
@@ -34,6 +35,7 @@ struct CertificateImport: AsyncParsableCommand {
         } catch {
             throw CommandFailure(error)
         }
+        if let remark = certificate.remark { Console.error(remark) }
         let request = CertificateImportRequest(
             certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
         let target = "/v1/certificates" + (dryRun ? "?dry_run=true" : "")

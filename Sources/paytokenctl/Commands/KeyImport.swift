@@ -10,16 +10,19 @@ struct KeyImport: AsyncParsableCommand {
         commandName: "import",
         abstract: "Brings a merchant's existing key into the token, non-extractable from then on.",
         usage: """
-            paytokenctl key import --private-key <file> --certificate <file> [--merchant-identifier <id>]
-                                   [--token <name>] [--password-file <file>] [--allow-expired] [--dry-run]
+            paytokenctl key import --private-key <file> --certificate <file> [--password-file <file>]
+                                   [--merchant-identifier <id>] [--token <name>] [--allow-expired] [--dry-run]
                                    [--output <table|json>] [--socket <path>]
+            paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
             """,
         discussion: """
             The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
-            as X.509, both in PEM or DER. The key is sealed here to the process that holds the token: the daemon \
-            forwards what it cannot read. Which merchant it belongs to, the certificate says.
+            as X.509 or PKCS#7, both in PEM or DER; or both from a PKCS#12 bundle, with old ciphers too. The key is \
+            sealed here to the process that holds the token: the daemon forwards what it cannot read. Which merchant \
+            it belongs to, the certificate says.
 
               paytokenctl key import --private-key key.pem --certificate merchant.cer
+              paytokenctl key import --pkcs12 merchant.p12 --password-file password
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --merchant-identifier merchant.com.example --dry-run
 
@@ -32,11 +35,16 @@ struct KeyImport: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Apple's Payment Processing certificate for it.", valueName: "file"))
     var certificate: String?
 
-    @Option(help: ArgumentHelp("A file with the password of an encrypted PKCS#8 key.", valueName: "file"))
-    var passwordFile: String?
-
-    @Option(help: .hidden)
+    @Option(
+        help: ArgumentHelp(
+            "A PKCS#12 bundle with the private key and its certificate; others may not read the file.",
+            valueName: "file"))
     var pkcs12: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A file with the password of an encrypted PKCS#8 key or a PKCS#12 bundle.", valueName: "file"))
+    var passwordFile: String?
 
     @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"))
     var merchantIdentifier: String?
@@ -54,36 +62,28 @@ struct KeyImport: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        if let pkcs12 {
-            throw ValidationError(
-                "--pkcs12 is not yet supported. Take key and certificate out of the bundle: "
-                    + "openssl pkcs12 -in \(pkcs12) -nocerts -nodes -out key.pem; "
-                    + "openssl pkcs12 -in \(pkcs12) -clcerts -nokeys -out certificate.pem.")
+        if pkcs12 != nil {
+            guard privateKey == nil else { throw ValidationError("Give --private-key or --pkcs12, not both.") }
+        } else {
+            guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
+            guard certificate != nil else { throw ValidationError("Missing expected argument '--certificate <file>'") }
         }
-        guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
-        guard certificate != nil else { throw ValidationError("Missing expected argument '--certificate <file>'") }
         guard token.count <= 1 else { throw ValidationError("More than one --token is not yet supported.") }
     }
 
     func run() async throws {
         // A private key will be in this process's memory.
         _ = paytokend_forbid_dumps()
-        // Both files first: nothing is asked of the daemon before they are what they should be.
-        let certificateFile = try readCertificate()
-        let key = try readPrivateKey()
-        guard key.fits(certificateFile) else {
-            throw CommandFailure(
-                .no,
-                "certificate_unsuitable: \(certificate ?? "") is not for the private key in \(privateKey ?? ""). Name the "
-                    + "two files that belong together.")
-        }
+        // The files first: nothing is asked of the daemon before they are what they should be.
+        let files = try readFiles()
+        if let remark = files.certificate.remark { Console.error(remark) }
         let connection = socket.connection
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
         let (name, importKey) = try Self.recipient(in: status.tokens, named: token.first)
-        let sealed = try seal(key, certificateFile, to: importKey)
+        let sealed = try seal(files.privateKey, files.certificate, to: importKey)
 
         let request = KeyImportRequest(
-            merchantIdentifier: merchantIdentifier, certificate: base64(certificateFile.der),
+            merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
             sealedKeys: [
                 .init(
                     token: name, encapsulatedKey: base64(sealed.encapsulatedKey),
@@ -95,17 +95,13 @@ struct KeyImport: AsyncParsableCommand {
         if dryRun { Console.error("Dry run: the key can be imported. Nothing was changed.") }
     }
 
-    private func readCertificate() throws(CommandFailure) -> CertificateFile {
-        do {
-            return try CertificateFile(path: certificate ?? "")
-        } catch {
-            throw CommandFailure(error)
-        }
-    }
-
-    private func readPrivateKey() throws(CommandFailure) -> PrivateKeyFile {
-        do {
-            return try PrivateKeyFile(path: privateKey ?? "", passwordFile: passwordFile)
+    private func readFiles() throws(CommandFailure) -> MerchantKeyFiles {
+        do throws(KeyFileError) {
+            if let pkcs12 {
+                return try MerchantKeyFiles(pkcs12: pkcs12, passwordFile: passwordFile, certificate: certificate)
+            }
+            return try MerchantKeyFiles(
+                privateKey: privateKey ?? "", passwordFile: passwordFile, certificate: certificate ?? "")
         } catch {
             throw CommandFailure(error)
         }

@@ -1,0 +1,100 @@
+internal import CLibcrypto
+internal import SecretMemory
+
+/// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`: what Apple's
+/// Keychain and old programs export, RC2-40 and 3DES included, as well as new ones with AES.
+///
+/// The bundle must hold one private key. Of its certificates the key's own is taken; its issuer's signature is checked
+/// when the issuer lies beside it.
+public struct PKCS12File: ~Copyable, Sendable {
+    public let privateKey: PrivateKeyFile
+    /// The bundle's certificates in its order, DER.
+    private let certificates: [[UInt8]]
+
+    /// The iterations of a password's derivation that are allowed to one bundle, all its parts together: programs use
+    /// 2,048 to some 600,000. Five million take seconds.
+    static let maximumIterations: UInt = 5_000_000
+
+    /// - Parameters:
+    ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
+    ///   - passwordFile: A file with the password on one line; an empty one is the empty password. Without it a bundle
+    ///     without a password, or with the empty one, opens.
+    public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
+        _ = WipedLibcrypto.isInstalled
+        let bundle = try Self.bundle(path)
+        let password =
+            if let passwordFile {
+                try KeyPassword.read(fromFile: passwordFile, emptyIsPassword: true)
+            } else {
+                SecretBytes(count: 0)
+            }
+        var contents = unsafe clibcrypto_pkcs12_contents()
+        var certificates = [UInt8](repeating: 0, count: bundle.count)
+        var result = CLIBCRYPTO_PKCS12_FAILED
+        // What is inside is never longer than what it lies in, but for a byte or two of DER instead of BER.
+        let pkcs8 = unsafe SecretBytes(capacity: bundle.count + 16) { output in
+            unsafe bundle.withUnsafeBytes { bundle in
+                unsafe password.withUnsafeBytes { password in
+                    unsafe certificates.withUnsafeMutableBufferPointer { certificates in
+                        unsafe contents.pkcs8 = output.bindMemory(to: UInt8.self).baseAddress
+                        unsafe contents.pkcs8_count = output.count
+                        unsafe contents.certificates = certificates.baseAddress
+                        unsafe contents.certificates_count = certificates.count
+                        result = unsafe clibcrypto_pkcs12_open(
+                            bundle.bindMemory(to: UInt8.self).baseAddress, bundle.count,
+                            password.bindMemory(to: CChar.self).baseAddress, password.count,
+                            Self.maximumIterations, &contents)
+                    }
+                }
+            }
+            return unsafe contents.pkcs8_count
+        }
+        guard result == CLIBCRYPTO_PKCS12_OPENED else {
+            throw Self.refusal(result, path, unsafe Self.algorithm(contents), passwordFile: passwordFile)
+        }
+        guard unsafe contents.key_count == 1 else {
+            throw Self.wrongNumberOfKeys(unsafe contents.key_count, path)
+        }
+        privateKey = try PrivateKeyFile(plain: pkcs8, path: path)
+        self.certificates = unsafe DERShape.elements(of: Array(certificates.prefix(contents.certificates_count)))
+    }
+
+    private static func bundle(_ path: String) throws(KeyFileError) -> SecretBytes {
+        let file = try RecognisedFile(path: path, secret: true)
+        guard let (content, block) = file.contents.first, content == .pkcs12, file.contents.count == 1 else {
+            let found = file.contents.first { $0.content != .parameters } ?? file.contents.first
+            throw (found?.content ?? .unknown).insteadOfPKCS12(path: path, inPEM: file.isPEM)
+        }
+        return try file.der(of: block)
+    }
+
+    /// The certificate for the key.
+    ///
+    /// - Parameter path: The bundle's, for the sentences.
+    /// - Throws: ``KeyFileError`` when there is none, none for the key, or more than one that Apple issued.
+    public func certificate(inBundle path: String) throws(KeyFileError) -> CertificateFile {
+        guard !certificates.isEmpty else {
+            throw KeyFileError(
+                .unsuitable, path: path,
+                "holds a private key without a certificate. Give its certificate too: --certificate F.")
+        }
+        var fitting: [[UInt8]] = []
+        for der in certificates where privateKey.fits(der) { fitting.append(der) }
+        guard !fitting.isEmpty else {
+            throw KeyFileError(
+                .mismatched, path: path,
+                "holds \(certificates.count == 1 ? "a certificate" : "\(certificates.count) certificates"), but none for "
+                    + "its private key. Give the key's certificate too: --certificate F.")
+        }
+        let choice = try CertificateChoice(among: certificates, of: path) { fitting.contains($0) }
+        return CertificateFile(choice, path: path)
+    }
+
+    consuming func takePrivateKey() -> PrivateKeyFile { privateKey }
+
+    private static func algorithm(_ contents: clibcrypto_pkcs12_contents) -> String {
+        unsafe withUnsafeBytes(of: contents.description) { bytes in
+            unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+}

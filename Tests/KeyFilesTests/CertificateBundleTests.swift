@@ -1,0 +1,194 @@
+import Foundation
+import KeyFiles
+import TestSupport
+import Testing
+import TokenForge
+
+@Suite("Certificates from PKCS#7, and from files with several")
+struct CertificateBundleTests {
+    private let files: OpenSSLFiles
+    private let merchant: ForgedMerchant
+    private let authority: ForgeAuthority
+
+    init() throws {
+        files = try OpenSSLFiles()
+        merchant = try SharedForge.ecMerchant
+        authority = try SharedForge.authority
+    }
+
+    private func write(_ certificates: [[UInt8]], indefinite: Bool = false, to name: String = "bundle") throws {
+        try files.directory.write(CertificateBundle.pkcs7(certificates, indefiniteLengths: indefinite), to: name)
+    }
+
+    private var chain: [[UInt8]] {
+        [authority.root.certificate, authority.developerRelations.certificate, merchant.certificate]
+    }
+
+    @Test("the merchant's certificate is found wherever it stands in the chain, in DER and in BER")
+    func chains() throws {
+        for indefinite in [false, true] {
+            for certificates in [chain, Array(chain.reversed()), [merchant.certificate]] {
+                try write(certificates, indefinite: indefinite)
+                #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
+            }
+        }
+    }
+
+    @Test("PKCS#7 as openssl makes it, in PEM and in DER")
+    func openssl() async throws {
+        for (index, der) in chain.enumerated() {
+            try files.directory.write(PEM.text(der, label: "CERTIFICATE"), to: "\(index).pem")
+        }
+        let members = "-certfile 0.pem -certfile 1.pem -certfile 2.pem"
+        try await files.openssl("crl2pkcs7 -nocrl \(members) -out bundle.p7b")
+        try await files.openssl("crl2pkcs7 -nocrl \(members) -outform DER -out bundle.p7c")
+        for name in ["bundle.p7b", "bundle.p7c"] {
+            let file = try CertificateFile(path: files.path(name))
+            #expect(file.der == merchant.certificate)
+            let remark = try #require(file.remark)
+            #expect(
+                remark.hasPrefix(
+                    "\(files.path(name)): took one of 3 certificates: "
+                        + "Apple Pay Payment Processing:merchant.com.example.shop (Payment Processing, serial "),
+                "\(remark)")
+            #expect(remark.contains("signed by Forge Worldwide Developer Relations CA - G2"))
+        }
+    }
+
+    @Test("a chain in one PEM file is read as a bundle is, and one certificate alone needs no remark")
+    func chainInPEM() throws {
+        let text = chain.map { PEM.text($0, label: "CERTIFICATE") }.joined()
+        let file = try CertificateFile(path: files.directory.write(text, to: "chain.pem"))
+        #expect(file.der == merchant.certificate)
+        let alone = try CertificateFile(path: files.directory.write(merchant.certificate, to: "alone.cer"))
+        #expect(alone.remark == nil)
+    }
+
+    @Test("the issuer need not be there; that is said")
+    func withoutIssuer() throws {
+        try write([authority.root.certificate, merchant.certificate])
+        let file = try CertificateFile(path: files.path("bundle"))
+        #expect(file.der == merchant.certificate)
+        #expect(try #require(file.remark).hasSuffix("; its issuer is not in the file."))
+    }
+
+    @Test("a certificate that the issuer beside it did not sign is refused")
+    func forgedIssuer() throws {
+        // Another authority of the same names: what a forger, or a mixed-up test system, would have.
+        let other = try ForgeAuthority()
+        try write([merchant.certificate, other.developerRelations.certificate])
+        let error = try #require(files.certificateError("bundle"))
+        #expect(error.kind == .unsuitable)
+        #expect(error.message.contains("and its issuer, who did not sign it: Forge Worldwide Developer Relations"))
+
+        // One changed bit in the middle of the certificate, which leaves it readable: the serial number's.
+        var changed = merchant.certificate
+        changed[20] ^= 1
+        try write([changed, authority.developerRelations.certificate])
+        #expect(try #require(files.certificateError("bundle")).message.contains("who did not sign it"))
+
+        // A certificate with the issuer's name that is no authority does not count as its issuer.
+        let impostor = try ForgedMerchant(
+            authority: other, type: .p256, profile: .init(merchantIdentifier: "merchant.com.example.other"))
+        try write([merchant.certificate, impostor.certificate, authority.developerRelations.certificate])
+        #expect(try #require(files.certificateError("bundle")).message.contains("holds 2 Apple Pay Payment Processing"))
+    }
+
+    @Test("two Payment Processing Certificates are one too many, and both are named")
+    func several() throws {
+        let rsa = try SharedForge.rsaMerchant
+        try write([merchant.certificate, authority.developerRelations.certificate, rsa.certificate])
+        let error = try #require(files.certificateError("bundle"))
+        #expect(error.kind == .unsuitable)
+        for part in [
+            "holds 2 Apple Pay Payment Processing Certificates", "merchant.com.example.shop",
+            "merchant.com.example.rsa",
+            "Import them one by one",
+        ] { #expect(error.message.contains(part), "\(error.message)") }
+    }
+
+    @Test("the same certificate twice is one")
+    func twice() throws {
+        try write([merchant.certificate, merchant.certificate, authority.developerRelations.certificate])
+        #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
+    }
+
+    @Test("a bundle without a Payment Processing Certificate says what it holds instead")
+    func none() throws {
+        let identity = try authority.merchantCertificate(
+            subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
+            profile: .init(merchantIdentifier: "merchant.com.example.shop", kind: .merchantIdentity))
+        try write([authority.developerRelations.certificate, identity])
+        let error = try #require(files.certificateError("bundle"))
+        #expect(error.message.contains("holds 2 certificates, but no Apple Pay Payment Processing Certificate"))
+        #expect(error.message.contains("Merchant Identity, which decrypts nothing"))
+        #expect(error.message.contains("(a certification authority, "))
+        // Beside the right one it does not disturb.
+        try write([identity, merchant.certificate])
+        #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
+        // Alone it is passed on: what it is, the daemon says.
+        try write([identity])
+        #expect(try CertificateFile(path: files.path("bundle")).der == identity)
+    }
+
+    @Test("PKCS#7 that is no bundle of certificates is called by its name")
+    func otherKinds() async throws {
+        try write([])
+        #expect(try #require(files.certificateError("bundle")).message.hasSuffix("without a certificate in it."))
+
+        try await files.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k -out c -subj /CN=x")
+        try files.directory.write("text", to: "text")
+        try await files.openssl("cms -sign -signer c -inkey k -in text -nodetach -outform DER -out signed")
+        #expect(try #require(files.certificateError("signed")).message.contains("is a signed PKCS#7 message"))
+        try await files.openssl("cms -data_create -in text -outform DER -out data")
+        #expect(try #require(files.certificateError("data")).message.contains("of a kind that carries no certificates"))
+
+        let bundle = CertificateBundle.pkcs7([merchant.certificate])
+        for damaged in [bundle + [0], Array(bundle.dropLast(3))] {
+            try files.directory.write(damaged, to: "damaged")
+            #expect(files.certificateError("damaged")?.kind == .unsuitable)
+        }
+    }
+
+    @Test("33 certificates are refused")
+    func tooMany() throws {
+        let certificates = try (0..<33).map { _ in
+            try authority.merchantCertificate(
+                subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo, profile: .init(merchantIdentifier: "m"))
+        }
+        try write(certificates)
+        #expect(try #require(files.certificateError("bundle")).message.contains("holds more than 32 certificates"))
+        try write(Array(certificates.prefix(32)))
+        #expect(try #require(files.certificateError("bundle")).message.contains("holds 32 Apple Pay"))
+    }
+
+    @Test("a name that would command the terminal is shown without its commands")
+    func names() throws {
+        let hostile = try authority.merchantCertificate(
+            subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
+            profile: .init(merchantIdentifier: "m\u{1B}[2J\u{202E}x"))
+        try write([hostile, merchant.certificate])
+        let error = try #require(files.certificateError("bundle"))
+        #expect(error.message.contains("m?[2J"))
+        #expect(!error.message.unicodeScalars.contains("\u{1B}"))
+        #expect(!error.message.unicodeScalars.contains("\u{202E}"))
+    }
+
+    @Test("three thousand damaged bundles end in a sentence or a certificate, never in a trap")
+    func mutations() throws {
+        let originals = [false, true].map { CertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
+        var generator = SplitMix64(state: 7)
+        var refused = 0
+        for round in 0..<3000 {
+            var bytes = originals[round % 2]
+            for _ in 0...Int.random(in: 0...3, using: &generator) {
+                bytes[Int.random(in: bytes.indices, using: &generator)] = .random(in: 0...255, using: &generator)
+            }
+            if round % 5 == 0 { bytes = Array(bytes.prefix(Int.random(in: 1...bytes.count, using: &generator))) }
+            try files.directory.write(bytes, to: "mutated")
+            if files.certificateError("mutated") != nil { refused += 1 }
+        }
+        #expect(refused > 1500)
+    }
+}
