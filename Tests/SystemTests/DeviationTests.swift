@@ -50,7 +50,11 @@ import TokenForge
         for tested in failing {
             let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
             let answer = try await SharedDaemon.harness.decrypt(token)
-            answers[answer.body, default: []].append(tested.testDescription)
+            // Each has its own place in the record, which tells when it came and nothing else.
+            let place = try #require(answer.member("audit")?.objectValue?["sequence"]?.numberValue?.text)
+            let body = String(decoding: answer.body, as: UTF8.self)
+                .replacing("\"sequence\":\(place)", with: "\"sequence\":0")
+            answers[Array(body.utf8), default: []].append(tested.testDescription)
         }
         #expect(answers.count == 1, "\(answers.values)")
     }

@@ -113,7 +113,11 @@ import TokenForge
         where file.hasPrefix("ledger.sqlite") {
             try FileManager.default.removeItem(atPath: harness.directory.path(file))
         }
-        try await harness.start()
+        try await harness.start(["--await-restore"], untilReady: false)
+        try await wait(for: "the new ledger to be taken") {
+            try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "begun anew"]).status == 0
+        }
+        try await harness.waitUntilReady()
         let answer = try await harness.decrypt(token())
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
@@ -125,17 +129,29 @@ import TokenForge
 
     @Test("a key that no token shows is hsm_unavailable while its state decrypts, and key_not_active when it does not")
     func missingKey() async throws {
-        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         #expect(try await harness.stop().status == 0)
-        try FileManager.default.removeItem(atPath: harness.directory.path("tokens"))
-        try harness.directory.makeDirectory("tokens")
-        try await harness.initializeToken()
+        let hash = Data(try SharedForge.ecMerchant.merchant.publicKeyHash)
+        let known = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
+        try await known.write { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO merchant_key (public_key_hash, merchant_identifier, algorithm, state, origin,
+                        created_at, node)
+                    SELECT ?, 'merchant.com.example.missing', 'EC', 'active', origin, created_at, node
+                    FROM merchant_key
+                    """, arguments: [hash])
+        }
+        try known.close()
         for (state, status, code) in [
             ("active", 503, "hsm_unavailable"), ("compromised", 422, "key_not_active"),
             ("destroyed", 422, "key_not_active"),
         ] {
             let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
-            try await database.write { try $0.execute(sql: "UPDATE merchant_key SET state = ?", arguments: [state]) }
+            try await database.write {
+                try $0.execute(
+                    sql: "UPDATE merchant_key SET state = ? WHERE public_key_hash = ?", arguments: [state, hash])
+            }
             try database.close()
             try await harness.start()
             let answer = try await harness.decrypt(token())

@@ -82,9 +82,11 @@ public final class DaemonHarness: Sendable {
     }
 
     /// Starts the daemon and waits until it is ready, or only until it serves.
-    public func start(environment: [String: String] = [:], untilReady: Bool = true) async throws {
+    public func start(
+        _ arguments: [String] = [], environment: [String: String] = [:], untilReady: Bool = true
+    ) async throws {
         let program = try RunningProgram(
-            Program.built("paytokend"), ["--config", configurationFile], environment: environment)
+            Program.built("paytokend"), ["--config", configurationFile] + arguments, environment: environment)
         running.withLock { $0 = program }
         try await waitUntil(untilReady ? "/readyz" : "/healthz")
     }

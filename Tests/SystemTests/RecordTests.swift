@@ -1,0 +1,136 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The key-usage record: what an auditor finds of what the daemon did.
+@Suite struct RecordTests {
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    private func records(_ harness: DaemonHarness, _ filter: [String] = []) async throws -> [JSONObject] {
+        let list = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"] + filter)
+        #expect(list.status == 0, "\(list)")
+        return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+    }
+
+    private func place(_ answer: CurlAnswer) -> String? {
+        answer.member("audit")?.objectValue?["sequence"]?.numberValue?.text
+    }
+
+    @Test(
+        "a release, its repeat and a refusal each say where they are recorded, and stand there with who and which key")
+    func places() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let token = try token()
+        let answers = [
+            try await harness.decrypt(token, reference: "order-1"),
+            try await harness.decrypt(token, reference: "order-1"),
+            try await harness.decrypt(token, reference: "order-2"), try await harness.decrypt(Array("{".utf8)),
+        ]
+        let found = try await records(harness)
+        for (answer, outcome) in zip(answers, ["ok", "repeat", "transaction_replayed", "malformed_request"]) {
+            let sequence = try #require(place(answer), "\(answer)")
+            let record = try #require(found.first { $0["sequence"]?.numberValue?.text == sequence })
+            #expect(record["event"]?.stringValue == "decrypt")
+            #expect(record["outcome"]?.stringValue == outcome)
+            #expect(record["caller"]?.objectValue?["uid"]?.numberValue?.text == String(getuid()))
+            guard outcome != "malformed_request" else { continue }
+            #expect(record["publicKeyHash"]?.stringValue == Data(token.publicKeyHash).base64EncodedString())
+            #expect(record["transactionId"]?.stringValue?.count == 64)
+        }
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("start, configuration, audit key, import, looks and stop are recorded; both verifiers find the chain intact")
+    func dayInTheRecord() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        let events = try await records(harness, []).reversed().compactMap { $0["event"]?.stringValue }
+        #expect(
+            Array(events) == [
+                "start", "configuration_load", "audit_key_change", "key_import", "stop", "start", "configuration_load",
+            ])
+        let live = try await harness.paytokenctl(["audit", "verify"])
+        #expect(live.status == 0 && live.output.hasPrefix("intact"), "\(live)")
+        let (export, key) = (harness.directory.path("record.jsonl"), harness.directory.path("key.pem"))
+        #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
+        try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
+        let ours = try await harness.paytokenctl(["audit", "verify", "--export", export, "--public-key", key])
+        #expect(ours.status == 0 && ours.output.hasPrefix("intact"), "\(ours)")
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        let theirs = try await Program.run(script, [export, key])
+        #expect(theirs.status == 0, "\(theirs)")
+        // One byte that nobody would see.
+        var changed = try Data(contentsOf: URL(filePath: export))
+        let position = try #require(changed.range(of: Data("key_import".utf8))?.lowerBound)
+        changed[position] = UInt8(ascii: "K")
+        try changed.write(to: URL(filePath: export))
+        #expect(
+            try await harness.paytokenctl(["audit", "verify", "--export", export, "--public-key", key]).status == 1)
+        #expect(try await Program.run(script, [export, key]).status == 1)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("after kill -9 the record goes on where it was, and what was answered is in it")
+    func killed() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let answer = try await harness.decrypt(token())
+        #expect(answer.status == 200)
+        let sequence = try #require(place(answer))
+        try harness.daemon.signal(SIGKILL)
+        _ = try await harness.daemon.result(within: 10)
+        try await harness.start()
+        #expect(try await records(harness).contains { $0["sequence"]?.numberValue?.text == sequence })
+        let live = try await harness.paytokenctl(["audit", "verify"])
+        #expect(live.status == 0, "\(live)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("an older ledger and a lost one end the start with 78 and say what to do; accepted, they serve and say so")
+    func restored() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let backup = harness.directory.path("backup.sqlite")
+        #expect(try await harness.paytokenctl(["ledger", "backup", backup]).status == 0)
+        let token = try token()
+        #expect(try await harness.decrypt(token).status == 200)
+        #expect(try await harness.stop().status == 0)
+        let paytokend = try Program.built("paytokend")
+        for (kind, words) in [("older", "is an older copy"), ("lost", "a ledger was lost")] {
+            for name in ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"] {
+                try? FileManager.default.removeItem(atPath: harness.directory.path(name))
+            }
+            if kind == "older" {
+                try FileManager.default.copyItem(atPath: backup, toPath: harness.directory.path("ledger.sqlite"))
+            }
+            let refused = try await Program.run(paytokend, ["--config", harness.configurationFile])
+            #expect(refused.status == 78, "\(kind): \(refused)")
+            #expect(refused.error.contains(words) && refused.error.contains("accept-restore"), "\(refused)")
+        }
+        for name in ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"] {
+            try? FileManager.default.removeItem(atPath: harness.directory.path(name))
+        }
+        try FileManager.default.copyItem(atPath: backup, toPath: harness.directory.path("ledger.sqlite"))
+        try await harness.start(["--await-restore"], untilReady: false)
+        // Until it is accepted it releases nothing, and says so.
+        try await wait(for: "the comparison") {
+            try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("is an older copy".utf8))
+        }
+        let held = try await harness.decrypt(token)
+        #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
+        let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
+        #expect(accepted.status == 0, "\(accepted)")
+        // What the backup forgot can be released again: this is what the message warns of.
+        #expect(try await harness.decrypt(token).status == 200)
+        let events = try await records(harness).compactMap { $0["event"]?.stringValue }
+        #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
+        #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        #expect(try await harness.stop().status == 0)
+    }
+}
