@@ -54,22 +54,44 @@ import TokenForge
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
-    @Test("of thirty at once without a reference exactly one is served")
+    @Test("of thirty at once without a reference exactly one is served, and each is one record")
     func thirtyAtOnce() async throws {
-        let body = try token().decryptBody()
+        let token = try token()
+        let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
-            "/v1/decrypt", socket: SharedDaemon.harness.socket, bodies: Array(repeating: body, count: 30))
+            "/v1/decrypt", socket: harness.socket, bodies: Array(repeating: token.decryptBody(), count: 30))
         #expect(answers.filter { $0.status == 200 }.count == 1)
         #expect(answers.filter { $0.status == 409 && $0.code == "transaction_replayed" }.count == 29)
+        let records = try await StoredRecords.of(transaction: token.transactionIdentifier, in: harness)
+        #expect(records.filter { $0.string("outcome") == "ok" }.count == 1)
+        #expect(records.filter { $0.string("outcome") == "transaction_replayed" }.count == 29)
+        expect(answers, areAnsweredWith: records)
     }
 
-    @Test("of thirty at once with one reference all are served, and exactly one is no repeat")
+    @Test("of thirty at once with one reference all are served, exactly one is no repeat, and each is one record")
     func thirtyEqual() async throws {
-        let body = try token().decryptBody(reference: "order-30")
+        let token = try token()
+        let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
-            "/v1/decrypt", socket: SharedDaemon.harness.socket, bodies: Array(repeating: body, count: 30))
+            "/v1/decrypt", socket: harness.socket,
+            bodies: Array(repeating: token.decryptBody(reference: "order-30"), count: 30))
         #expect(answers.allSatisfy { $0.status == 200 })
         #expect(answers.filter { $0.member("repeated")?.boolValue == false }.count == 1)
+        let records = try await StoredRecords.of(transaction: token.transactionIdentifier, in: harness)
+        #expect(records.filter { $0.string("outcome") == "ok" }.count == 1)
+        #expect(records.filter { $0.string("outcome") == "repeat" }.count == 29)
+        expect(answers, areAnsweredWith: records)
+    }
+
+    /// Each answer names a record of its own, with its own outcome.
+    private func expect(_ answers: [CurlAnswer], areAnsweredWith records: [JSONValue]) {
+        let named = answers.map { answer in
+            let released = answer.member("repeated")?.boolValue == true ? "repeat" : "ok"
+            return "\(answer.recordedAt ?? "-") \(answer.code ?? released)"
+        }
+        let kept = records.map { "\($0.sequence ?? "-") \($0.string("outcome") ?? "-")" }
+        #expect(Set(named).count == answers.count)
+        #expect(Set(named) == Set(kept))
     }
 
     @Test("a claim survives the daemon's restart")

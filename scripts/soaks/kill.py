@@ -108,7 +108,7 @@ def main():
             count = 150 if options.short else 1000
             fresh = collections.deque(enumerate(service.mint(count), start=number * 10000))
             turn = Round(answers, tokens, daemon)
-            moment = chance.uniform(0.02, 0.25 if options.short else 0.4)
+            moment = chance.uniform(0.02, 0.8 if options.debug else 0.4)
             ended = []
             began = time.monotonic()
 

@@ -3,6 +3,7 @@ machine in one run. Both daemons are there from the beginning, each with a token
 them and release the same payment tokens. The ratio is that of each pair of rounds, the middle one of all pairs.
 """
 import argparse
+import os
 import resource
 import statistics
 import sys
@@ -79,6 +80,9 @@ def main():
         cost = 1 - statistics.median(ratios)
         print(f"ratio       {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f}): with "
               f"{options.clients} clients the durable ledger costs {cost * 100:.1f} %")
+        durable.daemon.stop()
+        print(f"ledger      {os.path.getsize('ledger.sqlite') / (releases * (rounds + 1)):.0f} bytes a release, with its claim "
+              "and record")
         print(f"client      takes {client / busy * 100:.0f} % of one core itself; that is in both")
         if options.debug:
             print("            a debug build is not judged by it")

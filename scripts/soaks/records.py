@@ -124,7 +124,8 @@ def main():
             before = daemon.peak()
             rows = measure(daemon, wrong)
             size = pathlib.Path("record.jsonl").stat().st_size
-            print(f"{length} records: {size / 1e6:.1f} MB as an export; {added} filled in {seconds:.1f} s "
+            print(f"{length} records: {size / 1e6:.1f} MB as an export, {pathlib.Path(LEDGER).stat().st_size / 1e6:.1f} MB as a "
+                  f"ledger; {added} filled in {seconds:.1f} s "
                   f"({added / seconds:.0f}/s); the daemon was ready in {started:.1f} s")
             for name, took, memory in rows:
                 rate = f"{length / took:9.0f}/s" if "list" not in name else ""

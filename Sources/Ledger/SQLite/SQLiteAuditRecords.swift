@@ -10,7 +10,7 @@ struct SQLiteAuditRecords {
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ db: Database
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
-        var conditions = try SQLiteAuditConditions(filter, node: node, db)
+        var conditions = SQLiteAuditConditions(filter, node: node)
         if let cursor {
             conditions.add(order == .oldestFirst ? "sequence > ?" : "sequence < ?", cursor)
         } else if filter.since != nil || filter.until != nil {

@@ -27,6 +27,9 @@ final class SQLiteConnections: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
+            // 16 MiB of log instead of 4: pages that many commits change are copied into the file once. At a full disk
+            // that is 12 MiB less for records.
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
             // Savepoints need no room in a directory for temporary files, which may be full or not writable.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
