@@ -137,6 +137,22 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
+    @Test("--follow outlives its terminal under nohup")
+    func hangup() async throws {
+        let record = try SealedRecord()
+        let daemon = try await FakeDaemon([Self.follow: .stream(record.export, ending: .open)])
+        let program = try RunningProgram(
+            Program.installed("nohup"),
+            [Program.built("paytokenctl"), "audit", "export", "--follow", "--socket", daemon.path])
+        try await wait(for: "the lines") { program.outputBytes.count == record.export.count }
+        program.signal(SIGHUP)
+        program.signal(SIGHUP)
+        try await Task.sleep(for: .milliseconds(200))
+        #expect(program.isRunning)
+        program.signal(SIGINT)
+        #expect(try await program.result().status == 0)
+    }
+
     @Test("--follow into a file keeps the file when it is interrupted")
     func followingIntoFile() async throws {
         let record = try SealedRecord()

@@ -158,4 +158,25 @@ struct AuditVerifyTranscripts {
             #expect(result.output == "")
         }
     }
+
+    @Test(
+        "a terminal sees how far it is, and in the end only the verdict",
+        .enabled("script(1) makes the terminal") { (try? Program.installed("script")) != nil })
+    func progress() async throws {
+        let files = try Files(SealedRecord())
+        // The second half comes when progress is due.
+        let command =
+            "(head -n 6 record.jsonl; sleep 0.5; tail -n +7 record.jsonl)"
+            + " | \"$PAYTOKENCTL\" audit verify --export - --public-key key.pem > verdict"
+        let result = try await RunningProgram(
+            Program.installed("script"), ["-qec", command, "/dev/null"],
+            environment: ["PAYTOKENCTL": Program.built("paytokenctl"), "SHELL": Program.installed("sh")],
+            workingDirectory: files.directory.path
+        ).result()
+        #expect(result.status == 0)
+        let blanks = String(repeating: " ", count: "10 records verified".count)
+        #expect(result.output == "\r10 records verified\r\(blanks)\r")
+        let verdict = try String(contentsOfFile: files.directory.path("verdict"), encoding: .utf8)
+        #expect(verdict == "intact: node backend-1, records 1 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
+    }
 }

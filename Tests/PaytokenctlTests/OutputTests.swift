@@ -54,6 +54,43 @@ struct OutputTests {
         #expect(try !KeyList.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
     }
 
+    @Test("lines are given on when they are whole, in pieces of any size, and the last one is known")
+    func wholeLines() {
+        let text = Array("{\"node\":1}\n{\"checkpoint\":{\"node\":2}}\n{\"checkpoint\":".utf8)
+        for size in 1...text.count {
+            var lines = WholeLines()
+            var given: [UInt8] = []
+            for start in stride(from: 0, to: text.count, by: size) {
+                given += lines.take(Array(text[start..<min(start + size, text.count)]))
+                #expect(given.isEmpty || given.last == UInt8(ascii: "\n"))
+            }
+            #expect(given == Array(text.dropLast(14)))
+            #expect(lines.remainder == Array("{\"checkpoint\":".utf8))
+            #expect(lines.isSealed)
+        }
+        var lines = WholeLines()
+        _ = lines.take(Array("{\"checkpoint\":{}}\n{\"node\":3}\n".utf8))
+        #expect(!lines.isSealed)
+    }
+
+    @Test("what never becomes a line is not kept for ever")
+    func endlessLine() {
+        var lines = WholeLines()
+        let piece = [UInt8](repeating: 0x61, count: 1 << 18)
+        var given = 0
+        for _ in 0..<64 {
+            given += lines.take(piece).count
+            #expect(lines.remainder.count <= 1 << 21)
+        }
+        #expect(given + lines.remainder.count == 64 << 18)
+    }
+
+    @Test("thousands are grouped")
+    func grouped() {
+        let expected = [0: "0", 999: "999", 1000: "1,000", 1_234_567: "1,234,567", -1000: "-1,000"]
+        for (number, text) in expected { #expect(number.grouped == text) }
+    }
+
     @Test("the worker is looked for beside the program, then in libexec")
     func worker() {
         #expect(

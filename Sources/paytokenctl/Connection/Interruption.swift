@@ -1,4 +1,5 @@
 import DaemonAPI
+import Foundation
 import Glibc
 import UnixSignals
 
@@ -17,7 +18,19 @@ struct Interrupted: Error {
 
 /// What is to be done about SIGINT, SIGTERM and SIGHUP while something runs for long.
 enum Interruption {
-    private static let signals: [UnixSignal] = [.sigint, .sigterm, .sighup]
+    /// Without SIGHUP when nohup(1) has it ignored: whoever waits for a signal takes it off that.
+    private static var signals: [UnixSignal] {
+        ignoresHangup ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
+    }
+
+    /// From the mask of ignored signals, proc(5).
+    private static var ignoresHangup: Bool {
+        guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("SigIgn:") }),
+            let mask = line.split(separator: "\t").last.flatMap({ UInt64($0, radix: 16) })
+        else { return false }
+        return mask & (1 << (UInt64(SIGHUP) - 1)) != 0
+    }
 
     /// Runs `work`; a signal cancels it, and is thrown as ``Interrupted`` once it has ended in whatever way but well.
     static func cancelling<Result: Sendable>(
