@@ -79,7 +79,9 @@ import TokenForge
     @Test("status, keys, health and the refusals of administration")
     func administration() async throws {
         let harness = try await SharedDaemon.harness
-        for path in ["/healthz", "/readyz", "/v1/status", "/v1/keys"] {
+        for path in [
+            "/healthz", "/readyz", "/v1/status", "/v1/keys", "/v1/audit/records", "/v1/audit/public-key",
+        ] {
             try expectDescribed(try await harness.admin(path), path, "get")
         }
         let hex = try SharedForge.ecMerchant.merchant.publicKeyHash
@@ -94,7 +96,8 @@ import TokenForge
         for (path, body) in [
             ("/v1/certificates", "{\"certificate\":\"\(Data(stranger.certificate).base64EncodedString())\"}"),
             ("/v1/certificates", "{\"certificate\":\"AAAA\"}"), ("/v1/certificates", "{}"),
-            ("/v1/keys/import", "{}"), ("/v1/keys/import", "[]"),
+            ("/v1/keys/import", "{}"), ("/v1/keys/import", "[]"), ("/v1/ledger/backup", "[]"),
+            ("/v1/ledger/accept-restore", "{}"), ("/v1/ledger/accept-restore", "{\"reason\":\"a test\"}"),
         ] {
             let answer = try await harness.admin(path, body: Array(body.utf8))
             #expect(answer.status >= 400)

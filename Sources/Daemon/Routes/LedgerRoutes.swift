@@ -47,16 +47,14 @@ struct LedgerRoutes: Sendable {
     func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let body = try AcceptRestoreRequest(parsing: request.body)
         guard try !request.isDryRun() else {
-            throw Refusal(
-                .malformedRequest, "dry_run is not yet supported here; paytokenctl status says how it stands.")
+            throw Refusal(.malformedRequest, "Accepting has no dry run; GET /v1/status says what there is to accept.")
         }
         let outcome = try await restores.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), record: request.record)
-        switch outcome {
+        return switch outcome {
         case .accepted(let ledgerSequence, let tokenSequence):
-            return try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
-        case .pending(let approval):
-            return try .pending(approval)
+            try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
+        case .pending(let approval): try .pending(approval)
         }
     }
 

@@ -148,6 +148,32 @@ struct LedgerRoutesTests {
         #expect(fixture.restores.callers == ["auditor"])
     }
 
+    @Test("what waits for a second person is answered with 202 and the approval's name")
+    func pendingRestore() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let approval = TwoPersonRule(people: 2, expire: .seconds(3600)).request(
+            .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("died"),
+            by: RecordRoutesFixture.auditor, at: RecordRoutesFixture.noon)
+        fixture.restores.answer(.pending(approval))
+        let answer = try await fixture.administration.acceptRestore(
+            RecordRoutesFixture.request(body: "{\"reason\":\"died\"}"))
+        #expect(answer.http.status == 202)
+        let pending = try JSONCoding.decode(PendingAnswer.self, from: try await answer.bytes)
+        #expect(pending.approval == approval.identifier.hex)
+        #expect(pending.expires == RecordRoutesFixture.noon.addingTimeInterval(3600))
+    }
+
+    @Test("accepting has no dry run, and does not take one for the real thing")
+    func noDryRun() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let error = await #expect(throws: Refusal.self) {
+            _ = try await fixture.administration.acceptRestore(
+                RecordRoutesFixture.request(["dry_run": "true"], body: "{\"reason\":\"died\"}"))
+        }
+        #expect(error?.code == .malformedRequest)
+        #expect(fixture.restores.reasons.isEmpty)
+    }
+
     @Test(
         "without a reason nothing is accepted",
         arguments: ["{}", "{\"reason\":\"\"}", "{\"reason\":17}", "{\"reason\":\"x\",\"force\":true}", ""])

@@ -209,15 +209,18 @@ final class LedgerLooks: AuditLooking {
 
 /// Accepts everything, and remembers what.
 final class RecordedRestores: RestoreAccepting {
-    private let accepted = Mutex<[(reason: String, caller: String?)]>([])
+    private let accepted = Mutex<[(reason: String, caller: String)]>([])
+    private let outcome = Mutex(RestoreAcceptance.Outcome.accepted(ledgerSequence: 17, tokenSequence: 40))
 
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
-    var callers: [String?] { accepted.withLock { $0.map(\.caller) } }
+    var callers: [String] { accepted.withLock { $0.map(\.caller) } }
+
+    func answer(_ answer: RestoreAcceptance.Outcome) { outcome.withLock { $0 = answer } }
 
     func accept(
         reason: AuditReason, by caller: Caller, record: RequestRecord
     ) async throws(Refusal) -> RestoreAcceptance.Outcome {
         accepted.withLock { $0.append((reason.text, caller.name)) }
-        return .accepted(ledgerSequence: 17, tokenSequence: 40)
+        return outcome.withLock { $0 }
     }
 }
