@@ -49,11 +49,39 @@ final class KeyIndexSnapshot: Sendable {
             entries[hash] = KeyEntry(gone: entry)
         }
 
+        remarks += Self.soleHolders(of: entries.values, among: shown.keys.count)
+
         byHash = entries
         sorted = entries.values.sorted { $0.publicKeyHash.bytes.lexicographicallyPrecedes($1.publicKeyHash.bytes) }
         self.remarks = remarks
         self.shown = shown
         certificates = Dictionary(held.values.joined().flatMap(\.key.certificates).map { ($0.der, $0) }) { $1 }
+    }
+}
+
+extension KeyIndexSnapshot {
+    /// Keys that would be lost, or away, with one token though there are several.
+    private static func soleHolders(of entries: some Sequence<KeyEntry>, among tokens: Int) -> [String] {
+        guard tokens > 1 else { return [] }
+        let alone = entries.filter { $0.condition == .served && $0.tokens.count == 1 && $0.state.isOfUse }
+        return Dictionary(grouping: alone) { $0.tokens[0] }.sorted { $0.key < $1.key }.map { token, entries in
+            let most = 5
+            let names = entries.map { String($0.publicKeyHash.hex.prefix(16)) }.sorted()
+            let more = names.count > most ? " and \(names.count - most) more" : ""
+            return "Only token \(token) shows the key\(names.count == 1 ? "" : "s") "
+                + names.prefix(most).joined(separator: ", ") + more
+                + "; import what is to survive its loss into another token too."
+        }
+    }
+}
+
+extension KeyState {
+    /// Whether there may still be payments for the key.
+    fileprivate var isOfUse: Bool {
+        switch self {
+        case .preActivation, .active, .suspended, .deactivated: true
+        case .compromised, .destroyed: false
+        }
     }
 }
 

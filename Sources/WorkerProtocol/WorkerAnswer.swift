@@ -120,6 +120,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// The audit key or the remembered checkpoint: what is asked for is not to be had from a token that works
         /// otherwise. It is read-only, takes no data objects, shows too many; or the message is no checkpoint.
         case auditRefused = 10
+        /// Neither the call nor its repetition was answered in time. Only the daemon's side says so.
+        case deadlineExceeded = 11
     }
 
     public var kind: Kind

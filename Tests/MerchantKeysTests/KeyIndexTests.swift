@@ -194,6 +194,28 @@ struct KeyIndexTests {
         #expect(!entry.decrypts(at: now))
     }
 
+    @Test("A key that only one of several tokens shows is named, unless no payment comes for it any more")
+    func soleHolder() throws {
+        var (key, record) = try pair()
+        let index = KeyIndex()
+        index.rebuild(tokens: [("a", []), ("b", [key])], records: [record], now: now)
+        #expect(index.remarks.count == 1)
+        let remark = try #require(index.remarks.first)
+        #expect(remark.contains("Only token b"))
+        #expect(remark.contains(record.publicKeyHash.hex.prefix(16)))
+        record.state = .destroyed
+        index.rebuild(tokens: [], records: [record], now: now)
+        #expect(index.remarks.isEmpty)
+        record.state = .active
+        index.rebuild(tokens: [("a", [key])], records: [record], now: now)
+        #expect(index.remarks.isEmpty)
+        // A token that has not been opened yet may hold it: nothing is said before.
+        let alone = KeyIndex()
+        alone.rebuild(tokens: [("b", [key])], records: [record], now: now)
+        #expect(alone.remarks.isEmpty)
+        key.certificates = []
+    }
+
     // Fixtures.
 
     private func pair() throws -> (KeyDescription, KeyRecord) {

@@ -48,23 +48,29 @@ struct ArgumentsTests {
         }
     }
 
-    @Test("the token to import into is the named one, or the only one")
+    @Test("the tokens to import into are the named ones, or the only one")
     func recipients() throws {
         let key = Data([1, 2, 3]).base64EncodedString()
         let first = TokenStatus(name: "first", condition: "ready", importKey: key)
         let second = TokenStatus(name: "second", condition: "ready", importKey: key)
         let absent = TokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
-        #expect(try KeyImport.recipient(in: [first], named: nil).name == "first")
-        #expect(try KeyImport.recipient(in: [first, second], named: "second").name == "second")
-        #expect(try KeyImport.recipient(in: [first], named: nil).importKey == [1, 2, 3])
-        let refusals: [(tokens: [TokenStatus], name: String?, status: DaemonAPI.ExitStatus, part: String)] = [
-            ([first, second], nil, .usage, "several tokens: first, second"),
-            ([first], "other", .usage, "no token other"),
-            ([], "other", .usage, "but none"), ([absent], nil, .tryAgainLater, "absent is unavailable: No such token."),
+        func names(_ tokens: [TokenStatus], _ named: [String] = []) throws -> [String] {
+            try KeyImport.recipients(in: tokens, named: named).map(\.name)
+        }
+        #expect(try names([first]) == ["first"])
+        #expect(try names([first, second], ["second"]) == ["second"])
+        #expect(try names([first, second, absent], ["second", "first"]) == ["second", "first"])
+        #expect(try KeyImport.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
+        let refusals: [(tokens: [TokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
+            ([first, second], [], .usage, "several tokens: first, second"),
+            ([first], ["first", "other"], .usage, "no token other"),
+            ([], ["other"], .usage, "but none"),
+            ([absent], [], .tryAgainLater, "absent is unavailable: No such token."),
+            ([first, absent], ["first", "absent"], .tryAgainLater, "absent is unavailable: No such token."),
         ]
         for refusal in refusals {
             let failure = try #require(throws: CommandFailure.self) {
-                _ = try KeyImport.recipient(in: refusal.tokens, named: refusal.name)
+                _ = try KeyImport.recipients(in: refusal.tokens, named: refusal.names)
             }
             #expect(failure.status == refusal.status)
             #expect(failure.message?.contains(refusal.part) == true, "\(failure.message ?? "")")
@@ -96,7 +102,7 @@ struct ArgumentsTests {
             ["decrypt", "f", "--reference", "ordér"], ["verify", "f", "--at", "yesterday"],
             ["key", "list", "--expiring", "soon"], ["key", "show", "abc"], ["key", "list", "--output", "yaml"],
             ["key", "import", "--private-key", "k"], ["key", "import", "--certificate", "c"],
-            ["key", "import", "--private-key", "k", "--certificate", "c", "--token", "a", "--token", "b"],
+            ["key", "import", "--private-key", "k", "--certificate", "c", "--token", "a", "--token", "a"],
             ["key", "import", "--pkcs12", "f", "--private-key", "k"], ["key", "generate"], ["unknown"],
             ["token", "init", "--module", "m", "--label", "", "--so-pin-file", "f", "--pin-file", "f"],
             [

@@ -164,6 +164,41 @@ struct ImportTranscripts {
         }
     }
 
+    @Test("with several --token the key is sealed to each worker apart, in one request")
+    func severalTokens() async throws {
+        let files = try await files()
+        let (north, south) = (KeySealing.Recipient(), KeySealing.Recipient())
+        func status(_ name: String, _ recipient: KeySealing.Recipient) -> String {
+            let key = Data(recipient.publicKey).base64EncodedString()
+            return #"{"name":"\#(name)","condition":"ready","shortcomings":[],"importKey":"\#(key)"}"#
+        }
+        let one = Sample.status()
+        let tokens = try #require(one.range(of: #"("tokens":\[).*?(\],"ledger")"#, options: .regularExpression))
+        let several = one.replacingCharacters(
+            in: tokens, with: #""tokens":["# + status("north", north) + "," + status("south", south) + #"],"ledger""#)
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(several), "POST /v1/keys/import": .ok(Sample.key),
+        ])
+        let command = [
+            "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.pem"),
+        ]
+        let result = try await Command.paytokenctl(
+            command + ["--token", "south", "--token", "north"], socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        let request = try JSONCoding.decode(KeyImportRequest.self, from: #require(daemon.asked.last).body)
+        #expect(request.sealedKeys.map(\.token) == ["south", "north"])
+        let certificate = try bytes(files.path("certificate.der"))
+        for (sealed, recipient) in zip(request.sealedKeys, [south, north]) {
+            _ = try recipient.open(
+                encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
+                sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
+        }
+        // Which of them is meant has to be said.
+        let unnamed = try await Command.paytokenctl(command, socket: daemon.path)
+        #expect(unnamed.status == 64)
+        #expect(unnamed.error.contains("several tokens: north, south"), "\(unnamed)")
+    }
+
     @Test("--dry-run and --allow-expired reach the daemon")
     func options() async throws {
         let files = try await files()

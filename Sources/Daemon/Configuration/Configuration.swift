@@ -9,7 +9,7 @@ struct Configuration: Sendable {
     /// SHA-256 of the file, as the record names what was loaded.
     var fileDigest: AuditDigest
     var listener: ListenerSettings
-    /// Exactly one for now.
+    /// 1 to 16, with names of their own. The first one holds the audit key and remembers the record's end.
     var tokens: [TokenSettings]
     var trust: TrustSettings
     /// `verification.signing_time_window`, for callers whose rule sets none.
@@ -96,14 +96,31 @@ extension Configuration {
         }
         guard let elements = root.list("tokens") else { return [] }
         if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
-        if elements.count > 1 {
+        if elements.count > maximumTokens {
+            let extra = elements[maximumTokens]
             root.reader.problem(
-                elements[1].key, line: elements[1].line, "more than one token is not yet supported; keep one")
+                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
         }
-        return elements.compactMap { element in
-            TokenSettings(
-                ConfigurationSection(
-                    element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader))
+        let tokens = elements.prefix(maximumTokens).map { element in
+            let section = ConfigurationSection(
+                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
+            return (section: section, settings: TokenSettings(section))
+        }
+        judgeNames(tokens.map { ($0.section, $0.settings?.name) })
+        return tokens.compactMap(\.settings)
+    }
+
+    private static let maximumTokens = 16
+
+    /// A name is how records, metrics and `--token` tell tokens apart.
+    private static func judgeNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
+        var places: [String: String] = [:]
+        for (section, name) in tokens {
+            guard let name else { continue }
+            if let place = places[name] {
+                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
+            }
+            places[name] = places[name] ?? section.key("name")
         }
     }
 }

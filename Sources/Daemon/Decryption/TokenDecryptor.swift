@@ -57,7 +57,7 @@ struct TokenDecryptor: Sendable {
 
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key)
-        record.used(token: hsm.name, protection: opened.tier)
+        record.used(token: opened.token, protection: opened.tier)
         let payload = try PaymentPayload(plaintext: opened.plaintext)
 
         // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
@@ -137,7 +137,7 @@ struct TokenDecryptor: Sendable {
 
     private func open(
         _ token: PaymentToken, with key: KeyEntry
-    ) async throws(Refusal) -> (plaintext: [UInt8], tier: ProtectionTier) {
+    ) async throws(Refusal) -> OpenedTransaction {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]
         switch (token.version, key.algorithm) {
@@ -155,7 +155,7 @@ struct TokenDecryptor: Sendable {
             publicKeyHash: token.publicKeyHash.bytes, scheme: scheme, keyMaterial: try token.restorationInput(),
             otherInfo: otherInfo, ciphertext: token.encryptedData)
         do {
-            let opened = try await hsm.decrypt(decryption)
+            let opened = try await hsm.decrypt(decryption, heldBy: key.tokens)
             troubles.over(Self.hsmComponent)
             return opened
         } catch {
@@ -211,7 +211,8 @@ struct TokenDecryptor: Sendable {
 
 /// What the decryptor asks of the HSM's side: one transaction's data, opened.
 protocol TransactionDecrypting: Sendable {
-    /// The token's name in the configuration.
-    var name: String { get }
-    func decrypt(_ decryption: Decryption) async throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier)
+    /// - Parameter holders: the configured names of the tokens that show the key.
+    func decrypt(
+        _ decryption: Decryption, heldBy holders: [String]
+    ) async throws(WorkerFailure) -> OpenedTransaction
 }

@@ -23,6 +23,8 @@ extension WorkerFailure {
                 "This token was in flight when two workers ended, and is not tried again for some minutes.")
         case .tokenUnavailable, .loginRefused:
             Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
+        case .deadlineExceeded:
+            Refusal(.deadlineExceeded, "The token did not answer in time; repeat with the same reference.")
         case .importRefused:
             Refusal(.invalidState, "The token refused the import.", details: message)
         case .auditRefused:

@@ -11,7 +11,8 @@ import WorkerProtocol
 /// in between leaves a key that is listed and not served, and the same command again completes it.
 struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
-    let token: any TokenAdministering
+    /// In the configuration's order.
+    let tokens: [any TokenAdministering]
     let ledger: any Ledger
     let gate: LedgerGate
     let recorder: UsageRecorder
@@ -21,22 +22,35 @@ struct KeyAdministration: Sendable {
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
         let certificate: [UInt8]
-        let encapsulatedKey: [UInt8]
-        let sealedPrivateKey: [UInt8]
+        /// One for each token that is to hold the key; each token once.
+        let sealedKeys: [SealedKey]
         let allowExpired: Bool
         /// Of a second person, where one is needed: without it the import is asked for.
         let approval: ApprovalIdentifier?
     }
 
+    /// A private key that one token's worker can open (KeySealing).
+    struct SealedKey: Sendable {
+        /// The token's name in the configuration.
+        let token: String
+        let encapsulatedKey: [UInt8]
+        let sealedPrivateKey: [UInt8]
+    }
+
     enum Outcome: Sendable {
-        case changed(KeyEntry)
-        /// A dry run found nothing against it: this certificate would serve this merchant.
-        case wouldServe(MerchantCertificate, merchant: String)
+        /// With what is left to do, a sentence each.
+        case changed(KeyEntry, remarks: [String])
+        /// A dry run found nothing against it: this certificate would serve this merchant, in these tokens.
+        case wouldServe(MerchantCertificate, merchant: String, tokens: [String])
         /// It waits for a second person; the same command with the approval completes it.
         case pending(Approval)
     }
 
-    /// Brings a private key with its certificate into the token and into service.
+    /// Brings a private key with its certificate into one or more tokens and into service.
+    ///
+    /// A token that cannot be reached or does not take the key stops it: the key is not in service before all of them
+    /// hold it, and a new one is taken out of the earlier ones again. Where that fails too the refusal says so; the same
+    /// command again completes it.
     ///
     /// - Parameter record: gets to know what is imported; it is written with the key.
     func importKey(
@@ -48,9 +62,11 @@ struct KeyAdministration: Sendable {
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
         requestRecord.concerns(merchant: merchant)
+        let targets = try targets(of: request.sealedKeys)
         let record = try await record(of: certificate.publicKeyHash)
         try Self.judgeRecord(record, merchant: merchant)
-        guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
+        let names = request.sealedKeys.map(\.token)
+        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, tokens: names) }
 
         try await proveLedgerWritable()
         var use: AdministrativeChange.ApprovalStep?
@@ -58,6 +74,7 @@ struct KeyAdministration: Sendable {
             var parameters = OperationParameters(.keyImport)
             parameters.add(certificate.der)
             parameters.add(merchant)
+            for name in names.sorted() { parameters.add(name) }
             guard let approval = request.approval else {
                 let asked = rule.request(
                     .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
@@ -70,19 +87,31 @@ struct KeyAdministration: Sendable {
             try await judge(approval, parameters: parameters.digest, of: caller)
             use = .use(approval, parameters: parameters.digest, by: caller.peer.person)
         }
-        requestRecord.used(token: token.name)
-        try await changeToken { () async throws(WorkerFailure) in
-            try await token.importPrivateKey(
-                PrivateKeyImport(
-                    merchantIdentifier: merchant, certificate: certificate.der,
-                    encapsulatedKey: request.encapsulatedKey, sealedPrivateKey: request.sealedPrivateKey))
+        requestRecord.used(token: names.joined(separator: ","))
+        let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
+        var holding: [any TokenAdministering] = []
+        for (token, sealed) in targets {
+            do throws(WorkerFailure) {
+                try await token.importPrivateKey(
+                    PrivateKeyImport(
+                        merchantIdentifier: merchant, certificate: certificate.der,
+                        encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
+            } catch {
+                throw await refusal(error, at: token, holding, isNew ? certificate.publicKeyHash : nil)
+            }
+            holding.append(token)
         }
         let change = Activation(
             certificate: certificate, merchant: merchant, known: record, origin: .imported, approval: use)
-        return .changed(try await activate(change, by: caller, record: requestRecord))
+        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
+        return .changed(entry, remarks: [])
     }
 
-    /// Stores a certificate beside the private key that the token holds already.
+    /// Stores a certificate beside the private key, in every token that holds it.
+    ///
+    /// A token that is away does not stop it, since its key opens payments without the certificate too: a rotation
+    /// need not wait for a repair. What is left is said.
+    ///
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
     ) async throws(Refusal) -> Outcome {
@@ -104,23 +133,29 @@ struct KeyAdministration: Sendable {
         requestRecord.concerns(merchant: merchant)
         let record = try await record(of: certificate.publicKeyHash)
         try Self.judgeRecord(record, merchant: merchant)
-        guard !dryRun else { return .wouldServe(certificate, merchant: merchant) }
+        let holders = tokens.filter { known.tokens.contains($0.name) }
+        guard !dryRun else {
+            return .wouldServe(certificate, merchant: merchant, tokens: holders.map(\.name))
+        }
 
         try await proveLedgerWritable()
-        requestRecord.used(token: token.name)
-        try await changeToken { () async throws(WorkerFailure) in
-            try await token.importCertificate(
-                CertificateImport(
-                    publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
-                    certificate: certificate.der))
-        }
+        // Where no token shows the key in good order, this may be what mends it.
+        let targets = holders.isEmpty ? tokens : holders
+        requestRecord.used(token: targets.map(\.name).joined(separator: ","))
+        let (holding, remarks) = try await store(
+            CertificateImport(
+                publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
+                certificate: certificate.der),
+            in: targets)
+        requestRecord.used(token: holding.map(\.name).joined(separator: ","))
         guard let record else {
             // Made by other means: the certificate is there now, but a certificate adopts nothing.
             requestRecord.recorded(at: try await recorder.append(recorder.record(of: requestRecord, by: caller)))
-            return .changed(try await entry(certificate.publicKeyHash))
+            return .changed(try await entry(certificate.publicKeyHash, in: holding), remarks: remarks)
         }
         let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
-        return .changed(try await activate(change, by: caller, record: requestRecord))
+        return .changed(
+            try await activate(change, in: holding, by: caller, record: requestRecord), remarks: remarks)
     }
 
     // MARK: Judging
@@ -177,14 +212,6 @@ struct KeyAdministration: Sendable {
 
     // MARK: Changing
 
-    private func changeToken(_ change: () async throws(WorkerFailure) -> Void) async throws(Refusal) {
-        do {
-            try await change()
-        } catch {
-            throw error.refusal
-        }
-    }
-
     private func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         do {
             return try await ledger.keyRecords().first { $0.publicKeyHash == hash }
@@ -215,7 +242,8 @@ struct KeyAdministration: Sendable {
 
     /// The key's record and the audit record are one transaction.
     private func activate(
-        _ change: Activation, by caller: Caller, record requestRecord: RequestRecord
+        _ change: Activation, in holding: [any TokenAdministering], by caller: Caller,
+        record requestRecord: RequestRecord
     ) async throws(Refusal) -> KeyEntry {
         var key =
             change.known
@@ -234,31 +262,13 @@ struct KeyAdministration: Sendable {
         } catch {
             throw error.refusal
         }
-        return try await entry(change.certificate.publicKeyHash)
+        return try await entry(change.certificate.publicKeyHash, in: holding)
     }
 
-    /// The key as it stands in the index once the token has been asked again.
-    private func entry(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry {
-        let keys: [KeyDescription]
-        do {
-            keys = try await token.listKeys()
-        } catch {
-            throw error.refusal
-        }
-        do {
-            try await catalogue.tokenShows(keys, token: token.name)
-        } catch {
-            throw error.refusal
-        }
+    /// The key as it stands in the index once these tokens have been asked again.
+    private func entry(_ hash: PublicKeyHash, in holding: [any TokenAdministering]) async throws(Refusal) -> KeyEntry {
+        for token in holding { try await relist(token) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
     }
-}
-
-/// What administration asks of a token.
-protocol TokenAdministering: Sendable {
-    var name: String { get }
-    func listKeys() async throws(WorkerFailure) -> [KeyDescription]
-    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
-    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
 }

@@ -6,20 +6,21 @@ import WorkerProtocol
 /// A key as the API shows it.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// The tier at which tokens with this algorithm are opened now; nil when no token can.
-    let tier: @Sendable (KeyAlgorithm) -> ProtectionTier?
+    /// The tier at which these tokens open payments for a key of this algorithm now; nil when none can.
+    let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 
-    func summary(_ entry: KeyEntry) -> KeySummary {
+    /// - Parameter more: what a person should know of what was just done.
+    func summary(_ entry: KeyEntry, _ more: [String] = []) -> KeySummary {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
-        let remarks = [entry.condition.explanation].compactMap { $0 } + entry.remarks
+        let remarks = [entry.condition.explanation].compactMap { $0 } + entry.remarks + more
         return KeySummary(
             publicKeyHash: entry.publicKeyHash.base64,
             merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
             algorithm: entry.algorithm.name, state: entry.state.rawValue, notAfter: notAfter,
             daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
-            tier: entry.tokens.isEmpty ? nil : tier(entry.algorithm)?.rawValue, lastUse: uses.last, uses: uses.count,
+            tier: tier(entry.algorithm, entry.tokens)?.rawValue, lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: remarks.isEmpty ? nil : remarks.joined(separator: " "),
             tokens: entry.tokens)
     }
@@ -27,22 +28,22 @@ struct KeySummaries: Sendable {
     /// What an import led to, or would have led to.
     ///
     /// - Returns: nil when it waits for a second person.
-    func summary(_ outcome: KeyAdministration.Outcome, token: String) -> KeySummary? {
+    func summary(_ outcome: KeyAdministration.Outcome) -> KeySummary? {
         switch outcome {
         case .pending:
             return nil
-        case .changed(let entry):
-            return summary(entry)
-        case .wouldServe(let certificate, let merchant):
+        case .changed(let entry, let remarks):
+            return summary(entry, remarks)
+        case .wouldServe(let certificate, let merchant, let tokens):
             let uses = index.uses(certificate.publicKeyHash)
             return KeySummary(
                 publicKeyHash: certificate.publicKeyHash.base64, merchantIdentifier: merchant,
                 algorithm: certificate.algorithm.name, state: KeyState.active.rawValue,
                 notAfter: certificate.notAfter,
                 daysLeft: KeySummary.daysLeft(until: certificate.notAfter, now: clock.now()),
-                tier: tier(certificate.algorithm)?.rawValue, lastUse: uses.last, uses: uses.count,
+                tier: tier(certificate.algorithm, tokens)?.rawValue, lastUse: uses.last, uses: uses.count,
                 condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
-                tokens: [token])
+                tokens: tokens)
         }
     }
 }

@@ -8,24 +8,22 @@ import Refusals
 struct ImportRoutes: Sendable {
     let administration: KeyAdministration
     let summaries: KeySummaries
-    /// The token that keys are imported into.
-    let tokenName: String
 
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.record.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
-        guard body.sealedKeys.count == 1, body.sealedKeys[0].token == tokenName else {
-            throw Refusal(
-                .malformedRequest, "sealedKeys must name the one token; several are not yet supported.",
-                details: "the token is \(tokenName)")
+        var sealedKeys: [KeyAdministration.SealedKey] = []
+        for key in body.sealedKeys {
+            sealedKeys.append(
+                KeyAdministration.SealedKey(
+                    token: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
+                    sealedPrivateKey: try Self.base64(key.sealedPrivateKey, "sealedPrivateKey")))
         }
         let outcome = try await administration.importKey(
             KeyAdministration.KeyImport(
                 merchantIdentifier: body.merchantIdentifier,
                 certificate: try Self.base64(body.certificate, "certificate"),
-                encapsulatedKey: try Self.base64(body.sealedKeys[0].encapsulatedKey, "encapsulatedKey"),
-                sealedPrivateKey: try Self.base64(body.sealedKeys[0].sealedPrivateKey, "sealedPrivateKey"),
-                allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
+                sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
             by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
         return try answer(outcome)
     }
@@ -41,7 +39,7 @@ struct ImportRoutes: Sendable {
 
     private func answer(_ outcome: KeyAdministration.Outcome) throws(Refusal) -> EndpointAnswer {
         if case .pending(let approval) = outcome { return try .pending(approval) }
-        return try .json(summaries.summary(outcome, token: tokenName))
+        return try .json(summaries.summary(outcome))
     }
 
     private static func approval(_ text: String?) throws(Refusal) -> ApprovalIdentifier? {

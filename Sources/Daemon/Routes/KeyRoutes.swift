@@ -18,7 +18,7 @@ struct KeyRoutes: Sendable {
         let page = entries.prefix(limit)
         return try .json(
             ListAnswer(
-                items: page.map(summaries.summary),
+                items: page.map { summaries.summary($0) },
                 next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil))
     }
 

@@ -11,14 +11,15 @@ import WorkerProtocol
 /// `GET /v1/status`: what a person wants to know first.
 struct StatusRoute: Sendable {
     let readiness: Readiness
-    let token: TokenWorker
+    let tokens: TokenPool
     let index: KeyIndex
     let ledger: any Ledger
     let live: LiveConfiguration
     let startedAt: Date
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let reasons = await readiness.reasons()
+        let findings = await readiness.findings()
+        let reasons = findings.reasons
         let head = try? await ledger.head()
         let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
@@ -26,7 +27,7 @@ struct StatusRoute: Sendable {
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
-                reasons: reasons, tokens: [tokenStatus()],
+                reasons: reasons, tokens: tokens.tokens.map(status),
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerTrouble == nil ? "ready" : "unavailable",
                     message: ledgerTrouble?.message, schemaVersion: ledger.schemaVersion,
@@ -37,10 +38,11 @@ struct StatusRoute: Sendable {
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
-                warnings: live.warnings.map { "\($0.place): \($0.message)" } + index.remarks))
+                warnings: live.warnings.map { "\($0.place): \($0.message)" }
+                    + findings.warnings + index.remarks))
     }
 
-    private func tokenStatus() -> TokenStatus {
+    private func status(of token: TokenWorker) -> TokenStatus {
         switch token.condition {
         case .starting:
             return TokenStatus(name: token.name, condition: "starting")

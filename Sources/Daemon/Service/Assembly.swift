@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// The daemon's parts, put together from a configuration: the only file that names all concrete types.
 struct Assembly: Sendable {
-    let worker: TokenWorker
+    let tokens: TokenPool
     let ledger: any Ledger
     let gate: LedgerGate
     let checkpoints: Checkpoints
@@ -50,11 +50,11 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.tryAgainLater, error.description)
         }
-        let worker = try worker(configuration.tokens[0], catalogue: catalogue, instruments: instruments, logger: logger)
+        let tokens = try tokens(configuration.tokens, catalogue: catalogue, instruments: instruments, logger: logger)
 
-        let checkpoints = Checkpoints(ledger: ledger, token: worker, clock: clock, logger: logger)
+        let checkpoints = Checkpoints(ledger: ledger, token: tokens.first, clock: clock, logger: logger)
         let gate = LedgerGate(
-            ledger: ledger, token: worker, tokenName: worker.name, checkpoints: checkpoints, clock: clock,
+            ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, clock: clock,
             logger: logger)
         let tally = RefusalTally(clock: clock)
         let recorder = UsageRecorder(
@@ -62,16 +62,16 @@ struct Assembly: Sendable {
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: worker, ledger: ledger, gate: gate, recorder: recorder,
+            policies: live.policies, keys: index, hsm: tokens, ledger: ledger, gate: gate, recorder: recorder,
             instruments: instruments, troubles: troubles, clock: clock)
         let readiness = Readiness(
-            token: worker, ledger: ledger, gate: gate, catalogue: catalogue, troubles: troubles)
-        let summaries = KeySummaries(index: index, tier: worker.tier, clock: clock)
+            tokens: tokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock, troubles: troubles)
+        let summaries = KeySummaries(index: index, tier: tokens.tier, clock: clock)
         let administration = KeyAdministration(
-            catalogue: catalogue, token: worker, ledger: ledger, gate: gate, recorder: recorder,
+            catalogue: catalogue, tokens: tokens.tokens, ledger: ledger, gate: gate, recorder: recorder,
             rule: rule, clock: clock)
         let lifecycle = KeyLifecycle(
-            catalogue: catalogue, tokens: worker, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
+            catalogue: catalogue, tokens: tokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, recorder: recorder, clock: clock)
         let endpoints = Endpoints(
@@ -79,9 +79,9 @@ struct Assembly: Sendable {
             health: HealthRoutes(readiness: readiness),
             metrics: MetricsRoute(instruments: instruments, index: index, clock: clock),
             status: StatusRoute(
-                readiness: readiness, token: worker, index: index, ledger: ledger, live: live, startedAt: clock.now()),
+                readiness: readiness, tokens: tokens, index: index, ledger: ledger, live: live, startedAt: clock.now()),
             keys: KeyRoutes(summaries: summaries, index: index),
-            imports: ImportRoutes(administration: administration, summaries: summaries, tokenName: worker.name),
+            imports: ImportRoutes(administration: administration, summaries: summaries),
             keyStates: KeyStateRoutes(lifecycle: lifecycle, summaries: summaries, clock: clock),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock))
         let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
@@ -94,29 +94,35 @@ struct Assembly: Sendable {
             policies: live.policies,
             journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
-            worker: worker, ledger: ledger, gate: gate, checkpoints: checkpoints,
+            tokens: tokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), instruments: instruments, router: router,
             live: live)
     }
 
-    private static func worker(
-        _ settings: TokenSettings, catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
-    ) throws(StartFailure) -> TokenWorker {
+    private static func tokens(
+        _ settings: [TokenSettings], catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
+    ) throws(StartFailure) -> TokenPool {
         let executable: WorkerExecutable
         do {
             executable = try WorkerExecutable.installed()
         } catch {
             throw StartFailure(.configuration, error.message)
         }
-        let token = settings.name
-        return TokenWorker(
-            name: token, settings: settings, executable: executable, logger: logger,
-            events: WorkerEvents(
-                keys: { keys in await catalogue.tokenHasOpened(token, showing: keys) },
-                waited: { instruments.hsmWaitSeconds.observe($0) },
-                called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
-                restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }))
+        // One for all: an input that ended two workers is not to end a third.
+        let quarantine = QuarantinedInputs()
+        let workers = settings.map { settings in
+            let token = settings.name
+            return TokenWorker(
+                name: token, settings: settings, executable: executable, logger: logger,
+                events: WorkerEvents(
+                    keys: { keys in await catalogue.tokenHasOpened(token, showing: keys) },
+                    waited: { instruments.hsmWaitSeconds.observe($0) },
+                    called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
+                    restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }),
+                quarantine: quarantine)
+        }
+        return TokenPool(first: workers[0], others: workers.dropFirst())
     }
 }
 
@@ -138,13 +144,6 @@ extension SQLiteLedger {
     }
 }
 
-extension TokenWorker: TransactionDecrypting, TokenAdministering, KeyDestroying {
-    /// The tier at which tokens for a key of this algorithm are opened now.
-    @Sendable func tier(for algorithm: KeyAlgorithm) -> ProtectionTier? {
-        guard case .ready(let description) = condition else { return nil }
-        return switch algorithm {
-        case .ec: description.tierECv1
-        case .rsa: description.tierRSAv1
-        }
-    }
-}
+extension TokenPool: TransactionDecrypting, KeyDestroying {}
+
+extension TokenWorker: TokenAdministering {}

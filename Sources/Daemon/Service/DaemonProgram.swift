@@ -88,9 +88,9 @@ public enum DaemonProgram {
             await assembly.ledger.close()
             throw StartFailure(listener: error)
         }
-        await assembly.worker.start()
-        let comparing = assembly.gate.start { [worker = assembly.worker] in
-            if case .ready = worker.condition { true } else { false }
+        await assembly.tokens.start()
+        let comparing = assembly.gate.start { [first = assembly.tokens.first] in
+            if case .ready = first.condition { true } else { false }
         }
         let sealing = assembly.checkpoints.start()
         let summarising = assembly.refusalSummaries.start()
@@ -125,7 +125,7 @@ public enum DaemonProgram {
         await assembly.lifeRecords.stopped()
         sealing.cancel()
         if refusedStart == nil { await seal(assembly.checkpoints, logger: logger) }
-        await assembly.worker.shutdown()
+        await assembly.tokens.shutdown()
         await assembly.ledger.close()
         logger.notice("stopped")
         log.flush()

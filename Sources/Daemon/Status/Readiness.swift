@@ -1,5 +1,6 @@
 import DaemonAPI
 import Ledger
+import MerchantKeys
 import Refusals
 import Synchronization
 import WorkerProtocol
@@ -7,49 +8,90 @@ import WorkerProtocol
 /// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
 /// encrypting to it, that is all.
 final class Readiness: Sendable {
-    private let token: TokenWorker
+    /// What was found at one look.
+    struct Findings: Sendable {
+        /// Why payments are refused; none when the daemon is ready.
+        var reasons: [ReadinessAnswer.Reason] = []
+        /// What is out of order and stops nothing, a sentence each.
+        var warnings: [String] = []
+    }
+
+    private let tokens: TokenPool
     private let ledger: any Ledger
     private let gate: LedgerGate
     private let troubles: TroubleLog
     private let catalogue: KeyCatalogue
+    private let clock: WallClock
     private let ledgerLook = Mutex<(at: ContinuousClock.Instant, trouble: String?)?>(nil)
 
     /// Looking at the ledger writes to its disk, and anybody may ask: one look serves all who ask within this time.
     private static let lookLasts = Duration.seconds(1)
 
-    init(token: TokenWorker, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, troubles: TroubleLog) {
-        self.token = token
+    init(
+        tokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
+        troubles: TroubleLog
+    ) {
+        self.tokens = tokens
         self.ledger = ledger
         self.gate = gate
         self.troubles = troubles
         self.catalogue = catalogue
+        self.clock = clock
     }
 
-    func reasons() async -> [ReadinessAnswer.Reason] {
-        var reasons: [ReadinessAnswer.Reason] = []
-        let component = "token \(token.name)"
-        switch token.condition {
-        case .ready(let description):
-            if description.tierECv1 == nil, description.tierRSAv1 == nil {
-                reasons.append(reason(component, .hsmUnavailable, description.shortcomings.joined(separator: " ")))
-            }
-        case .starting:
-            reasons.append(reason(component, .hsmUnavailable, "The worker is starting."))
-        case .unavailable(let failure):
-            reasons.append(reason(component, .hsmUnavailable, failure.message))
-        }
-        if let trouble = await ledgerTrouble() {
-            reasons.append(reason("ledger", .ledgerUnavailable, trouble))
+    func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
+
+    func findings() async -> Findings {
+        // First, since it judges anew what a token showed while the ledger was away.
+        let ledgerTrouble = await ledgerTrouble()
+        var findings = tokenFindings()
+        if let ledgerTrouble {
+            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerTrouble))
         }
         switch gate.position {
         case .open: break
         case .waiting:
-            reasons.append(
+            findings.reasons.append(
                 reason("ledger", .ledgerUnavailable, "The ledger waits for the token that remembers its end."))
         case .held(let disagreement):
-            reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
+            findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
         }
-        return reasons
+        return findings
+    }
+
+    /// A token that is away makes the daemon unready only when it may hold a key that no other serves now. With two
+    /// tokens that hold the same keys, a load balancer that takes a host out because one of them died would turn half
+    /// an outage into a whole one, and on every host at once when the tokens are shared.
+    private func tokenFindings() -> Findings {
+        let now = clock.now()
+        let unserved = catalogue.index.entries.filter { entry in
+            (entry.condition == .served || entry.condition == .missing)
+                && entry.state.decrypts(at: now, cutOff: entry.cutOff) && !tokens.serves(entry)
+        }
+        let anyServes = tokens.tokens.contains { Self.trouble(of: $0) == nil }
+        var findings = Findings()
+        for token in tokens.tokens {
+            guard let trouble = Self.trouble(of: token) else { continue }
+            // A key that no token shows may be in any that is away.
+            let isMissed = unserved.contains { $0.tokens.isEmpty || $0.tokens.contains(token.name) }
+            if isMissed || !anyServes {
+                findings.reasons.append(reason("token \(token.name)", .hsmUnavailable, trouble))
+            } else {
+                findings.warnings.append("token \(token.name) serves nothing, the others hold every key: \(trouble)")
+            }
+        }
+        return findings
+    }
+
+    /// Why nothing is opened by a token now; nil when it serves a version.
+    private static func trouble(of token: TokenWorker) -> String? {
+        switch token.condition {
+        case .ready(let description):
+            description.tierECv1 == nil && description.tierRSAv1 == nil
+                ? description.shortcomings.joined(separator: " ") : nil
+        case .starting: "The worker is starting."
+        case .unavailable(let failure): failure.message
+        }
     }
 
     private func ledgerTrouble() async -> String? {

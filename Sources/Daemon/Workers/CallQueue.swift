@@ -40,36 +40,41 @@ final class CallQueue: Sendable {
         var serving: UInt64?
         /// Why calls are not even queued.
         var refusal: WorkerFailure? = nil
-        var quarantine = QuarantinedInputs()
         var nextIdentifier: UInt64 = 1
     }
 
     private let limits: Limits
     private let events: WorkerEvents
+    private let quarantine: QuarantinedInputs
     private let recycleDue: @Sendable (UInt64) -> Void
     private let state = Mutex(State())
 
-    init(limits: Limits, events: WorkerEvents, recycleDue: @escaping @Sendable (UInt64) -> Void) {
+    init(
+        limits: Limits, events: WorkerEvents, quarantine: QuarantinedInputs = QuarantinedInputs(),
+        recycleDue: @escaping @Sendable (UInt64) -> Void
+    ) {
         self.limits = limits
         self.events = events
+        self.quarantine = quarantine
         self.recycleDue = recycleDue
     }
 
     // MARK: Calls
 
-    /// Makes a call at the serving worker, after those that came before.
-    func submit(_ request: WorkerRequest) async -> CallResult {
+    /// Makes a call at the serving worker: after those that came before, a repetition before them.
+    func submit(_ request: WorkerRequest, terms: CallTerms = CallTerms()) async -> CallResult {
         await withCheckedContinuation { continuation in
             state.withLock { state in
-                guard let call = makeCall(request, continuation, &state) else { return }
+                guard let call = makeCall(request, terms, continuation, &state) else { return }
                 if let refusal = state.refusal {
-                    call.finish(.failure(refusal))
+                    call.finish(refusal)
+                } else if quarantine.contains(call.frame, now: .now) {
+                    call.finish(WorkerFailure(.inputQuarantined, "Two workers ended while they had this input."))
+                } else if terms.isRepetition {
+                    requeue(call, &state)
+                    dispatch(&state)
                 } else if state.waiting.count >= limits.waiting {
-                    call.finish(
-                        .failure(WorkerFailure(.overloaded, "\(limits.waiting) calls wait for the token already.")))
-                } else if state.quarantine.contains(call.frame, now: .now) {
-                    call.finish(
-                        .failure(WorkerFailure(.inputQuarantined, "Two workers ended while they had this input.")))
+                    call.finish(WorkerFailure(.overloaded, "\(limits.waiting) calls wait for the token already."))
                 } else {
                     state.waiting.append(call)
                     dispatch(&state)
@@ -82,32 +87,33 @@ final class CallQueue: Sendable {
     func submit(_ request: WorkerRequest, to lane: UInt64) async -> CallResult {
         await withCheckedContinuation { continuation in
             state.withLock { state in
-                guard let call = makeCall(request, continuation, &state) else { return }
+                // Not to be repeated elsewhere: it is about this very worker.
+                let terms = CallTerms(isRepetition: true)
+                guard let call = makeCall(request, terms, continuation, &state) else { return }
                 guard state.lanes[lane] != nil else {
-                    call.finish(.failure(WorkerFailure(.tokenUnavailable, "The worker ended.")))
+                    call.finish(WorkerFailure(.tokenUnavailable, "The worker ended."))
                     return
                 }
-                // Not to be repeated elsewhere: it is about this very worker.
-                var pinned = call
-                pinned.isRepetition = true
-                hand(pinned, to: lane, &state)
+                hand(call, to: lane, &state)
             }
         }
     }
 
     /// - Returns: nil when the request does not fit its frame; the caller has been told.
     private func makeCall(
-        _ request: WorkerRequest, _ continuation: CheckedContinuation<CallResult, Never>, _ state: inout State
+        _ request: WorkerRequest, _ terms: CallTerms, _ continuation: CheckedContinuation<CallResult, Never>,
+        _ state: inout State
     ) -> PendingCall? {
         let identifier = state.nextIdentifier
         state.nextIdentifier += 1
         do throws(FrameError) {
             return PendingCall(
                 identifier: identifier, operation: WorkerOperation(request),
-                frame: try request.encoded(identifier: identifier), continuation: continuation, waitingSince: .now)
+                frame: try request.encoded(identifier: identifier), continuation: continuation, waitingSince: .now,
+                terms: terms)
         } catch {
-            continuation.resume(
-                returning: .failure(WorkerFailure(.protocolViolation, "A field of the request is too long.")))
+            let failure = WorkerFailure(.protocolViolation, "A field of the request is too long.")
+            continuation.resume(returning: .failure(CallFailure(failure: failure, reach: .queue)))
             return nil
         }
     }
@@ -154,21 +160,21 @@ final class CallQueue: Sendable {
                 // The worker ends after such an answer. Nobody's input is to blame: the next worker gets the call.
                 withdraw(lane, &state)
                 state.lanes[lane]?.hasFailedToken = true
-                if call.operation.isRepeatable, !call.isRepetition {
+                if call.mayBeRepeatedHere {
                     var repetition = call
-                    repetition.isRepetition = true
+                    repetition.terms.isRepetition = true
                     repetition.waitingSince = .now
                     requeue(repetition, &state)
                 } else {
-                    call.finish(.failure(failure))
+                    call.finish(failure, reach: .worker)
                 }
                 state.lanes[lane]?.worker.kill(.token)
             } else if case .failed(let failure) = answer {
                 // A worker that could not open its token ends by itself: that is no death to be counted.
                 if call.operation == .open { state.lanes[lane]?.worker.close() }
-                call.finish(.failure(failure))
+                call.finish(failure, reach: .worker)
             } else {
-                call.finish(.success(answer))
+                call.finish(answer)
             }
             countAnswer(of: lane, &state)
             dispatch(&state)
@@ -189,13 +195,13 @@ final class CallQueue: Sendable {
     private func remove(_ call: PendingCall, from lane: UInt64, _ state: inout State) {
         state.withWorkers[call.identifier] = nil
         state.lanes[lane]?.outstanding -= 1
-        if call.isSuspect { state.isTryingSuspect = false }
+        if call.terms.isSuspect { state.isTryingSuspect = false }
     }
 
     private func requeue(_ call: PendingCall, _ state: inout State) {
         if let refusal = state.refusal {
-            call.finish(.failure(refusal))
-        } else if call.isSuspect {
+            call.finish(refusal)
+        } else if call.terms.isSuspect {
             state.suspects.append(call)
         } else {
             state.waiting.prepend(call)
@@ -229,39 +235,52 @@ final class CallQueue: Sendable {
     }
 
     /// A worker has ended: its repeatable calls are made once more, the others fail with an unknown outcome.
-    func ended(_ lane: UInt64) {
+    /// - Returns: whether it had answered calls, and so was of use.
+    @discardableResult
+    func ended(_ lane: UInt64) -> Bool {
         state.withLock { state in
             withdraw(lane, &state)
-            let isBlameless = state.lanes.removeValue(forKey: lane)?.hasFailedToken ?? false
+            let entry = state.lanes.removeValue(forKey: lane)
+            let isBlameless = entry?.hasFailedToken ?? false
             let lost = state.withWorkers.values.filter { $0.sent?.lane == lane }.sorted {
                 $0.identifier < $1.identifier
             }
             for var call in lost {
                 remove(call, from: lane, &state)
-                if call.operation.isRepeatable, !call.isRepetition {
-                    call.isRepetition = true
-                    call.isSuspect = !isBlameless
+                if call.mayBeRepeatedHere {
+                    call.terms.isRepetition = true
+                    call.terms.isSuspect = !isBlameless
                     call.waitingSince = .now
                     requeue(call, &state)
                     continue
                 }
-                if call.isSuspect, !isBlameless { state.quarantine.insert(call.frame, now: .now) }
+                if call.terms.isSuspect, !isBlameless { quarantine.insert(call.frame, now: .now) }
                 let message =
                     call.operation.isRepeatable || call.operation == .open
                     ? "The worker ended while it had the call."
                     : "The worker ended while it had the call: list the keys to see whether it was done."
-                call.finish(.failure(WorkerFailure(.tokenUnavailable, message)))
+                call.finish(WorkerFailure(.tokenUnavailable, message), reach: isBlameless ? .worker : .endedWorker)
             }
+            if state.serving == nil { handBack(&state) }
             dispatch(&state)
+            return (entry?.answered ?? 0) > 0
         }
+    }
+
+    /// Calls that another token can take do not wait for this one's next worker.
+    private func handBack(_ state: inout State) {
+        let failure = WorkerFailure(.tokenUnavailable, "The worker ended before it had the call.")
+        for call in state.suspects + state.waiting where call.terms.comesBack { call.finish(failure) }
+        state.suspects.removeAll { $0.terms.comesBack }
+        state.waiting.removeAll { $0.terms.comesBack }
     }
 
     /// No worker is to be had soon: what waits fails, and so does what comes, until a worker serves again.
     func refuse(_ failure: WorkerFailure) {
         state.withLock { state in
             state.refusal = failure
-            for call in state.suspects { call.finish(.failure(failure)) }
-            for call in state.waiting { call.finish(.failure(failure)) }
+            for call in state.suspects { call.finish(failure) }
+            for call in state.waiting { call.finish(failure) }
             state.suspects.removeAll()
             state.waiting.removeAll()
         }
@@ -271,8 +290,12 @@ final class CallQueue: Sendable {
     func expire(now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             var hanging: Set<UInt64> = []
-            for call in state.withWorkers.values {
+            for (identifier, call) in state.withWorkers {
                 guard let sent = call.sent else { continue }
+                if call.isPastDeadline(at: now) {
+                    call.finish(PendingCall.deadlineExceeded, reach: .worker)
+                    state.withWorkers[identifier]?.isAbandoned = true
+                }
                 if now - sent.at > call.operation.limit(callTimeout: limits.callTimeout) { hanging.insert(sent.lane) }
             }
             for lane in hanging {
@@ -284,11 +307,24 @@ final class CallQueue: Sendable {
                 state.serving == nil
                 ? WorkerFailure(.tokenUnavailable, "No worker has opened the token within call_timeout.")
                 : WorkerFailure(.overloaded, "The call waited for the token for longer than call_timeout.")
-            // Suspects wait for each other and for a worker's start: they are few, and their number is bounded.
+            // Suspects wait for each other and for a worker's start: they are few, and only their deadline ends that.
+            for call in state.suspects + state.waiting where call.isPastDeadline(at: now) {
+                call.finish(PendingCall.deadlineExceeded)
+            }
+            state.suspects.removeAll { $0.isPastDeadline(at: now) }
+            state.waiting.removeAll { $0.isPastDeadline(at: now) }
             while let call = state.waiting.first, call.waitingSince < oldest {
                 state.waiting.removeFirst()
-                call.finish(.failure(late))
+                call.finish(late)
             }
+        }
+    }
+
+    /// How many calls wait or are with a worker; nil while no worker serves.
+    var load: Int? {
+        state.withLock { state in
+            guard state.serving != nil, state.refusal == nil else { return nil }
+            return state.waiting.count + state.suspects.count + state.withWorkers.count
         }
     }
 
@@ -307,6 +343,13 @@ final class CallQueue: Sendable {
         state.withLock { state in
             for lane in state.lanes.values { lane.worker.close() }
         }
+    }
+}
+
+extension PendingCall {
+    /// Whether it is made again at this token's next worker when this one fails it.
+    fileprivate var mayBeRepeatedHere: Bool {
+        operation.isRepeatable && !terms.isRepetition && !terms.comesBack && !isAbandoned
     }
 }
 

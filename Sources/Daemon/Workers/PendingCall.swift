@@ -1,6 +1,6 @@
 import WorkerProtocol
 
-typealias CallResult = Result<WorkerAnswer, WorkerFailure>
+typealias CallResult = Result<WorkerAnswer, CallFailure>
 
 /// One call on its way through a ``CallQueue``.
 struct PendingCall: Sendable {
@@ -11,15 +11,36 @@ struct PendingCall: Sendable {
     let continuation: CheckedContinuation<CallResult, Never>
     /// Since when it has been waiting for its turn.
     var waitingSince: ContinuousClock.Instant
+    var terms: CallTerms
     /// When it was handed to a worker, and to which.
     var sent: (at: ContinuousClock.Instant, lane: UInt64)?
-    /// It has been, or will be, made a second time and not a third.
-    var isRepetition = false
-    /// A worker ended while it had this call, perhaps because of it.
-    var isSuspect = false
+    /// Nobody waits for the answer any more; the worker is still at it.
+    var isAbandoned = false
 
-    func finish(_ result: CallResult) {
-        continuation.resume(returning: result)
+    func finish(_ answer: WorkerAnswer) {
+        guard !isAbandoned else { return }
+        continuation.resume(returning: .success(answer))
+    }
+
+    func finish(_ failure: WorkerFailure, reach: CallFailure.Reach = .queue) {
+        guard !isAbandoned else { return }
+        continuation.resume(returning: .failure(CallFailure(failure: failure, reach: reach)))
+    }
+
+    func isPastDeadline(at now: ContinuousClock.Instant) -> Bool {
+        terms.deadline.map { $0 < now } ?? false
+    }
+
+    static let deadlineExceeded = WorkerFailure(
+        .deadlineExceeded, "The call was not answered within its deadline, its repetition included.")
+}
+
+extension CallResult {
+    func answer() throws(WorkerFailure) -> WorkerAnswer {
+        switch self {
+        case .success(let answer): answer
+        case .failure(let failure): throw failure.failure
+        }
     }
 }
 

@@ -1,27 +1,34 @@
 import Crypto
+import Synchronization
 
-/// Inputs that were in flight at two workers' deaths: refused for a while, so that one of them cannot keep a token
-/// from everybody else. Bounded: the oldest gives way.
-struct QuarantinedInputs {
+/// Inputs that were in flight at two workers' deaths: refused for a while by every token, so that one of them cannot
+/// keep the tokens from everybody else. Bounded: the oldest gives way.
+final class QuarantinedInputs: Sendable {
     static let period = Duration.seconds(600)
     static let capacity = 64
 
-    private var entries: [(digest: SHA256Digest, until: ContinuousClock.Instant)] = []
+    private let entries = Mutex<[(digest: SHA256Digest, until: ContinuousClock.Instant)]>([])
 
-    var isEmpty: Bool { entries.isEmpty }
+    var isEmpty: Bool { entries.withLock { $0.isEmpty } }
 
     /// - Parameter frame: An encoded request. Its head is left out: the same input under another identifier is the
     ///   same input.
-    mutating func insert(_ frame: [UInt8], now: ContinuousClock.Instant) {
-        if entries.count == Self.capacity { entries.removeFirst() }
-        entries.append((Self.digest(frame), now + Self.period))
+    func insert(_ frame: [UInt8], now: ContinuousClock.Instant) {
+        let digest = Self.digest(frame)
+        entries.withLock { entries in
+            if entries.count == Self.capacity { entries.removeFirst() }
+            entries.append((digest, now + Self.period))
+        }
     }
 
-    mutating func contains(_ frame: [UInt8], now: ContinuousClock.Instant) -> Bool {
-        entries.removeAll { $0.until <= now }
-        guard !entries.isEmpty else { return false }
+    func contains(_ frame: [UInt8], now: ContinuousClock.Instant) -> Bool {
+        let isEmpty = entries.withLock { entries in
+            entries.removeAll { $0.until <= now }
+            return entries.isEmpty
+        }
+        guard !isEmpty else { return false }
         let digest = Self.digest(frame)
-        return entries.contains { $0.digest == digest }
+        return entries.withLock { entries in entries.contains { $0.digest == digest } }
     }
 
     private static func digest(_ frame: [UInt8]) -> SHA256Digest {

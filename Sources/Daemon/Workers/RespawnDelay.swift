@@ -8,9 +8,18 @@ struct RespawnDelay {
     private var deaths = 0
     private var refusals = 0
 
-    /// After the end of a worker that served: none at first, then 1, 2, 4 … 30 s.
-    mutating func afterDeath(served: Duration) -> Duration {
+    /// One that ends again and again, but answers calls in between, is worth being there between its ends: the pause
+    /// only keeps it from taking a whole core.
+    static let useful = Duration.milliseconds(200)
+
+    /// After the end of a worker that served: none at first, then 1, 2, 4 … 30 s, or ``useful``.
+    /// - Parameter wasUseful: it had answered calls.
+    mutating func afterDeath(served: Duration, wasUseful: Bool = false) -> Duration {
         refusals = 0
+        if wasUseful {
+            defer { deaths = 1 }
+            return served >= Self.healthyAfter || deaths == 0 ? .zero : Self.useful
+        }
         deaths = served >= Self.healthyAfter ? 1 : deaths + 1
         return Self.doubling(deaths - 2, atMost: 30)
     }

@@ -10,6 +10,7 @@ import WorkerProtocol
 /// when it ends, with growing pauses when it ends again and again, and before it is worn out.
 final class TokenWorker: Sendable {
     let name: String
+    let callTimeout: Duration
 
     private let calls: CallQueue
     private let supervisor: WorkerSupervisor
@@ -21,22 +22,27 @@ final class TokenWorker: Sendable {
     ///   - executable: The worker's program.
     ///   - logger: Gets starts, ends with their reasons, and replacements; never a call's content.
     ///   - events: Metrics, and the key list after each (re)opening.
+    ///   - quarantine: Inputs that no worker gets; tokens that hold the same keys share it.
+    ///   - memoryGrowth: By so many bytes may a worker grow before a fresh one takes over.
     ///   - eventLoop: Where the worker's answers arrive.
     init(
         name: String, settings: TokenSettings, executable: WorkerExecutable, logger: Logger,
-        events: WorkerEvents = WorkerEvents(), eventLoop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
+        events: WorkerEvents = WorkerEvents(), quarantine: QuarantinedInputs = QuarantinedInputs(),
+        memoryGrowth: Int = WorkerMemory.growthLimit,
+        eventLoop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
     ) {
         self.name = name
+        callTimeout = settings.callTimeout
         let (signals, continuation) = AsyncStream.makeStream(of: WorkerSupervisor.Signal.self)
         calls = CallQueue(
             limits: CallQueue.Limits(
                 window: max(settings.sessions, 1) * 8, waiting: 1024, callTimeout: settings.callTimeout,
                 recycleAfter: settings.recycleAfter),
-            events: events,
+            events: events, quarantine: quarantine,
             recycleDue: { continuation.yield(.recycleDue($0)) })
         supervisor = WorkerSupervisor(
             settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
-            calls: calls, signals: signals, continuation: continuation)
+            calls: calls, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
     }
 
     /// Begins to open the token and returns at once. A token that is absent is looked for again every few seconds.
@@ -49,17 +55,23 @@ final class TokenWorker: Sendable {
 
     var condition: WorkerCondition { supervisor.condition }
 
+    /// How many calls wait for the token or are with its worker; nil while no worker serves.
+    var load: Int? { calls.load }
+
+    var isServing: Bool { load != nil }
+
     /// The process that serves now.
     var processIdentifier: Int32? { supervisor.processIdentifier }
 
     /// Opens one token's payment data.
     /// - Returns: The plaintext as it was encrypted, and the tier that opened it.
-    /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
+    /// - Throws: ``CallFailure``; `decryptionFailed` is the input's fault, everything else is not.
     func decrypt(
-        _ decryption: Decryption
-    ) async throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
-        guard case .plaintext(let plaintext, let tier) = try await answer(to: .decrypt(decryption)) else {
-            throw Self.wrongAnswer
+        _ decryption: Decryption, terms: CallTerms = CallTerms()
+    ) async throws(CallFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
+        let answer = try await calls.submit(.decrypt(decryption), terms: terms).get()
+        guard case .plaintext(let plaintext, let tier) = answer else {
+            throw CallFailure(failure: Self.wrongAnswer, reach: .worker)
         }
         return (plaintext, tier)
     }
@@ -108,6 +120,6 @@ final class TokenWorker: Sendable {
     static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
 
     func answer(to request: WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer {
-        try await calls.submit(request).get()
+        try await calls.submit(request).answer()
     }
 }

@@ -13,6 +13,8 @@ struct WorkerEvents: Sendable {
         case token
         /// It had answered `recycle_after` calls.
         case recycled
+        /// It had grown past its limit.
+        case memory
     }
 
     /// The key pairs that the token shows, after each (re)opening and before the worker serves.

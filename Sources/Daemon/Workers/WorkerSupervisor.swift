@@ -8,8 +8,9 @@ import WorkerProtocol
 /// Starts a token's workers one after the other and puts them behind the ``CallQueue``.
 final class WorkerSupervisor: Sendable {
     enum Signal: Sendable {
-        case ended(lane: UInt64)
+        case ended(lane: UInt64, wasUseful: Bool)
         case recycleDue(UInt64)
+        case outgrown(UInt64)
         case retry
         case stop
     }
@@ -20,6 +21,8 @@ final class WorkerSupervisor: Sendable {
         let process: WorkerProcess
         let description: TokenDescription
         let since = ContinuousClock.now
+        /// Resident memory once the token was open, in bytes; nil where /proc does not tell.
+        let memory: Int?
     }
 
     private struct State {
@@ -41,13 +44,14 @@ final class WorkerSupervisor: Sendable {
     private let events: WorkerEvents
     private let eventLoop: any EventLoop
     private let calls: CallQueue
+    private let memoryGrowth: Int
     private let signals: AsyncStream<Signal>
     private let continuation: AsyncStream<Signal>.Continuation
     private let state = Mutex(State())
 
     init(
         settings: TokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
-        eventLoop: any EventLoop, calls: CallQueue, signals: AsyncStream<Signal>,
+        eventLoop: any EventLoop, calls: CallQueue, memoryGrowth: Int, signals: AsyncStream<Signal>,
         continuation: AsyncStream<Signal>.Continuation
     ) {
         self.settings = settings
@@ -58,6 +62,7 @@ final class WorkerSupervisor: Sendable {
         self.events = events
         self.eventLoop = eventLoop
         self.calls = calls
+        self.memoryGrowth = memoryGrowth
         self.signals = signals
         self.continuation = continuation
     }
@@ -108,20 +113,27 @@ final class WorkerSupervisor: Sendable {
         var signals = signals.makeAsyncIterator()
         var delay = RespawnDelay()
         var serving: Served?
+        var outgrown: UInt64?
         while !isStopping {
             guard let served = serving else {
                 serving = await open(&delay, &signals)
                 continue
             }
+            // Once is enough: a successor that fails is tried again by itself.
+            let growth = served.lane == outgrown ? nil : watchGrowth(of: served)
+            defer { growth?.cancel() }
             switch await signals.next() {
-            case .ended(lane: served.lane):
+            case .ended(lane: served.lane, let wasUseful):
                 serving = nil
-                await pause(after: served, &delay, &signals)
+                await pause(after: served, wasUseful: wasUseful, &delay)
             case .recycleDue(served.lane):
-                serving = await recycle(served)
+                serving = await recycle(served, .recycled)
+            case .outgrown(served.lane):
+                outgrown = served.lane
+                serving = await recycle(served, .memory)
             case .retry where isLoginRefused:
-                serving = await recycle(served)
-            case .ended, .recycleDue, .retry:
+                serving = await recycle(served, .recycled)
+            case .ended, .recycleDue, .outgrown, .retry:
                 continue
             case .stop, nil:
                 stop()
@@ -153,12 +165,22 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    private func pause(
-        after served: Served, _ delay: inout RespawnDelay, _ signals: inout AsyncStream<Signal>.Iterator
-    ) async {
+    /// Looks every second how large a worker has become.
+    private func watchGrowth(of served: Served) -> RepeatedTask? {
+        guard let memory = served.memory else { return nil }
+        let (continuation, most, lane) = (continuation, memory + memoryGrowth, served.lane)
+        let process = served.process.identifier
+        return eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { task in
+            guard let now = WorkerMemory.resident(of: process), now > most else { return }
+            task.cancel()
+            continuation.yield(.outgrown(lane))
+        }
+    }
+
+    private func pause(after served: Served, wasUseful: Bool, _ delay: inout RespawnDelay) async {
         guard !isStopping else { return }
         set(.starting)
-        let pause = delay.afterDeath(served: .now - served.since)
+        let pause = delay.afterDeath(served: .now - served.since, wasUseful: wasUseful)
         guard pause > .zero else { return }
         if pause >= .seconds(2) {
             let failure = WorkerFailure(.tokenUnavailable, "The worker ended again and again; the next try comes.")
@@ -169,12 +191,14 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// A successor first, then the change: no call waits for it. Without a successor the old one goes on.
-    private func recycle(_ served: Served) async -> Served? {
+    private func recycle(_ served: Served, _ reason: WorkerEvents.RestartReason) async -> Served? {
         switch await launch() {
         case .success(let successor):
             isLoginRefused = false
-            logger.info("a fresh worker has taken over", metadata: ["worker.pid": "\(successor.process.identifier)"])
-            events.restarted(.recycled)
+            logger.info(
+                "a fresh worker has taken over",
+                metadata: ["worker.pid": "\(successor.process.identifier)", "reason": "\(reason.rawValue)"])
+            events.restarted(reason)
             set(.ready(successor.description))
             return successor
         case .failure(let failure):
@@ -210,7 +234,7 @@ final class WorkerSupervisor: Sendable {
         while let signal = await signals.next() {
             switch signal {
             case .retry, .stop: return
-            case .ended, .recycleDue: continue
+            case .ended, .recycleDue, .outgrown: continue
             }
         }
     }
@@ -247,8 +271,8 @@ final class WorkerSupervisor: Sendable {
             closed: { [self] in
                 end.close()
                 // The socket's end is the worker's end, whatever its process still does.
-                calls.ended(lane)
-                continuation.yield(.ended(lane: lane))
+                let wasUseful = calls.ended(lane)
+                continuation.yield(.ended(lane: lane, wasUseful: wasUseful))
                 Task { await self.bury(process, lane: lane, end) }
             })
         guard let connection else {
@@ -291,14 +315,15 @@ final class WorkerSupervisor: Sendable {
             pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
             initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret)
         do throws(WorkerFailure) {
-            guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).get(),
-                case .keys(let keys) = try await calls.submit(.listKeys, to: lane).get()
+            guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer(),
+                case .keys(let keys) = try await calls.submit(.listKeys, to: lane).answer()
             else { throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.") }
             // The keys are known before the first call is made with them.
             await events.keys(keys)
             guard calls.serve(with: lane) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
             state.withLock { $0.serving = lane }
-            return .success(Served(lane: lane, process: process, description: description))
+            let memory = WorkerMemory.resident(of: process.identifier)
+            return .success(Served(lane: lane, process: process, description: description, memory: memory))
         } catch {
             calls.close(lane)
             return .failure(error)

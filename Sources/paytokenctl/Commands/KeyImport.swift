@@ -11,7 +11,7 @@ struct KeyImport: AsyncParsableCommand {
         abstract: "Brings a merchant's existing key into the token, non-extractable from then on.",
         usage: """
             paytokenctl key import --private-key <file> --certificate <file> [--password-file <file>]
-                                   [--merchant-identifier <id>] [--token <name>] [--allow-expired] [--dry-run]
+                                   [--merchant-identifier <id>] [--token <name>]... [--allow-expired] [--dry-run]
                                    [--output <table|json>] [--socket <path>]
             paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
             """,
@@ -25,6 +25,8 @@ struct KeyImport: AsyncParsableCommand {
               paytokenctl key import --pkcs12 merchant.p12 --password-file password
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --merchant-identifier merchant.com.example --dry-run
+              paytokenctl key import --private-key key.pem --certificate merchant.cer \\
+                  --token a --token b
 
             Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
             """)
@@ -49,7 +51,9 @@ struct KeyImport: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"))
     var merchantIdentifier: String?
 
-    @Option(help: ArgumentHelp("The token by its name in the configuration; default the only one.", valueName: "name"))
+    @Option(
+        help: ArgumentHelp(
+            "A token by its name in the configuration, may be repeated; default the only one.", valueName: "name"))
     var token: [String] = []
 
     @Flag(help: "Takes a certificate that has expired.")
@@ -68,7 +72,7 @@ struct KeyImport: AsyncParsableCommand {
             guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
             guard certificate != nil else { throw ValidationError("Missing expected argument '--certificate <file>'") }
         }
-        guard token.count <= 1 else { throw ValidationError("More than one --token is not yet supported.") }
+        guard Set(token).count == token.count else { throw ValidationError("--token names a token twice.") }
     }
 
     func run() async throws {
@@ -79,16 +83,19 @@ struct KeyImport: AsyncParsableCommand {
         if let remark = files.certificate.remark { Console.error(remark) }
         let connection = socket.connection
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
-        let (name, importKey) = try Self.recipient(in: status.tokens, named: token.first)
-        let sealed = try seal(files.privateKey, files.certificate, to: importKey)
+        // All of them before anything is sealed: one ceremony puts the key into every token or into none.
+        var sealedKeys: [KeyImportRequest.SealedKey] = []
+        for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
+            let sealed = try seal(files.privateKey, files.certificate, to: importKey)
+            sealedKeys.append(
+                KeyImportRequest.SealedKey(
+                    token: name, encapsulatedKey: base64(sealed.encapsulatedKey),
+                    sealedPrivateKey: base64(sealed.sealed)))
+        }
 
         let request = KeyImportRequest(
             merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
-            sealedKeys: [
-                .init(
-                    token: name, encapsulatedKey: base64(sealed.encapsulatedKey),
-                    sealedPrivateKey: base64(sealed.sealed))
-            ], allowExpired: allowExpired)
+            sealedKeys: sealedKeys, allowExpired: allowExpired)
         let target = "/v1/keys/import" + (dryRun ? "?dry_run=true" : "")
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)
@@ -119,25 +126,29 @@ struct KeyImport: AsyncParsableCommand {
 
     private func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// The token to import into, and its worker's public key.
-    static func recipient(
-        in tokens: [TokenStatus], named name: String?
-    ) throws(CommandFailure) -> (name: String, importKey: [UInt8]) {
-        let names = tokens.map(\.name).joined(separator: ", ")
-        guard let found = name == nil && tokens.count == 1 ? tokens.first : tokens.first(where: { $0.name == name })
-        else {
+    /// The tokens to import into, and their workers' public keys.
+    static func recipients(
+        in tokens: [TokenStatus], named names: [String]
+    ) throws(CommandFailure) -> [(name: String, importKey: [UInt8])] {
+        let all = tokens.map(\.name).joined(separator: ", ")
+        guard !names.isEmpty || tokens.count == 1 else {
             throw CommandFailure(
-                .usage,
-                name.map { "The daemon has no token \($0), but \(names.isEmpty ? "none" : names)." }
-                    ?? "The daemon has several tokens: \(names). Name one with --token.")
+                .usage, "The daemon has several tokens: \(all). Name those that are to hold the key with --token.")
         }
-        guard found.condition == "ready", let importKey = found.importKey.flatMap({ Data(base64Encoded: $0) }) else {
-            let reason = found.message.map { ": \($0)" } ?? "."
-            throw CommandFailure(
-                .tryAgainLater,
-                "hsm_unavailable: the token \(found.name) is \(found.condition == "ready" ? "not ready" : found.condition)\(reason)"
-            )
+        var recipients: [(name: String, importKey: [UInt8])] = []
+        for name in names.isEmpty ? tokens.map(\.name) : names {
+            guard let token = tokens.first(where: { $0.name == name }) else {
+                throw CommandFailure(.usage, "The daemon has no token \(name), but \(all.isEmpty ? "none" : all).")
+            }
+            guard token.condition == "ready", let importKey = token.importKey.flatMap({ Data(base64Encoded: $0) })
+            else {
+                let condition = token.condition == "ready" ? "not ready" : token.condition
+                let reason = token.message.map { ": \($0)" } ?? "."
+                throw CommandFailure(
+                    .tryAgainLater, "hsm_unavailable: the token \(name) is \(condition)\(reason)")
+            }
+            recipients.append((name, Array(importKey)))
         }
-        return (found.name, Array(importKey))
+        return recipients
     }
 }

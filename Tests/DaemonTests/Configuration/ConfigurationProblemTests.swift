@@ -237,7 +237,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test(
-        "a missing token section, an empty list and a second token are refused",
+        "a missing token section and an empty list are refused",
         arguments: [
             ("", "- tokens: is missing"), ("log: {}", "- tokens: is missing"), ("tokens: []", "1 tokens: is empty"),
             ("tokens:", "- tokens: is missing"), ("tokens: {}", "1 tokens: must be a list"),
@@ -247,11 +247,31 @@ struct ConfigurationProblemTests {
         #expect(problems.first?.hasPrefix(expected) == true, "\(problems)")
     }
 
-    @Test("more than one token is not yet supported")
-    func secondToken() throws {
+    /// `count` further tokens, a line each.
+    private func tokens(_ names: some Sequence<String>) -> String {
+        names.map { "  - { name: \($0), module: module.so, uri: \"pkcs11:token=\($0)\", pin_file: pin }\n" }.joined()
+    }
+
+    @Test("sixteen tokens are taken, in their order; the seventeenth is refused")
+    func manyTokens() throws {
+        let names = (2...17).map { "t\($0)" }
+        let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + tokens(names.prefix(15)))
+        #expect(configuration.tokens.map(\.name) == ["primary"] + names.prefix(15))
+        let problem = try ConfigurationFixture().problem(tokens(names))
+        #expect(problem == "21 tokens[16]: is one token more than the 16 that one daemon serves")
+    }
+
+    @Test("two tokens of one name are refused at the second one's line")
+    func tokenNames() throws {
+        let problem = try ConfigurationFixture().problem(tokens(["second", "primary", "third"]))
+        #expect(problem == "7 tokens[2].name: is primary, as tokens[0].name is; give each token a name of its own")
+    }
+
+    @Test("what is wrong with any of several tokens is named")
+    func furtherToken() throws {
         let problem = try ConfigurationFixture().problem(
-            "  - { name: second, module: module.so, uri: \"pkcs11:token=b\", pin_file: pin }")
-        #expect(problem == "6 tokens[1]: more than one token is not yet supported; keep one")
+            "  - { name: second, module: gone.so, uri: \"pkcs11:token=b\", pin_file: pin }")
+        #expect(problem.hasPrefix("6 tokens[1].module: the library"))
     }
 
     @Test("aliases of aliases end at once, however much they would hold")

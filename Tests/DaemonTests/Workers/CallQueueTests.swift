@@ -6,40 +6,6 @@ import WorkerProtocol
 
 /// The queue between the daemon's calls and its workers, with workers that only write down what they were sent.
 @Suite struct CallQueueTests {
-    private final class FakeWorker: Sendable {
-        private struct State {
-            var frames: [[UInt8]] = []
-            var closed = false
-            var killed: WorkerEvents.RestartReason?
-        }
-        private let state = Mutex(State())
-        let identifier: UInt64
-
-        init(_ identifier: UInt64) { self.identifier = identifier }
-
-        var lane: WorkerLane {
-            WorkerLane(
-                identifier: identifier,
-                send: { frame in self.state.withLock { $0.frames.append(frame) } },
-                close: { self.state.withLock { $0.closed = true } },
-                kill: { reason in self.state.withLock { $0.killed = reason } })
-        }
-
-        var requests: [(identifier: UInt64, request: WorkerRequest)] {
-            get throws {
-                try state.withLock { $0.frames }.map { bytes in
-                    var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
-                    decoder.append(bytes)
-                    let frame = try #require(try decoder.next())
-                    return (frame.identifier, try WorkerRequest(frame))
-                }
-            }
-        }
-        var count: Int { state.withLock { $0.frames.count } }
-        var isClosed: Bool { state.withLock { $0.closed } }
-        var killed: WorkerEvents.RestartReason? { state.withLock { $0.killed } }
-    }
-
     private static func queue(
         window: Int = 2, waiting: Int = 100, recycleAfter: Int = 1000,
         recycleDue: @escaping @Sendable (UInt64) -> Void = { _ in }
@@ -170,7 +136,7 @@ import WorkerProtocol
 
     @Test("a quarantine ends after ten minutes and remembers a bounded number of inputs")
     func quarantineEnds() {
-        var inputs = QuarantinedInputs()
+        let inputs = QuarantinedInputs()
         let now = ContinuousClock.now
         let frame = [UInt8](repeating: 1, count: 40)
         var renumbered = frame
@@ -349,6 +315,10 @@ import WorkerProtocol
                 .zero, .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(16), .seconds(30), .seconds(30),
             ])
         #expect(delay.afterDeath(served: .seconds(31)) == .zero)
+        // One that answered calls before it ended is soon there again, however often that happens.
+        let useful = (0..<4).map { _ in delay.afterDeath(served: .seconds(1), wasUseful: true) }
+        #expect(useful == Array(repeating: RespawnDelay.useful, count: 4))
+        #expect(RespawnDelay.useful < .seconds(1))
         let absent = WorkerFailure(.tokenUnavailable, "absent")
         let retries = (0..<5).map { _ in delay.afterRefusal(absent) }
         #expect(retries == [.seconds(1), .seconds(2), .seconds(4), .seconds(5), .seconds(5)])

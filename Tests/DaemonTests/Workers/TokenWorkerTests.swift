@@ -28,7 +28,8 @@ import WorkerProtocol
     }
 
     private func worker(
-        _ token: TokenDirectory, _ told: Told = Told(), _ change: (inout TokenSettings) -> Void = { _ in }
+        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
+        _ change: (inout TokenSettings) -> Void = { _ in }
     ) throws -> TokenWorker {
         var settings = TokenSettings(
             name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
@@ -38,7 +39,7 @@ import WorkerProtocol
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         return TokenWorker(
             name: "primary", settings: settings, executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
-            logger: quiet, events: told.events)
+            logger: quiet, events: told.events, memoryGrowth: memoryGrowth)
     }
 
     private func ready(_ worker: TokenWorker, within seconds: Double = 120) async throws -> TokenDescription {
@@ -51,9 +52,10 @@ import WorkerProtocol
 
     /// A started worker with the EC merchant's key.
     private func serving(
-        _ token: TokenDirectory, _ told: Told = Told(), _ change: (inout TokenSettings) -> Void = { _ in }
+        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
+        _ change: (inout TokenSettings) -> Void = { _ in }
     ) async throws -> TokenWorker {
-        let worker = try worker(token, told, change)
+        let worker = try worker(token, told, memoryGrowth: memoryGrowth, change)
         await worker.start()
         let merchant = try SharedForge.ecMerchant
         let sealed = try KeySealing.seal(
@@ -187,6 +189,30 @@ import WorkerProtocol
         try await wait(for: "a successor", within: 120) { told.restartReasons.contains(.recycled) }
         #expect(!told.restartReasons.contains(.died))
         try await wait(for: "another process", within: 120) { worker.processIdentifier != first }
+        try await wait(for: "the old one to end", within: 120) { !exists(first ?? 0) }
+        try await worker.probe()
+        await worker.shutdown()
+    }
+
+    @Test("a worker that has grown too much is replaced, and no call is lost")
+    func outgrown() async throws {
+        let (token, told) = (try await TokenDirectory(), Told())
+        // Less than a thousand derivations of SoftHSM's leak, and so than what the first calls need.
+        let worker = try await serving(token, told, memoryGrowth: 256 * 1024)
+        let first = worker.processIdentifier
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    while !told.restartReasons.contains(.memory) {
+                        let payment = try self.payment()
+                        let plaintext = try await worker.decrypt(self.decryption(payment)).plaintext
+                        #expect(plaintext == payment.plaintext)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(Set(told.restartReasons) == [.memory])
         try await wait(for: "the old one to end", within: 120) { !exists(first ?? 0) }
         try await worker.probe()
         await worker.shutdown()

@@ -4,8 +4,10 @@ import Foundation
 public struct DaemonConfiguration: Sendable {
     /// Lines under `listener:`, each `name: value`.
     public var listener: [String] = []
-    /// Lines under the one token.
+    /// Lines under the first token, `primary`.
     public var token: [String] = []
+    /// Names of further tokens; each has a directory and a SoftHSM configuration of its own.
+    public var furtherTokens: [String] = []
     /// `verification.signing_time_window`.
     public var signingTimeWindow = "5m"
     /// PEM files under `trust.roots`; nil names the shared authority's root, empty leaves Apple's in place.
@@ -22,15 +24,20 @@ public struct DaemonConfiguration: Sendable {
     public init() {}
 
     /// The YAML. Paths are relative to the file's directory.
-    func yaml(module: String, softHSMConfiguration: String, root: String) -> String {
+    func yaml(module: String, softHSMConfiguration: (_ token: String) -> String, root: String) -> String {
         var lines = ["listener:", "  socket: p.sock", "  admin_socket: a.sock"]
         lines += listener.map { "  \($0)" }
         lines += [
-            "tokens:", "  - name: primary", "    module: \(module)", "    uri: \"pkcs11:token=paytokend\"",
-            "    pin_file: pin", "    allow_extractable_secret: true",
-            "    environment: { SOFTHSM2_CONF: \(softHSMConfiguration) }",
+            "tokens:"
         ]
-        lines += token.map { "    \($0)" }
+        for name in ["primary"] + furtherTokens {
+            lines += [
+                "  - name: \(name)", "    module: \(module)", "    uri: \"pkcs11:token=paytokend\"",
+                "    pin_file: pin", "    allow_extractable_secret: true",
+                "    environment: { SOFTHSM2_CONF: \(softHSMConfiguration(name)) }",
+            ]
+            if name == "primary" { lines += token.map { "    \($0)" } }
+        }
         let rootList = (roots ?? [root]).joined(separator: ", ")
         let distrustedList = distrusted.map { "\"\($0)\"" }.joined(separator: ", ")
         lines += ["trust:", "  roots: [\(rootList)]", "  distrusted: [\(distrustedList)]"]

@@ -29,25 +29,36 @@ public final class DaemonHarness: Sendable {
         socket = directory.path("p.sock")
         adminSocket = directory.path("a.sock")
         configurationFile = directory.path("paytokend.yaml")
-        try directory.makeDirectory("tokens")
-        try directory.write(
-            "directories.tokendir = \(directory.path("tokens"))\nobjectstore.backend = file\nlog.level = ERROR\n",
-            to: "softhsm2.conf")
+        for token in ["primary"] + configuration.furtherTokens {
+            let store = Self.store(of: token)
+            try directory.makeDirectory(store)
+            try directory.write(
+                "directories.tokendir = \(directory.path(store))\nobjectstore.backend = file\nlog.level = ERROR\n",
+                to: Self.softHSMConfiguration(of: token))
+        }
         try directory.write(Self.pin + "\n", to: "pin")
         try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
         try directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem", mode: 0o644)
         try configure(configuration)
-        if initializesToken { try await initializeToken() }
+        guard initializesToken else { return }
+        for token in ["primary"] + configuration.furtherTokens { try await initializeToken(token) }
+    }
+
+    /// Where a token's objects lie, inside the directory.
+    public static func store(of token: String) -> String { token == "primary" ? "tokens" : "tokens-\(token)" }
+
+    private static func softHSMConfiguration(of token: String) -> String {
+        token == "primary" ? "softhsm2.conf" : "softhsm2-\(token).conf"
     }
 
     /// `paytokenctl token init`.
-    public func initializeToken() async throws {
+    public func initializeToken(_ token: String = "primary") async throws {
         let made = try await Program.run(
             Program.built("paytokenctl"),
             [
                 "token", "init", "--module", Self.softHSMModule, "--label", "paytokend", "--so-pin-file",
                 directory.path("so-pin"), "--pin-file", directory.path("pin"),
-            ], environment: ["SOFTHSM2_CONF": directory.path("softhsm2.conf")])
+            ], environment: ["SOFTHSM2_CONF": directory.path(Self.softHSMConfiguration(of: token))])
         guard made.status == 0 else { throw HarnessFailure(description: "token init: \(made)") }
     }
 
@@ -58,7 +69,8 @@ public final class DaemonHarness: Sendable {
         try await self.init(prepared: configuration)
         try await start()
         for merchant in merchants {
-            let result = try await importMerchant(merchant)
+            let names = configuration.furtherTokens.isEmpty ? [] : ["primary"] + configuration.furtherTokens
+            let result = try await importMerchant(merchant, names.flatMap { ["--token", $0] })
             guard result.status == 0 else { throw HarnessFailure(description: "key import: \(result)") }
         }
     }
@@ -67,7 +79,8 @@ public final class DaemonHarness: Sendable {
     public func configure(_ configuration: DaemonConfiguration) throws {
         try directory.write(
             configuration.yaml(
-                module: Self.softHSMModule, softHSMConfiguration: directory.path("softhsm2.conf"), root: "root.pem"),
+                module: Self.softHSMModule, softHSMConfiguration: { directory.path(Self.softHSMConfiguration(of: $0)) },
+                root: "root.pem"),
             to: "paytokend.yaml")
     }
 
@@ -106,6 +119,9 @@ public final class DaemonHarness: Sendable {
             return (try? await Curl.request(path, socket: socket, waitsForTurn: false))?.status == 200
         }
     }
+
+    /// The processes of the workers.
+    public func workers() throws -> [Int32] { try children().filter { $0.state != "Z" }.map(\.pid).sorted() }
 
     /// The worker's process: the daemon's living child, the younger one while one takes over from the other.
     public func worker() throws -> Int32 {

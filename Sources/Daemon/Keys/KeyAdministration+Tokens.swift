@@ -1,0 +1,100 @@
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+// What administration does in several tokens, and what it says when they do not all do the same.
+extension KeyAdministration {
+    /// The tokens that a key was sealed to, all of them reachable: better to find that out before the first has it.
+    func targets(
+        of sealedKeys: [SealedKey]
+    ) throws(Refusal) -> [(token: any TokenAdministering, sealed: SealedKey)] {
+        var targets: [(token: any TokenAdministering, sealed: SealedKey)] = []
+        for sealed in sealedKeys {
+            guard let token = tokens.first(where: { $0.name == sealed.token }) else {
+                throw Refusal(
+                    .malformedRequest, "sealedKeys names a token that the configuration does not.",
+                    details: "the tokens are \(tokens.map(\.name).joined(separator: ", "))")
+            }
+            guard token.isServing else {
+                throw Refusal(
+                    .hsmUnavailable, "The token \(token.name) is not available, so no token was given the key.",
+                    details: "paytokenctl status says why")
+            }
+            targets.append((token, sealed))
+        }
+        return targets
+    }
+
+    /// What is said when a token does not take a key that others have been given already.
+    ///
+    /// - Parameter new: the key when none of them had it before, so that it may be taken out again.
+    func refusal(
+        _ failure: WorkerFailure, at token: any TokenAdministering, _ holding: [any TokenAdministering],
+        _ new: PublicKeyHash?
+    ) async -> Refusal {
+        let refusal = failure.refusal
+        var keeping: [String] = []
+        for token in holding {
+            if let new, (try? await token.destroyKey(new)) != nil { continue }
+            try? await relist(token)
+            keeping.append(token.name)
+        }
+        guard !keeping.isEmpty else { return refusal }
+        return Refusal(
+            refusal.code,
+            "The token \(token.name) did not take the key, but \(keeping.joined(separator: " and ")) did; "
+                + "the same command again completes it.",
+            details: refusal.details ?? refusal.message)
+    }
+
+    /// - Returns: the tokens that have the certificate now, and a sentence for each that should and does not.
+    /// - Throws: the first one's refusal when none took it.
+    func store(
+        _ certificate: CertificateImport, in holders: [any TokenAdministering]
+    ) async throws(Refusal) -> (holding: [any TokenAdministering], remarks: [String]) {
+        var holding: [any TokenAdministering] = []
+        var remarks: [String] = []
+        var first: Refusal?
+        for token in holders {
+            do throws(WorkerFailure) {
+                try await token.importCertificate(certificate)
+                holding.append(token)
+            } catch {
+                first = first ?? error.refusal
+                guard error.kind != .keyNotFound else { continue }
+                remarks.append(
+                    "The token \(token.name) did not take the certificate (\(error.refusal.message)) Repeat the command "
+                        + "when it is available again.")
+            }
+        }
+        if holding.isEmpty { throw first ?? .defect }
+        return (holding, remarks)
+    }
+
+    func relist(_ token: any TokenAdministering) async throws(Refusal) {
+        let keys: [KeyDescription]
+        do {
+            keys = try await token.listKeys()
+        } catch {
+            throw error.refusal
+        }
+        do {
+            try await catalogue.tokenShows(keys, token: token.name)
+        } catch {
+            throw error.refusal
+        }
+    }
+}
+
+/// What administration asks of a token.
+protocol TokenAdministering: Sendable {
+    var name: String { get }
+    /// A worker has opened it and takes calls.
+    var isServing: Bool { get }
+    func listKeys() async throws(WorkerFailure) -> [KeyDescription]
+    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
+    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
+    @discardableResult
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])]
+}

@@ -1,0 +1,165 @@
+import PaymentToken
+import Synchronization
+import WorkerProtocol
+
+/// The configured tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
+/// way first: so a slow one gets less, and one that hangs nothing more than it has already.
+///
+/// A call that a token fails is made once more, at another token when one can take it. Below the claim: the ledger
+/// sees one request, however many tokens were asked.
+final class TokenPool: Sendable {
+    /// In the configuration's order, `first` included.
+    let tokens: [TokenWorker]
+    let first: TokenWorker
+    /// Where the next look begins, so that tokens with equally little to do take turns.
+    private let turn = Atomic<Int>(0)
+
+    /// - Parameter first: has the audit key and remembers the record's head: the first of the configuration.
+    init(first: TokenWorker, others: some Sequence<TokenWorker>) {
+        self.first = first
+        tokens = [first] + others
+    }
+
+    var names: [String] { tokens.map(\.name) }
+
+    func token(named name: String) -> TokenWorker? { tokens.first { $0.name == name } }
+
+    // MARK: Life
+
+    /// Begins to open every token and returns at once.
+    func start() async {
+        for token in tokens { await token.start() }
+    }
+
+    /// Tries refused PINs again.
+    func retry() {
+        for token in tokens { token.retry() }
+    }
+
+    /// Lets the calls under way end, then the workers; all tokens at the same time.
+    func shutdown() async {
+        await withTaskGroup(of: Void.self) { group in
+            for token in tokens { group.addTask { await token.shutdown() } }
+        }
+    }
+
+    /// Removes a key from every token that can be reached.
+    /// - Returns: by configured name, what each token shows now.
+    /// - Throws: the first failure, after all tokens have been asked: one that is away may still hold the key.
+    func destroyKey(
+        _ hash: PublicKeyHash
+    ) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
+        var shown: [(name: String, keys: [KeyDescription])] = []
+        var first: WorkerFailure?
+        for token in tokens {
+            do throws(WorkerFailure) {
+                shown += try await token.destroyKey(hash)
+            } catch {
+                first = first ?? error
+            }
+        }
+        if let first { throw first }
+        return shown
+    }
+
+    // MARK: Decryption
+
+    /// Opens one token's payment data.
+    /// - Parameter holders: names of the tokens that show the key.
+    /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
+    func decrypt(
+        _ decryption: Decryption, heldBy holders: [String]
+    ) async throws(WorkerFailure) -> OpenedTransaction {
+        var token = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
+        var terms = CallTerms(deadline: .now + Self.deadline(callTimeout: token.callTimeout))
+        var left: [String] = []
+        while true {
+            terms.comesBack =
+                !left.contains(token.name)
+                && next(for: decryption.scheme, among: holders, besides: left + [token.name]) != nil
+            let failure: CallFailure
+            do throws(CallFailure) {
+                let (plaintext, tier) = try await token.decrypt(decryption, terms: terms)
+                return OpenedTransaction(plaintext: plaintext, tier: tier, token: token.name)
+            } catch {
+                failure = error
+            }
+            // Made once, made once more: there is no third time. A call that no worker had has not been made.
+            guard failure.mayEndOtherwiseElsewhere, failure.reach == .queue || !terms.isRepetition else {
+                throw failure.failure
+            }
+            terms.isRepetition = terms.isRepetition || failure.reach != .queue
+            terms.isSuspect = terms.isSuspect || failure.reach == .endedWorker
+            if !left.contains(token.name) { left.append(token.name) }
+            if let other = next(for: decryption.scheme, among: holders, besides: left) {
+                token = other
+            } else if !terms.comesBack {
+                throw failure.failure
+            }
+            // Else the token that was to take it over has gone meanwhile: this one's next worker gets the call. It does
+            // not come back again, so this ends.
+        }
+    }
+
+    /// How long a request may wait for its answer: the call, and its repetition at another token or at the next
+    /// worker, which takes some seconds to start.
+    static func deadline(callTimeout: Duration) -> Duration {
+        callTimeout + max(callTimeout, .seconds(10))
+    }
+
+    /// The token with the fewest calls under way.
+    private func next(
+        for scheme: RestorationScheme, among holders: [String], besides left: [String]
+    ) -> TokenWorker? {
+        guard tokens.count > 1 else {
+            return left.isEmpty ? first : nil
+        }
+        let offset = turn.wrappingAdd(1, ordering: .relaxed).newValue
+        var best: (token: TokenWorker, load: Int)?
+        for step in tokens.indices {
+            let token = tokens[Int(UInt(bitPattern: offset &+ step) % UInt(tokens.count))]
+            guard holders.contains(token.name), !left.contains(token.name), let load = token.load,
+                token.tier(for: scheme) != nil
+            else { continue }
+            if load < best?.load ?? .max { best = (token, load) }
+        }
+        return best?.token
+    }
+
+    /// No holder serves: one whose worker is being started is worth waiting for, another at least says what is wrong.
+    private func waitable(among holders: [String]) -> TokenWorker {
+        let known = tokens.filter { holders.contains($0.name) }
+        return known.first { $0.condition == .starting } ?? known.first ?? first
+    }
+}
+
+/// One transaction's data as a token opened it.
+struct OpenedTransaction: Sendable {
+    /// As it was encrypted.
+    let plaintext: [UInt8]
+    /// The tier that opened it.
+    let tier: ProtectionTier
+    /// The token's name in the configuration.
+    let token: String
+}
+
+extension CallFailure {
+    /// Whether another token may do what this one did not.
+    fileprivate var mayEndOtherwiseElsewhere: Bool {
+        switch kind {
+        case .keyNotFound, .notSupported, .tokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
+        case .decryptionFailed, .importRefused, .auditRefused, .inputQuarantined, .deadlineExceeded: false
+        }
+    }
+}
+
+extension TokenWorker {
+    /// The tier at which tokens of this version are opened now; nil when they are not.
+    func tier(for scheme: RestorationScheme) -> ProtectionTier? {
+        guard case .ready(let description) = condition else { return nil }
+        return switch scheme {
+        case .ecV1: description.tierECv1
+        case .rsaV1: description.tierRSAv1
+        }
+    }
+}

@@ -1,0 +1,258 @@
+import Foundation
+import KeySealing
+import Logging
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// Two tokens with the same keys: SoftHSM twice, each with a directory and a worker of its own, since SoftHSM takes one
+/// configuration a process.
+@Suite struct TokenPoolTests {
+    private static let names = ["north", "south"]
+
+    /// Two open tokens with the EC merchant's key, or with it in the first one only.
+    private final class Pair: Sendable {
+        let directories: [TokenDirectory]
+        let pool: TokenPool
+        private let told: Shared<[String: [WorkerEvents.RestartReason]]>
+
+        init(holders: [String] = TokenPoolTests.names, callTimeout: Duration = .seconds(10)) async throws {
+            let quarantine = QuarantinedInputs()
+            let executable = try WorkerExecutable(path: Program.built("paytokend-hsm"))
+            var directories: [TokenDirectory] = []
+            var workers: [TokenWorker] = []
+            let told = Shared<[String: [WorkerEvents.RestartReason]]>([:])
+            for name in TokenPoolTests.names {
+                let directory = try await TokenDirectory()
+                directories.append(directory)
+                let settings = TokenSettings(
+                    name: name, module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
+                    pinFile: directory.pinFile, sessions: 2, callTimeout: callTimeout, recycleAfter: 1_000_000,
+                    allowExtractableSecret: true, environment: directory.environment, initArgs: "")
+                workers.append(
+                    TokenWorker(
+                        name: name, settings: settings, executable: executable,
+                        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                        events: WorkerEvents(restarted: { reason in
+                            told.change { $0[name, default: []].append(reason) }
+                        }), quarantine: quarantine))
+            }
+            self.directories = directories
+            self.told = told
+            pool = TokenPool(first: workers[0], others: workers.dropFirst())
+            await pool.start()
+            for worker in workers {
+                try await wait(for: "the token to be open", within: 120) {
+                    if case .ready = worker.condition { true } else { false }
+                }
+                guard holders.contains(worker.name), case .ready(let description) = worker.condition else { continue }
+                let merchant = try SharedForge.ecMerchant
+                let sealed = try KeySealing.seal(
+                    privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
+                    to: description.importKey)
+                try await worker.importPrivateKey(
+                    PrivateKeyImport(
+                        merchantIdentifier: "merchant.test", certificate: merchant.certificate,
+                        encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+            }
+        }
+
+        func restarts(of name: String) -> [WorkerEvents.RestartReason] { told.current[name] ?? [] }
+    }
+
+    private func decryption(_ payment: EncryptedPayment) -> Decryption {
+        Decryption(
+            publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
+            otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
+    }
+
+    private func payment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// Opens payments, `width` at a time, until `isOver`; every one must be opened, and rightly.
+    /// - Returns: how many each token opened.
+    private func load(
+        _ pool: TokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
+    ) async throws -> [String: Int] {
+        let counts = Shared<[String: Int]>([:])
+        let over = Shared(false)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<width {
+                group.addTask {
+                    while !over.current {
+                        let payment = try self.payment()
+                        let opened = try await pool.decrypt(self.decryption(payment), heldBy: Self.names)
+                        #expect(opened.plaintext == payment.plaintext)
+                        counts.change { $0[opened.token, default: 0] += 1 }
+                    }
+                }
+            }
+            group.addTask {
+                defer { over.change { $0 = true } }
+                while try await !isOver() { try await Task.sleep(for: .milliseconds(20)) }
+            }
+            try await group.waitForAll()
+        }
+        return counts.current
+    }
+
+    @Test("both tokens work, and a call goes to one that holds its key")
+    func both() async throws {
+        let pair = try await Pair()
+        let began = ContinuousClock.now
+        let counts = try await load(pair.pool) { ContinuousClock.now - began > .seconds(1) }
+        for name in Self.names { #expect(counts[name, default: 0] > 10, "\(counts)") }
+        for name in Self.names {
+            let opened = try await pair.pool.decrypt(decryption(payment()), heldBy: [name])
+            #expect(opened.token == name)
+            #expect(opened.tier == .c)
+        }
+        await pair.pool.shutdown()
+    }
+
+    @Test("a token without the key is made up for by one that has it")
+    func notHeld() async throws {
+        let pair = try await Pair(holders: ["south"])
+        for _ in 0..<4 {
+            #expect(try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names).token == "south")
+        }
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await pair.pool.decrypt(decryption(payment()), heldBy: ["north"])
+        }
+        #expect(failure?.kind == .keyNotFound)
+        await pair.pool.shutdown()
+    }
+
+    @Test("a stranger's bad bytes are refused by the first token asked, and cost no worker")
+    func badInput() async throws {
+        let pair = try await Pair()
+        for _ in 0..<4 {
+            var input = decryption(try payment())
+            input.ciphertext[0] ^= 1
+            let failure = await #expect(throws: WorkerFailure.self) {
+                try await pair.pool.decrypt(input, heldBy: Self.names)
+            }
+            #expect(failure?.kind == .decryptionFailed)
+        }
+        for name in Self.names { #expect(pair.restarts(of: name).isEmpty) }
+        await pair.pool.shutdown()
+    }
+
+    @Test("a worker killed again and again under load costs no call; what it had is opened by the other token")
+    func killed() async throws {
+        let pair = try await Pair()
+        let kills = Shared(0)
+        let victim = pair.pool.tokens[0]
+        _ = try await load(pair.pool) {
+            if let process = victim.processIdentifier, victim.isServing, kill(process, SIGKILL) == 0 {
+                kills.change { $0 += 1 }
+            }
+            try await Task.sleep(for: .milliseconds(400))
+            return kills.current >= 4
+        }
+        try await wait(for: "the restarts to be told", within: 60) { pair.restarts(of: "north").count >= 4 }
+        #expect(Set(pair.restarts(of: "north")) == [.died])
+        #expect(pair.restarts(of: "south").isEmpty)
+        // It takes part again.
+        try await wait(for: "the token to be open", within: 60) { victim.isServing }
+        #expect(try await load(pair.pool) { true }.values.reduce(0, +) > 0)
+        await pair.pool.shutdown()
+    }
+
+    @Test("a token whose directory is moved away is left at once, and used again when it is back")
+    func directoryAway() async throws {
+        let pair = try await Pair()
+        let directory = pair.directories[0].directory
+        let north = pair.pool.tokens[0]
+        let began = ContinuousClock.now
+        _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
+        try FileManager.default.moveItem(atPath: directory.path("tokens"), toPath: directory.path("away"))
+        _ = try await load(pair.pool) {
+            if case .unavailable = north.condition { true } else { false }
+        }
+        let without = try await load(pair.pool) { ContinuousClock.now - began > .seconds(2) }
+        #expect(without["north"] == nil, "\(without)")
+        try FileManager.default.moveItem(atPath: directory.path("away"), toPath: directory.path("tokens"))
+        _ = try await load(pair.pool) { north.isServing }
+        let later = ContinuousClock.now
+        let with = try await load(pair.pool) { ContinuousClock.now - later > .milliseconds(500) }
+        #expect(with["north", default: 0] > 0, "\(with)")
+        #expect(pair.restarts(of: "south").isEmpty)
+        await pair.pool.shutdown()
+    }
+
+    @Test("calls that a hanging token holds are answered by the other, once call_timeout has passed")
+    func hanging() async throws {
+        let pair = try await Pair(callTimeout: .seconds(1))
+        let process = try #require(pair.pool.tokens[0].processIdentifier)
+        kill(process, SIGSTOP)
+        let slowest = Shared(Duration.zero)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<8 {
+                group.addTask {
+                    let payment = try self.payment()
+                    let began = ContinuousClock.now
+                    let opened = try await pair.pool.decrypt(self.decryption(payment), heldBy: Self.names)
+                    let took = ContinuousClock.now - began
+                    slowest.change { $0 = max($0, took) }
+                    #expect(opened.plaintext == payment.plaintext && opened.token == "south")
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(slowest.current > .milliseconds(900))
+        #expect(slowest.current < TokenPool.deadline(callTimeout: .seconds(1)))
+        try await wait(for: "the restart to be told", within: 60) { pair.restarts(of: "north") == [.timeout] }
+        await pair.pool.shutdown()
+    }
+
+    @Test("an input that was in flight when a worker of each token ended is refused by both; others are not")
+    func poison() async throws {
+        let pair = try await Pair(callTimeout: .seconds(1))
+        for token in pair.pool.tokens { kill(try #require(token.processIdentifier), SIGSTOP) }
+        let input = decryption(try payment())
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await pair.pool.decrypt(input, heldBy: Self.names)
+        }
+        #expect(failure?.kind == .tokenUnavailable)
+        for token in pair.pool.tokens {
+            try await wait(for: "the token to be open again", within: 60) { token.isServing }
+            let again = await #expect(throws: WorkerFailure.self) {
+                try await pair.pool.decrypt(input, heldBy: [token.name])
+            }
+            #expect(again?.kind == .inputQuarantined)
+            let other = try payment()
+            #expect(try await pair.pool.decrypt(decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
+        }
+        await pair.pool.shutdown()
+    }
+
+    @Test("without any token a call says so, and is opened when one is back")
+    func noneLeft() async throws {
+        let pair = try await Pair()
+        for token in pair.directories {
+            try FileManager.default.moveItem(
+                atPath: token.directory.path("tokens"), toPath: token.directory.path("away"))
+        }
+        for token in pair.pool.tokens { kill(try #require(token.processIdentifier), SIGKILL) }
+        for token in pair.pool.tokens {
+            try await wait(for: "the token to be missed", within: 60) {
+                if case .unavailable = token.condition { true } else { false }
+            }
+        }
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names)
+        }
+        #expect(failure?.kind == .tokenUnavailable)
+        let south = pair.directories[1].directory
+        try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
+        try await wait(for: "the token to be open", within: 60) { pair.pool.tokens[1].isServing }
+        #expect(try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names).token == "south")
+        await pair.pool.shutdown()
+    }
+}

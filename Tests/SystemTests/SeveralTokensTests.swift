@@ -1,0 +1,178 @@
+import Foundation
+import GRDB
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The whole daemon with two tokens: SoftHSM twice, a directory and a worker each.
+@Suite struct SeveralTokensTests {
+    private static let names = ["primary", "second"]
+
+    private func harness(merchants: [ForgedMerchant] = []) async throws -> DaemonHarness {
+        var configuration = DaemonConfiguration()
+        configuration.furtherTokens = ["second"]
+        configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512"]
+        let harness = try await DaemonHarness(configuration, merchants: [])
+        try await wait(for: "both tokens to be open") {
+            try await self.status(harness).tokens.allSatisfy { $0["condition"]?.stringValue == "ready" }
+        }
+        for merchant in merchants {
+            let result = try await harness.importMerchant(merchant, Self.names.flatMap { ["--token", $0] })
+            try #require(result.status == 0, "\(result)")
+        }
+        return harness
+    }
+
+    private struct Status {
+        let ready: Bool
+        let tokens: [JSONObject]
+        let warnings: [String]
+        let reasons: [String]
+    }
+
+    private func status(_ harness: DaemonHarness) async throws -> Status {
+        let answer = try await harness.admin("/v1/status")
+        return Status(
+            ready: answer.member("ready")?.boolValue == true,
+            tokens: answer.member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? [],
+            warnings: answer.member("warnings")?.arrayValue?.compactMap(\.stringValue) ?? [],
+            reasons: answer.member("reasons")?.arrayValue?.compactMap {
+                $0.objectValue?["component"]?.stringValue
+            } ?? [])
+    }
+
+    private func token(_ merchant: ForgedMerchant? = nil) throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: (merchant ?? SharedForge.ecMerchant).merchant))
+    }
+
+    /// The tokens that the record names, with how many releases each.
+    private func recordedTokens(_ harness: DaemonHarness) async throws -> [String: Int] {
+        let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
+        defer { try? database.close() }
+        let lines = try await database.read { try Data.fetchAll($0, sql: "SELECT line FROM audit_record") }
+        var counts: [String: Int] = [:]
+        for line in lines {
+            guard let record = try JSONValue(parsing: Array(line)).objectValue,
+                record["event"]?.stringValue == "decrypt",
+                let token = record["token"]?.stringValue
+            else { continue }
+            counts[token, default: 0] += 1
+        }
+        return counts
+    }
+
+    private func move(_ token: String, away: Bool, _ harness: DaemonHarness) throws {
+        let (here, there) = (harness.directory.path(DaemonHarness.store(of: token)), harness.directory.path("away"))
+        try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)
+    }
+
+    @Test(
+        "one ceremony puts a key into both tokens; workers killed under load cost no request, and records name tokens")
+    func killedUnderLoad() async throws {
+        let harness = try await harness(merchants: [SharedForge.ecMerchant])
+        let status = try await status(harness)
+        #expect(status.tokens.compactMap { $0["keys"]?.numberValue?.int } == [1, 1])
+        #expect(!status.warnings.contains { $0.contains("Only token") }, "\(status.warnings)")
+        let killing = Task {
+            for _ in 0..<4 {
+                try await Task.sleep(for: .milliseconds(400))
+                if let worker = try harness.workers().randomElement() { kill(worker, SIGKILL) }
+            }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<25 {
+                        let token = try self.token()
+                        let answer = try await harness.decrypt(token, reference: "r")
+                        #expect(answer.status == 200, "\(answer)")
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try await killing.value
+        let counts = try await recordedTokens(harness)
+        #expect(counts.values.reduce(0, +) == 100)
+        for name in Self.names { #expect(counts[name, default: 0] > 0, "\(counts)") }
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("the daemon stays ready while one of two tokens is away, and says so; it is used again when it is back")
+    func oneAway() async throws {
+        let harness = try await harness(merchants: [SharedForge.ecMerchant])
+        try move("second", away: true, harness)
+        try await wait(for: "the token to be missed") {
+            #expect(try await harness.decrypt(token()).status == 200)
+            return try await status(harness).tokens[1]["condition"]?.stringValue == "unavailable"
+        }
+        let without = try await status(harness)
+        #expect(without.ready && without.reasons.isEmpty)
+        #expect(without.warnings.contains { $0.contains("token second serves nothing") }, "\(without.warnings)")
+        #expect(try await Curl.request("/readyz", socket: harness.socket).status == 200)
+        #expect(try await harness.paytokenctl(["status"]).status == 0)
+        try move("second", away: false, harness)
+        try await wait(for: "the token to be back") {
+            try await status(harness).tokens[1]["condition"]?.stringValue == "ready"
+        }
+        let before = try await recordedTokens(harness)["second", default: 0]
+        for _ in 0..<6 { #expect(try await harness.decrypt(token()).status == 200) }
+        #expect(try await recordedTokens(harness)["second", default: 0] > before)
+        #expect(try await status(harness).warnings.allSatisfy { !$0.contains("token second") })
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a key in one token only is named, and while that token is away the daemon is not ready and says which")
+    func soleHolder() async throws {
+        let harness = try await harness(merchants: [SharedForge.ecMerchant])
+        let alone = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.alone"))
+        #expect(try await harness.importMerchant(alone, ["--token", "second"]).status == 0)
+        let before = try await status(harness)
+        #expect(before.ready)
+        #expect(before.warnings.contains { $0.contains("Only token second") }, "\(before.warnings)")
+        #expect(try await harness.decrypt(token(alone)).status == 200)
+
+        try move("second", away: true, harness)
+        try await wait(for: "the token to be missed") {
+            _ = try await harness.decrypt(token(alone))
+            return try await status(harness).tokens[1]["condition"]?.stringValue == "unavailable"
+        }
+        let without = try await status(harness)
+        #expect(!without.ready && without.reasons == ["token second"], "\(without)")
+        let refused = try await harness.decrypt(token(alone))
+        #expect(refused.status == 503 && refused.code == "hsm_unavailable", "\(refused)")
+        #expect(try await harness.decrypt(token()).status == 200)
+        // An import that names the token that is away changes nothing, in the other one either.
+        let late = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.late"))
+        let result = try await harness.importMerchant(late, Self.names.flatMap { ["--token", $0] })
+        #expect(result.status == 75 && result.error.contains("the token second is unavailable"), "\(result)")
+        #expect(try await harness.decrypt(token(late)).code == "unknown_public_key_hash")
+
+        try move("second", away: false, harness)
+        try await harness.waitUntilReady()
+        #expect(try await harness.decrypt(token(alone)).status == 200)
+        // Repeating the ceremony with both completes it.
+        #expect(try await harness.importMerchant(alone, Self.names.flatMap { ["--token", $0] }).status == 0)
+        #expect(try await status(harness).warnings.allSatisfy { !$0.contains("Only token") })
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a certificate goes into every token that holds its key")
+    func certificate() async throws {
+        let harness = try await harness(merchants: [SharedForge.ecMerchant])
+        let merchant = try SharedForge.ecMerchant
+        let files = try FreshDirectory()
+        try merchant.write(to: files.url, prefix: "m")
+        let result = try await harness.paytokenctl(["certificate", "import", files.path("m.pem"), "--output", "json"])
+        #expect(result.status == 0, "\(result)")
+        let key = try JSONValue(parsing: result.outputBytes).objectValue
+        #expect(key?["tokens"]?.arrayValue?.compactMap(\.stringValue) == Self.names)
+        #expect(key?["tier"]?.stringValue == "C")
+        #expect(try await harness.stop().status == 0)
+    }
+}
