@@ -62,9 +62,12 @@ import TokenForge
         return counts
     }
 
+    /// Moves a token's directory away or back. A library that has read its keys may not notice, the next worker does.
     private func move(_ token: String, away: Bool, _ harness: DaemonHarness) throws {
         let (here, there) = (harness.directory.path(DaemonHarness.store(of: token)), harness.directory.path("away"))
         try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)
+        guard away else { return }
+        for worker in try harness.workers() { kill(worker, SIGKILL) }
     }
 
     @Test(
