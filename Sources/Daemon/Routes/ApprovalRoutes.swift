@@ -34,7 +34,7 @@ struct ApprovalRoutes: Sendable {
         return try .json(
             ApprovalDecisionAnswer(
                 approval: ApprovalSummary(outcome.approval, now: clock.now()),
-                key: outcome.key.map(summaries.summary)))
+                key: outcome.key.map { summaries.summary($0) }))
     }
 }
 
