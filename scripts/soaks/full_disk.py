@@ -1,4 +1,4 @@
-"""Fills the ledger's disk under load and frees it again: a tmpfs of 16 MiB that nobody else sees.
+"""Fills the ledger's disk under load and frees it again: a tmpfs of 128 MiB that nobody else sees.
 
 While it is full nothing may be released without a record: new tokens are answered 503 ledger_unavailable, or 200 as long
 as their record still found room. Refusals keep their own codes, readiness goes down, the log says it in few lines, and
@@ -78,7 +78,7 @@ class Caller:
                 number, token = self.fresh.popleft()
                 yield ("fresh", f"disk-{number}", token), load.decrypt(token, b"disk-%d" % number)
             else:
-                return
+                raise service.Failed("the tokens ran out; mint more, or ask for fewer --cycles or --seconds")
 
     def answered(self, tag, status, body, began, ended):
         kind, reference, token = tag
@@ -109,7 +109,7 @@ class Caller:
 def fill(path):
     """Takes all the room there is."""
     with open(path, "wb", buffering=0) as file:
-        for size in (1 << 16, 4096, 512):
+        for size in (1 << 20, 4096, 512):
             try:
                 while file.write(bytes(size)) == size:
                     pass
