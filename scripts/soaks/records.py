@@ -41,6 +41,7 @@ def measure(daemon, wrong):
         ("scripts/verify-audit", [proof.VERIFIER, "record.jsonl", "audit-key.pem"]),
         ("audit list, last 100", ["paytokenctl", "audit", "list", "--limit", "100"]),
         ("audit list, one found", ["paytokenctl", "audit", "list", "--transaction", middle()]),
+        ("audit list, all seen", ["paytokenctl", "audit", "list", "--merchant", "merchant.com.example.none"]),
     ):
         status, seconds, memory, output = service.child_memory(
             command, env=daemon.environment, stderr=subprocess.DEVNULL)

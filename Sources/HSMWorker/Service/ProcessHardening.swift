@@ -14,7 +14,24 @@ public enum ProcessHardening {
         if privileges != 0 { problems.append("PR_SET_NO_NEW_PRIVS: errno \(privileges)") }
         let dumps = paytokend_forbid_dumps()
         if dumps != 0 { problems.append("PR_SET_DUMPABLE: errno \(dumps)") }
+        let descriptors = limitDescriptors()
+        if descriptors != 0 { problems.append("RLIMIT_NOFILE: errno \(descriptors)") }
         return problems
+    }
+
+    /// Open descriptors that the library may have, whatever the daemon that started this process allows itself for its
+    /// connections: a library that leaks them fails here and is replaced, and one that walks through all of them, or
+    /// keeps them in an fd_set (select(2), 1,024 bits), is spared the daemon's 65,536. 256 sessions to a network HSM
+    /// fit, with files and sockets besides.
+    public static let descriptorLimit = 1024
+
+    private static func limitDescriptors() -> Int32 {
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        guard unsafe getrlimit(resource, &limit) == 0 else { return errno }
+        let most = min(limit.rlim_max, rlim_t(descriptorLimit))
+        var own = rlimit(rlim_cur: most, rlim_max: most)
+        return unsafe setrlimit(resource, &own) == 0 ? 0 : errno
     }
 
     /// Whether a descriptor is a socket.

@@ -116,6 +116,9 @@ import WorkerProtocol
         let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
         let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
         #expect(core.split(separator: " ").filter { $0 == "0" }.count == 2)
+        // Its own, however many the daemon has raised its limit to.
+        let files = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max open files") })
+        #expect(files.split(separator: " ").filter { $0 == "1024" }.count == 2, "\(files)")
         await worker.shutdown()
     }
 
