@@ -35,6 +35,8 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     /// The key is recorded with another algorithm, which no key can change.
     case anotherAlgorithm
     case transition(from: KeyState, to: KeyState)
+    /// Somebody else changed the key's state between the judging and the change.
+    case changedMeanwhile
 
     public var description: String {
         switch self {
@@ -43,6 +45,8 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
                 + "Use a new key for this merchant."
         case .anotherAlgorithm:
             "The ledger records this key with another algorithm."
+        case .changedMeanwhile:
+            "Somebody else changed the key's state meanwhile; look at it (key show) and decide anew."
         case .transition(let from, let to):
             "A key that is \(from.rawValue) cannot become \(to.rawValue)."
         }

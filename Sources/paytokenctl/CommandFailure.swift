@@ -18,6 +18,14 @@ struct CommandFailure: Error, Equatable {
         self.init(refusal.exitStatus(httpStatus: httpStatus), "\(refusal.code): \(refusal.message)\(details)")
     }
 
+    /// It waits for a second person.
+    init(_ pending: PendingAnswer) {
+        self.init(
+            .tryAgainLater,
+            "pending: a second person must permit this before \(RFC3339.string(pending.expires)): "
+                + "paytokenctl approval approve \(pending.approval)")
+    }
+
     init(_ error: UnixSocketClientError) {
         self.init(error.exitStatus, error.description)
     }

@@ -29,7 +29,8 @@ struct Paytokenctl: AsyncParsableCommand {
             others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
 
             Exit status: 0 done; 1 refused, with the daemon's code on standard error; 64 wrong usage; 66 a file \
-            cannot be used; 69 daemon not reachable; 70 defect; 75 try again later; 77 not permitted. Results go to \
+            cannot be used; 69 daemon not reachable; 70 defect; 75 waiting for a second person, or try again later; \
+            77 not permitted; 78 configuration. Results go to \
             standard output, all else to standard error.
 
             Completions for bash, zsh or fish: \
@@ -37,8 +38,9 @@ struct Paytokenctl: AsyncParsableCommand {
             """,
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [
-            TokenCommand.self, KeyCommand.self, CertificateCommand.self, Decrypt.self, Verify.self, AuditCommand.self,
-            LedgerCommand.self, Status.self,
+            TokenCommand.self, KeyCommand.self, CertificateCommand.self, ApprovalCommand.self, Decrypt.self,
+            Verify.self,
+            AuditCommand.self, LedgerCommand.self, Status.self,
         ])
 
     static func main() async {
@@ -92,7 +94,16 @@ struct TokenCommand: ParsableCommand {
 struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key", abstract: "The merchants' private keys.",
-        subcommands: [KeyImport.self, KeyList.self, KeyShow.self])
+        subcommands: [
+            KeyImport.self, KeyList.self, KeyShow.self, KeySuspend.self, KeyResume.self, KeyRetire.self,
+            KeyCompromise.self, KeyDestroy.self, KeyAdopt.self,
+        ])
+}
+
+struct ApprovalCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "approval", abstract: "The second person: what waits for one, and the decisions.",
+        subcommands: [ApprovalList.self, ApprovalApprove.self, ApprovalReject.self, ApprovalWithdraw.self])
 }
 
 struct CertificateCommand: ParsableCommand {

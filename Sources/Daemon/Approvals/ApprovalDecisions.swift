@@ -71,17 +71,21 @@ struct ApprovalDecisions: Sendable {
         let identifier = approval.identifier
         let decided = recorder.record(of: record, by: caller)
         var change = AdministrativeChange(
-            at: now, approval: .approve(identifier, by: caller.peer.person, executes: true), records: [decided])
+            at: now, approval: .approve(identifier, by: caller.peer.person, uid: caller.uid, executes: true),
+            records: [decided])
         var key: KeyEntry?
         switch approval.operation {
         case .keyImport:
-            change.approval = .approve(identifier, by: caller.peer.person, executes: false)
+            change.approval = .approve(identifier, by: caller.peer.person, uid: caller.uid, executes: false)
             try await apply(change, record: record)
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             key = try await lifecycle.carryOut(approval, change, by: caller, record: record)
         case .ledgerAcceptRestore:
-            try await apply(change, record: record)
-            _ = try await gate.take(reason: approval.reason, by: AuditCaller(caller), approval: identifier)
+            guard case .held(let disagreement) = gate.position,
+                RestoreAcceptance.parameters(disagreement) == approval.parameters
+            else { throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description) }
+            _ = try await gate.take(
+                reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
         case .auditKeyChange:
             throw Refusal(.approvalInvalid, "Changing the audit key is not yet supported.")
         }

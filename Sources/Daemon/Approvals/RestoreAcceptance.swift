@@ -17,6 +17,13 @@ struct RestoreAcceptance: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
 
+    /// What is accepted is the disagreement that was seen, no other.
+    static func parameters(_ disagreement: LedgerDisagreement) -> AuditDigest {
+        var parameters = OperationParameters(.ledgerAcceptRestore)
+        parameters.add(disagreement.description)
+        return parameters.digest
+    }
+
     func accept(
         reason: AuditReason, by caller: Caller, record: RequestRecord
     ) async throws(Refusal) -> Outcome {
@@ -27,10 +34,9 @@ struct RestoreAcceptance: Sendable {
             let (ledgerSequence, tokenSequence) = try await gate.take(reason: reason, by: AuditCaller(caller))
             return .accepted(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence)
         }
-        var parameters = OperationParameters(.ledgerAcceptRestore)
-        parameters.add(disagreement.description)
         let approval = rule.request(
-            .ledgerAcceptRestore, parameters: parameters.digest, key: nil, keyState: nil, reason: reason, by: caller,
+            .ledgerAcceptRestore, parameters: Self.parameters(disagreement), key: nil, keyState: nil, reason: reason,
+            by: caller,
             at: clock.now())
         record.is(.approvalRequest(ApprovalRequest(approval)))
         do throws(LedgerFailure) {

@@ -254,7 +254,8 @@ struct KeyAdministration: Sendable {
         do {
             let sequence = try await ledger.apply(
                 AdministrativeChange(
-                    at: clock.now(), key: key, approval: change.approval,
+                    at: clock.now(), key: key, precondition: KeyPrecondition(change.known),
+                    approval: change.approval,
                     records: [recorder.record(of: requestRecord, by: caller)])
             ).last
             requestRecord.recorded(at: sequence)

@@ -52,7 +52,7 @@ struct KeyLifecycle: Sendable {
             return .pending(try await ask(operation, known, wanted, by: caller, record: record))
         }
         let change = AdministrativeChange(
-            at: clock.now(), key: next, keyStateBefore: known.state,
+            at: clock.now(), key: next, precondition: .state(known.state),
             records: [recorder.record(of: record, by: caller)])
         return .changed(try await apply(change, entry, record: record))
     }
@@ -69,7 +69,8 @@ struct KeyLifecycle: Sendable {
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
             let change = AdministrativeChange(
-                at: clock.now(), key: adopted, records: [recorder.record(of: record, by: caller)])
+                at: clock.now(), key: adopted, precondition: .absent, records: [recorder.record(of: record, by: caller)]
+            )
             return .changed(try await apply(change, entry, record: record))
         }
         let approval = rule.request(
@@ -93,12 +94,13 @@ struct KeyLifecycle: Sendable {
         let event: AuditEvent
         if approval.operation == .keyAdopt {
             change.key = try adoption(of: entry)
+            change.precondition = .absent
             event = .keyAdopt(approval: approval.identifier)
         } else {
             let known = try await self.record(of: entry)
             let wanted = StateChange(to: Self.target(of: approval.operation), reason: approval.reason)
             change.key = try Self.next(known, wanted, now: clock.now())
-            change.keyStateBefore = known.state
+            change.precondition = .state(known.state)
             event = Self.event(wanted, approval: approval.identifier)
         }
         guard approval.parameters == Self.parameters(approval.operation, hash) else {
@@ -136,6 +138,15 @@ struct KeyLifecycle: Sendable {
                 details: "from \(known.state.rawValue) it can become \(possible(from: known.state))")
         }
         switch next.state {
+        case .deactivated where known.state == .suspended && wanted.to == .deactivated:
+            // Retiring takes power away, and must not give any back.
+            guard wanted.cutOff == nil else {
+                throw Refusal(
+                    .malformedRequest,
+                    "A suspended key is retired without a cut-off; resume it first if it is to decrypt.",
+                    details: "cutOff")
+            }
+            next.cutOff = nil
         case .deactivated:
             if let cutOff = wanted.cutOff {
                 guard cutOff > now else {
@@ -175,7 +186,7 @@ struct KeyLifecycle: Sendable {
         switch (from, to) {
         case (_, .destroyed): .keyDestroy
         case (_, .compromised): .keyCompromise
-        case (.suspended, .active), (.suspended, .deactivated): .keyResume
+        case (.suspended, .active): .keyResume
         default: nil
         }
     }
@@ -233,7 +244,7 @@ struct KeyLifecycle: Sendable {
         record.is(.approvalRequest(ApprovalRequest(approval)))
         records.append(recorder.record(of: record, by: caller))
         let change = AdministrativeChange(
-            at: clock.now(), key: key, keyStateBefore: key == nil ? nil : state, approval: .request(approval),
+            at: clock.now(), key: key, precondition: state.map { .state($0) } ?? .any, approval: .request(approval),
             records: records)
         do throws(LedgerFailure) {
             record.recorded(at: try await ledger.apply(change).last)

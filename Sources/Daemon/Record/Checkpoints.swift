@@ -17,6 +17,8 @@ final class Checkpoints: Sendable {
         /// The last in the ledger, and whether the token remembers it.
         var newest: SignedCheckpoint?
         var isRemembered = false
+        /// The token keeps no data objects; that was said.
+        var tokenForgets = false
         /// One seal at a time: of two, the token would remember the one that came last, not the newer.
         var turn: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
@@ -111,7 +113,8 @@ final class Checkpoints: Sendable {
         let head = try await ledgerHead()
         let (key, newest, isRemembered) = state.withLock { ($0.key, $0.newest, $0.isRemembered) }
         guard let key else {
-            throw Refusal(.hsmUnavailable, "The token with the audit key has not been compared with the ledger yet.")
+            throw Refusal(
+                .hsmUnavailable, "Ledger and token have not been compared, or disagree; paytokenctl status says which.")
         }
         if let newest, newest.checkpoint.sequence == head.sequence {
             if !isRemembered { try await remember(newest) }
@@ -146,7 +149,17 @@ final class Checkpoints: Sendable {
         do {
             try await token.rememberHead(checkpoint.line, node: ledger.node)
         } catch {
-            throw error.refusal
+            // Some tokens, NSS's for one, keep no data objects. Their audit key still tells a lost ledger; a rolled-back
+            // one shows against a head that an auditor keeps.
+            guard error.kind == .auditRefused else { throw error.refusal }
+            let isNew = state.withLock { state in
+                defer { state.tokenForgets = true }
+                return !state.tokenForgets
+            }
+            if isNew {
+                logger.warning(
+                    "the token does not remember the end of the record", metadata: ["reason": "\(error.message)"])
+            }
         }
         state.withLock { state in
             if state.newest == checkpoint { state.isRemembered = true }

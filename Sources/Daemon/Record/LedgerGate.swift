@@ -88,9 +88,11 @@ final class LedgerGate: Sendable {
 
     /// Takes the ledger into service as it is, and has the token remember its end from now on.
     ///
+    /// - Parameter decision: the second person's, written in one transaction with the acceptance.
     /// - Returns: where the ledger ends, and the sequence that the token remembered.
     func take(
-        reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil
+        reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil,
+        decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
         guard case .held(let disagreement) = position else {
             throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
@@ -114,7 +116,8 @@ final class LedgerGate: Sendable {
         }
         let sequence = evidence.head.sequence
         do throws(LedgerFailure) {
-            _ = try await ledger.append(
+            var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
+            change.records.append(
                 AuditRecord(
                     time: AuditTime(clock.now()),
                     event: .ledgerAcceptRestore(
@@ -122,6 +125,7 @@ final class LedgerGate: Sendable {
                             ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason,
                             approval: approval)),
                     caller: caller))
+            try await ledger.apply(change)
             if evidence.signingKey == nil {
                 try await ledger.planAuditKey(identifier: signing.identifier)
                 try await confirm(signing)
@@ -130,9 +134,13 @@ final class LedgerGate: Sendable {
             throw error.refusal
         }
         checkpoints.use(signing, newest: nil, head: try await Self.head(of: ledger))
-        // From this seal on the token remembers this chain.
-        try await checkpoints.seal()
+        // It is decided and recorded. From the next seal on the token remembers this chain; until then a start asks again.
         state.withLock { $0 = .open }
+        do throws(Refusal) {
+            try await checkpoints.seal()
+        } catch {
+            logger.error("the accepted ledger is not sealed yet", metadata: ["reason": "\(error.message)"])
+        }
         logger.warning(
             "a restored ledger was taken into service",
             metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.tokenSequence ?? 0)"])

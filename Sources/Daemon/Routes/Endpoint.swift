@@ -56,7 +56,11 @@ struct EndpointRequest: Sendable {
 
     /// `?dry_run=true`: everything is checked, nothing is changed.
     func isDryRun() throws(Refusal) -> Bool {
-        switch query["dry_run"] {
+        // A mistyped dry run must not act.
+        guard query.keys.allSatisfy({ $0 == "dry_run" }) else {
+            throw Refusal(.malformedRequest, "The query has a parameter that is not known here; known is dry_run.")
+        }
+        return switch query["dry_run"] {
         case nil, "false": false
         case "true": true
         default: throw Refusal(.malformedRequest, "The query's dry_run must be true or false.")

@@ -9,16 +9,21 @@ struct LedgerRoutes: Sendable {
     /// The ledger's file; nil for an engine that has none, which is backed up by its own means.
     let path: String?
     let looks: any AuditLooking
+    let checkpoints: any CheckpointSealing
     let restores: any RestoreAccepting
     private let turn = LedgerCopyTurn()
 
     /// A few words and a name.
     static let bodyLimit = 4096
 
-    init(ledger: any Ledger, path: String?, looks: any AuditLooking, restores: any RestoreAccepting) {
+    init(
+        ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
+        restores: any RestoreAccepting
+    ) {
         self.ledger = ledger
         self.path = path
         self.looks = looks
+        self.checkpoints = checkpoints
         self.restores = restores
     }
 
@@ -33,6 +38,8 @@ struct LedgerRoutes: Sendable {
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
         try await looks.look(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
+        // The token then remembers a record that no copy has: whichever is put back is seen to be older.
+        try await checkpoints.seal()
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,

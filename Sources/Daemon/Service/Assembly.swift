@@ -86,7 +86,7 @@ struct Assembly: Sendable {
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock))
         let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
         let ledgerRoutes = LedgerRoutes(
-            ledger: ledger, path: configuration.ledger.path, looks: recorder,
+            ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
             restores: RestoreAcceptance(gate: gate, ledger: ledger, rule: rule, recorder: recorder, clock: clock))
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)

@@ -2,6 +2,18 @@ public import AuditChain
 public import Foundation
 public import MerchantKeys
 
+/// What was judged of a key before a change, and must still be so when it is made: others may have changed it meanwhile.
+public enum KeyPrecondition: Sendable, Equatable {
+    case any
+    /// The ledger does not know the key.
+    case absent
+    case state(KeyState)
+
+    public init(_ known: KeyRecord?) {
+        self = known.map { .state($0.state) } ?? .absent
+    }
+}
+
 /// Something that people do to keys and approvals: one transaction, together with its records.
 public struct AdministrativeChange: Sendable {
     /// What happens to an approval.
@@ -9,7 +21,10 @@ public struct AdministrativeChange: Sendable {
         /// It is asked for.
         case request(Approval)
         /// It is decided: another person, in time, and the key's state as it was.
-        case approve(ApprovalIdentifier, by: UInt32, executes: Bool)
+        ///
+        /// `uid` is the peer's, `by` the person. Of two peers with one uid each must have a login uid to be two persons:
+        /// a process without one can give itself any.
+        case approve(ApprovalIdentifier, by: UInt32, uid: UInt32, executes: Bool)
         case reject(ApprovalIdentifier, by: UInt32)
         /// By its requester.
         case withdraw(ApprovalIdentifier, by: UInt32)
@@ -24,19 +39,19 @@ public struct AdministrativeChange: Sendable {
     /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
     /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
     public var key: KeyRecord?
-    /// The state in which the key must be found; nil does not ask.
-    public var keyStateBefore: KeyState?
+    /// As what the key must be found in this very transaction.
+    public var precondition: KeyPrecondition
     public var approval: ApprovalStep?
     /// Written in the same transaction. A change of state is recorded with the state that the ledger had before.
     public var records: [AuditRecord]
 
     public init(
-        at: Date, key: KeyRecord? = nil, keyStateBefore: KeyState? = nil, approval: ApprovalStep? = nil,
+        at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,
         records: [AuditRecord]
     ) {
         self.at = at
         self.key = key
-        self.keyStateBefore = keyStateBefore
+        self.precondition = precondition
         self.approval = approval
         self.records = records
     }
@@ -51,7 +66,7 @@ public protocol Administration: Sendable {
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 
-    /// All approvals, the newest first, at most `limit`; those that ended long ago are dropped in time.
+    /// All approvals, those still open first, then the newest first, at most `limit`; those that ended long ago are dropped in time.
     func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
 
     /// Nil when there is none of this name.

@@ -98,6 +98,13 @@ public struct ApprovalRequester: Sendable, Equatable {
         self.gid = gid
         self.groups = groups
     }
+
+    /// Whether a peer is somebody else. One uid can stand for two persons only when both logged in as somebody: whoever
+    /// has no login uid can give himself one.
+    func isAnother(person: UInt32, uid: UInt32) -> Bool {
+        guard person != self.person else { return false }
+        return uid != self.uid || (person != uid && self.person != self.uid)
+    }
 }
 
 /// Why an approval does not serve.
@@ -109,6 +116,8 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     /// An import that nobody has approved yet.
     case notApproved
     case samePerson
+    /// The person has that many open requests already.
+    case tooMany(Int)
     /// Only its requester can withdraw it or use it.
     case anotherPerson
     /// The key's state has changed since it was asked for.
@@ -122,6 +131,7 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
         case .expired: "The approval has expired; ask for the operation again."
         case .notPending(let status): "The approval is \(status.rawValue) and cannot be decided or used any more."
         case .notApproved: "Nobody has approved it yet; a second person runs paytokenctl approval approve."
+        case .tooMany(let limit): "You have \(limit) requests open already; withdraw those that are not needed."
         case .samePerson: "Who asked for an operation cannot approve it; a second person must."
         case .anotherPerson: "Only the person who asked for the operation can do this."
         case .keyChanged(let from, let to):

@@ -18,8 +18,12 @@ struct SQLiteAdministration: Sendable {
             try approvals.take(step, at: change.at, state: { try keys.find($0, db)?.state }, db)
         }
         if let key = change.key {
-            if let before = change.keyStateBefore, known?.state != before {
-                throw ApprovalConflict.keyChanged(from: before, to: known?.state)
+            switch change.precondition {
+            case .any: break
+            case .absent:
+                guard known == nil else { throw KeyRecordConflict.changedMeanwhile }
+            case .state(let before):
+                guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
             }
             try keys.put(try key.replacing(known), db)
         }

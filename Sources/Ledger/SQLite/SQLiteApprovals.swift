@@ -10,7 +10,11 @@ struct SQLiteApprovals {
 
     func all(limit: Int, _ db: Database) throws -> [Approval] {
         try Row.fetchAll(
-            db, sql: "SELECT \(Self.columns) FROM approval ORDER BY requested_at DESC, identifier LIMIT ?",
+            db,
+            sql: """
+                SELECT \(Self.columns) FROM approval
+                ORDER BY status IN ('pending', 'approved') DESC, requested_at DESC, identifier LIMIT ?
+                """,
             arguments: [limit]
         ).map(read)
     }
@@ -40,10 +44,13 @@ struct SQLiteApprovals {
     ) throws {
         switch step {
         case .request(let approval):
+            guard try openCount(of: approval.requester.person, at: now, db) < Self.openLimit else {
+                throw ApprovalConflict.tooMany(Self.openLimit)
+            }
             try insert(approval, db)
-        case .approve(let identifier, let person, let executes):
+        case .approve(let identifier, let person, let uid, let executes):
             let approval = try pending(identifier, at: now, db)
-            guard approval.requester.person != person else { throw ApprovalConflict.samePerson }
+            guard approval.requester.isAnother(person: person, uid: uid) else { throw ApprovalConflict.samePerson }
             if let key = approval.key {
                 let found = try state(key)
                 guard found == approval.keyState else {
@@ -63,6 +70,19 @@ struct SQLiteApprovals {
             if let conflict = approval.conflict(using: parameters, by: person, at: now) { throw conflict }
             try mark(identifier, .done, db)
         }
+    }
+
+    /// One person's requests must not push the others' out of sight.
+    private static let openLimit = 20
+
+    private func openCount(of person: UInt32, at now: Date, _ db: Database) throws -> Int {
+        try Int.fetchOne(
+            db,
+            sql: """
+                SELECT count(*) FROM approval
+                WHERE requester = ? AND status IN ('pending', 'approved') AND expires_at > ?
+                """,
+            arguments: [Int64(person), StoredTime.milliseconds(now)]) ?? 0
     }
 
     /// Not decided yet.

@@ -12,6 +12,7 @@ struct KeyImport: AsyncParsableCommand {
         usage: """
             paytokenctl key import --private-key <file> --certificate <file> [--password-file <file>]
                                    [--merchant-identifier <id>] [--token <name>]... [--allow-expired] [--dry-run]
+                                   [--approval <id>]
                                    [--output <table|json>] [--socket <path>]
             paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
             """,
@@ -53,11 +54,15 @@ struct KeyImport: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A token by its name in the configuration, may be repeated; default the only one.", valueName: "name"))
+            "A token by its name in the configuration, may be repeated; required when there are several.",
+            valueName: "name"))
     var token: [String] = []
 
     @Flag(help: "Takes a certificate that has expired.")
     var allowExpired = false
+
+    @Option(help: ArgumentHelp("Of a second person, where the import needed one.", valueName: "id"))
+    var approval: String?
 
     @Flag(help: "Checks everything and changes nothing.")
     var dryRun = false
@@ -95,7 +100,7 @@ struct KeyImport: AsyncParsableCommand {
 
         let request = KeyImportRequest(
             merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
-            sealedKeys: sealedKeys, allowExpired: allowExpired)
+            sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
         let target = "/v1/keys/import" + (dryRun ? "?dry_run=true" : "")
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)

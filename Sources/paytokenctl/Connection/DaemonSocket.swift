@@ -72,6 +72,9 @@ struct DaemonConnection {
         _ request: ClientRequest, for type: Answer.Type
     ) async throws(CommandFailure) -> (answer: Answer, bytes: [UInt8]) {
         let answer = try await send(request)
+        if answer.status == 202, let pending = try? answer.decoded(as: PendingAnswer.self) {
+            throw CommandFailure(pending)
+        }
         do {
             return (try answer.decoded(as: type), answer.body)
         } catch {

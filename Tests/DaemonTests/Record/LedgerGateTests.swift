@@ -226,6 +226,16 @@ import Testing
         #expect(first.gate.position == .open && token.keyCount == 1)
     }
 
+    @Test("a token that keeps no data objects serves, and a lost ledger still shows by its audit key")
+    func forgetfulToken() async throws {
+        token.forget()
+        try await served()
+        try FileManager.default.removeItem(atPath: path)
+        let new = try await RecordFixture(ledger: path, token: token)
+        await new.gate.judge()
+        #expect(new.gate.position.disagreement == .lost(remembered: nil))
+    }
+
     @Test("a remembered head that the audit key did not sign counts for nothing")
     func forgedHead() async throws {
         try await served()

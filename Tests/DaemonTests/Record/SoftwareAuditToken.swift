@@ -13,6 +13,7 @@ final class SoftwareAuditToken: AuditToken {
         var heads: [(node: String, line: [UInt8])] = []
         var failsAt: Step?
         var signatures = 0
+        var forgets = false
     }
 
     enum Step: Sendable {
@@ -23,6 +24,9 @@ final class SoftwareAuditToken: AuditToken {
 
     /// Lets every call of one kind fail from now on; nil lets none.
     func fail(at step: Step?) { state.withLock { $0.failsAt = step } }
+
+    /// Keeps no data objects from now on, as NSS's token.
+    func forget() { state.withLock { $0.forgets = true } }
 
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
     var keyCount: Int { state.withLock { $0.keys.count } }
@@ -68,6 +72,9 @@ final class SoftwareAuditToken: AuditToken {
 
     func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
         try begin(.remember)
+        guard !state.withLock({ $0.forgets }) else {
+            throw WorkerFailure(.auditRefused, "The token keeps no data objects.")
+        }
         state.withLock { state in
             state.heads.removeAll { $0.node == node }
             state.heads.append((node, line))

@@ -108,7 +108,7 @@ struct LedgerRoutesTests {
         let fixture = try await RecordRoutesFixture()
         let routes = LedgerRoutes(
             ledger: fixture.ledger, path: fixture.directory.path("gone/ledger.sqlite"), looks: fixture.looks,
-            restores: fixture.restores)
+            checkpoints: fixture.seals, restores: fixture.restores)
         let error = await #expect(throws: Refusal.self) {
             _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
         }

@@ -32,7 +32,9 @@ struct RecordRoutesFixture {
     }
 
     var audit: AuditRoutes { AuditRoutes(trail: ledger, looks: looks, checkpoints: seals) }
-    var administration: LedgerRoutes { LedgerRoutes(ledger: ledger, path: path, looks: looks, restores: restores) }
+    var administration: LedgerRoutes {
+        LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores)
+    }
 
     /// Record `number`: a minute later than the one before, of one of two callers and merchants and three keys.
     static func record(_ number: Int) -> AuditRecord {

@@ -1,0 +1,101 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+
+struct ApprovalList: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "What waits for a second person, and what waited.")
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let (list, bytes) = try await socket.connection.send(
+            .get("/v1/approvals"), for: ListAnswer<ApprovalSummary>.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table:
+            guard !list.items.isEmpty else { return Console.error("Nothing waits for a second person.") }
+            var table = Table(columns: ["APPROVAL", "OPERATION", "STATUS", "KEY", "REQUESTED BY", "EXPIRES", "REASON"])
+            for item in list.items {
+                table.add([
+                    item.approval, item.operation, item.status, item.publicKeyHash.map { String($0.prefix(12)) } ?? "-",
+                    "\(item.requestedBy) (\(item.requester))", RFC3339.string(item.expires), item.reason,
+                ])
+            }
+            try Console.output(table.text)
+        }
+    }
+}
+
+/// What every decision is told.
+struct DecisionOptions: ParsableArguments {
+    @Argument(help: ArgumentHelp("The approval, as approval list names it.", valueName: "id"))
+    var approval: String
+
+    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    var reason: String?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        guard !approval.isEmpty, approval.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else {
+            throw ValidationError("An approval is named by 16 lower-case hex characters; see approval list.")
+        }
+    }
+
+    func post(_ decision: String) async throws {
+        let (answer, bytes) = try await socket.connection.post(
+            "/v1/approvals/\(approval)", ApprovalDecisionRequest(decision: decision, reason: reason),
+            for: ApprovalDecisionAnswer.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table:
+            try Console.output(
+                Table(pairs: [
+                    ("Approval", answer.approval.approval), ("Operation", answer.approval.operation),
+                    ("Status", answer.approval.status), ("Key", answer.approval.publicKeyHash ?? "-"),
+                    ("Key's state", answer.key?.state ?? answer.approval.keyState ?? "-"),
+                ]).text)
+        }
+    }
+}
+
+struct ApprovalApprove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "approve", abstract: "Permits what another person asked for; it is done at once.",
+        discussion: """
+            An approved import waits for its requester, who repeats the command with --approval.
+
+              paytokenctl approval approve 0a1b2c3d4e5f6071
+            """)
+
+    @OptionGroup var options: DecisionOptions
+
+    func run() async throws { try await options.post("approve") }
+}
+
+struct ApprovalReject: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reject", abstract: "Refuses what somebody asked for.",
+        discussion: """
+              paytokenctl approval reject 0a1b2c3d4e5f6071 --reason "not this key"
+            """)
+
+    @OptionGroup var options: DecisionOptions
+
+    func run() async throws { try await options.post("reject") }
+}
+
+struct ApprovalWithdraw: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "withdraw", abstract: "Takes back what one asked for oneself.",
+        discussion: """
+              paytokenctl approval withdraw 0a1b2c3d4e5f6071
+            """)
+
+    @OptionGroup var options: DecisionOptions
+
+    func run() async throws { try await options.post("withdraw") }
+}
