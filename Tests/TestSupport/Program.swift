@@ -89,6 +89,19 @@ public final class RunningProgram: Sendable {
         for continuation in waiting { continuation.resume(returning: status) }
     }
 
+    private var isZombie: Bool {
+        let stat = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
+        guard let stat, let name = stat.lastIndex(of: ")") else { return false }
+        return stat[name...].hasPrefix(") Z")
+    }
+
+    private func reap() {
+        var status: Int32 = 0
+        guard unsafe waitpid(process.processIdentifier, &status, WNOHANG) == process.processIdentifier else { return }
+        let byItself = status & 0x7f == 0
+        finish(byItself ? status >> 8 & 0xff : 128 + (status & 0x7f))
+    }
+
     /// What it wrote to standard output so far.
     public var outputBytes: [UInt8] { contents("out") }
     /// What it wrote to standard error so far.
@@ -109,10 +122,22 @@ public final class RunningProgram: Sendable {
     /// Waits for the end; past the deadline the program is killed and the failure thrown.
     public func result(within seconds: Double = 60) async throws -> ProgramResult {
         let expired = Mutex(false)
+        let deadline = ContinuousClock.now + .seconds(seconds)
         let alarm = Task { [weak self] in
-            try await Task.sleep(for: .seconds(seconds))
-            expired.withLock { $0 = true }
-            self?.signal(SIGKILL)
+            var wasZombie = false
+            while true {
+                try await Task.sleep(for: .milliseconds(200))
+                guard let self else { return }
+                if ContinuousClock.now > deadline {
+                    expired.withLock { $0 = true }
+                    signal(SIGKILL)
+                }
+                // Process hears of an end by a descriptor that another child, a daemon say, may have inherited: then it
+                // hears nothing for as long as that one lives.
+                let isZombie = isZombie
+                if isZombie, wasZombie { reap() }
+                wasZombie = isZombie
+            }
         }
         let status = await withCheckedContinuation { continuation in
             let known = ended.withLock { ending -> Int32? in

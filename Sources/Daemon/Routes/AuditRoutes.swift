@@ -36,8 +36,6 @@ struct AuditRoutes: Sendable {
         } catch {
             throw error.refusalToShow
         }
-        // A look that cannot be answered is recorded as the refusal that it is.
-        if query.format == .jsonl { try await checkpoints.seal() }
         let sequence = try await looks.look(Self.event(query, wanted), by: request)
         switch query.format {
         case .csv:
