@@ -49,9 +49,9 @@ struct ApprovalDecisions: Sendable {
             try judgeRequester(approval)
             return try await approve(approval, by: caller, at: now, record: record)
         }
-        try await apply(
+        try await recorder.apply(
             AdministrativeChange(
-                at: now, approval: step, records: [recorder.record(of: record, by: caller)]), record: record)
+                at: now, approval: step, records: [recorder.record(of: record, by: caller)]), for: record)
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
@@ -77,7 +77,7 @@ struct ApprovalDecisions: Sendable {
         switch approval.operation {
         case .keyImport:
             change.approval = .approve(identifier, by: caller.peer.person, uid: caller.uid, executes: false)
-            try await apply(change, record: record)
+            try await recorder.apply(change, for: record)
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             key = try await lifecycle.carryOut(approval, change, by: caller, record: record)
         case .ledgerAcceptRestore:
@@ -98,14 +98,6 @@ struct ApprovalDecisions: Sendable {
                 throw LedgerFailure.approval(.unknown)
             }
             return approval
-        } catch {
-            throw error.refusal
-        }
-    }
-
-    private func apply(_ change: AdministrativeChange, record: RequestRecord) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            record.recorded(at: try await ledger.apply(change).last)
         } catch {
             throw error.refusal
         }

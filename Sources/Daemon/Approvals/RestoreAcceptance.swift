@@ -12,7 +12,6 @@ struct RestoreAcceptance: Sendable {
     }
 
     let gate: LedgerGate
-    let ledger: any Ledger
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
@@ -36,19 +35,8 @@ struct RestoreAcceptance: Sendable {
         }
         let approval = rule.request(
             .ledgerAcceptRestore, parameters: Self.parameters(disagreement), key: nil, keyState: nil, reason: reason,
-            by: caller,
-            at: clock.now())
-        record.is(.approvalRequest(ApprovalRequest(approval)))
-        do throws(LedgerFailure) {
-            record.recorded(
-                at: try await ledger.apply(
-                    AdministrativeChange(
-                        at: clock.now(), approval: .request(approval),
-                        records: [recorder.record(of: record, by: caller)])
-                ).last)
-        } catch {
-            throw error.refusal
-        }
+            by: caller, at: clock.now())
+        try await recorder.ask(approval, by: caller, for: record)
         return .pending(approval)
     }
 }

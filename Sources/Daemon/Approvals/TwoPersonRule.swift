@@ -1,5 +1,4 @@
 import AuditChain
-import Crypto
 import Foundation
 import Glibc
 import Ledger
@@ -42,7 +41,7 @@ extension ApprovalRequest {
 
 /// What an operation is done with, as one digest: what is carried out is what was approved.
 struct OperationParameters: Sendable {
-    private var hasher = SHA256()
+    private var bytes: [UInt8] = []
 
     init(_ operation: ApprovalOperation) {
         add(Array(operation.rawValue.utf8))
@@ -50,13 +49,13 @@ struct OperationParameters: Sendable {
 
     /// Each part with its length before it, so that no two lists of parts have the same bytes.
     mutating func add(_ part: [UInt8]) {
-        hasher.update(data: (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) })
-        hasher.update(data: part)
+        bytes += (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) }
+        bytes += part
     }
 
     mutating func add(_ part: String?) {
         add(part.map { [1] + Array($0.utf8) } ?? [0])
     }
 
-    var digest: AuditDigest { AuditDigest.of(Array(hasher.finalize())) }
+    var digest: AuditDigest { AuditDigest.of(bytes) }
 }

@@ -80,7 +80,7 @@ struct KeyAdministration: Sendable {
                     .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
                     keyState: record?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                     at: clock.now())
-                try await ask(asked, by: caller, record: requestRecord)
+                try await recorder.ask(asked, by: caller, for: requestRecord)
                 return .pending(asked)
             }
             // Before the token is changed; the transaction that uses it judges it again.
@@ -168,20 +168,6 @@ struct KeyAdministration: Sendable {
         }
     }
 
-    private func ask(_ approval: Approval, by caller: Caller, record: RequestRecord) async throws(Refusal) {
-        record.is(.approvalRequest(ApprovalRequest(approval)))
-        do throws(LedgerFailure) {
-            record.recorded(
-                at: try await ledger.apply(
-                    AdministrativeChange(
-                        at: clock.now(), approval: .request(approval),
-                        records: [recorder.record(of: record, by: caller)])
-                ).last)
-        } catch {
-            throw error.refusal
-        }
-    }
-
     private func judge(
         _ identifier: ApprovalIdentifier, parameters: AuditDigest, of caller: Caller
     ) async throws(Refusal) {
@@ -251,18 +237,11 @@ struct KeyAdministration: Sendable {
                 publicKeyHash: change.certificate.publicKeyHash, merchantIdentifier: change.merchant,
                 algorithm: change.certificate.algorithm, state: .active, createdAt: clock.now(), origin: change.origin)
         key.state = .active
-        do {
-            let sequence = try await ledger.apply(
-                AdministrativeChange(
-                    at: clock.now(), key: key, precondition: KeyPrecondition(change.known),
-                    approval: change.approval,
-                    records: [recorder.record(of: requestRecord, by: caller)])
-            ).last
-            requestRecord.recorded(at: sequence)
-            _ = recorder.reference(sequence)
-        } catch {
-            throw error.refusal
-        }
+        try await recorder.apply(
+            AdministrativeChange(
+                at: clock.now(), key: key, precondition: KeyPrecondition(change.known), approval: change.approval,
+                records: [recorder.record(of: requestRecord, by: caller)]),
+            for: requestRecord)
         return try await entry(change.certificate.publicKeyHash, in: holding)
     }
 

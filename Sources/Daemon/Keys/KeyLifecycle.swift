@@ -246,27 +246,25 @@ struct KeyLifecycle: Sendable {
         let change = AdministrativeChange(
             at: clock.now(), key: key, precondition: state.map { .state($0) } ?? .any, approval: .request(approval),
             records: records)
-        do throws(LedgerFailure) {
-            record.recorded(at: try await ledger.apply(change).last)
-            if key != nil { try await catalogue.refresh() }
-        } catch {
-            throw error.refusal
-        }
+        try await recorder.apply(change, for: record)
+        if key != nil { try await refresh() }
     }
 
     private func apply(
         _ change: AdministrativeChange, _ entry: KeyEntry, record: RequestRecord
     ) async throws(Refusal) -> KeyEntry {
+        try await recorder.apply(change, for: record)
+        try await refresh()
+        guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
+        return try await destroyObjects(entry)
+    }
+
+    private func refresh() async throws(Refusal) {
         do throws(LedgerFailure) {
-            let sequence = try await ledger.apply(change).last
-            record.recorded(at: sequence)
-            _ = recorder.reference(sequence)
             try await catalogue.refresh()
         } catch {
             throw error.refusal
         }
-        guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
-        return try await destroyObjects(entry)
     }
 
     /// The ledger has the key destroyed by now, so it is never used again; what a token still holds is removed.

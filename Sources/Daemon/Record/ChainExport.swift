@@ -27,7 +27,7 @@ struct ChainExport: Sendable {
         } else if let seal {
             // No record, but a signed statement of where the chain stands.
             let line = StoredLine.checkpoint(sequence: seal.checkpoint.sequence, seal.line)
-            try await writer.write(Self.bytes([line]))
+            try await writer.write([line].exported)
             end.pass([line])
         }
         if follows { try await follow(from: end, writer) }
@@ -64,19 +64,9 @@ struct ChainExport: Sendable {
             if lines.isEmpty {
                 try await Task.sleep(for: pause)
             } else {
-                try await writer.write(Self.bytes(lines))
+                try await writer.write(lines.exported)
                 end.pass(lines)
             }
         }
-    }
-
-    private static func bytes(_ lines: [StoredLine]) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(lines.reduce(0) { $0 + $1.bytes.count + 1 })
-        for line in lines {
-            bytes.append(contentsOf: line.bytes)
-            bytes.append(UInt8(ascii: "\n"))
-        }
-        return bytes
     }
 }

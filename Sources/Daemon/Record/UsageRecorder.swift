@@ -62,6 +62,26 @@ struct UsageRecorder: Sendable {
         }
     }
 
+    /// Makes an administrative change together with its records, and tells the request where the last of them stands.
+    func apply(_ change: AdministrativeChange, for request: RequestRecord) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            let sequence = try await ledger.apply(change).last
+            request.recorded(at: sequence)
+            if let sequence { checkpoints.recorded(upTo: sequence) }
+        } catch {
+            throw error.refusal
+        }
+    }
+
+    /// Has an operation wait for a second person.
+    func ask(_ approval: Approval, by caller: Caller, for request: RequestRecord) async throws(Refusal) {
+        request.is(.approvalRequest(ApprovalRequest(approval)))
+        try await apply(
+            AdministrativeChange(
+                at: clock.now(), approval: .request(approval), records: [record(of: request, by: caller)]),
+            for: request)
+    }
+
     /// Records a look into the record itself.
     ///
     /// - Throws: ledger_unavailable, and then nothing is shown.

@@ -87,7 +87,7 @@ struct Assembly: Sendable {
         let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
         let ledgerRoutes = LedgerRoutes(
             ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
-            restores: RestoreAcceptance(gate: gate, ledger: ledger, rule: rule, recorder: recorder, clock: clock))
+            restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock))
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
                 + Endpoints.record(audit, ledgerRoutes),

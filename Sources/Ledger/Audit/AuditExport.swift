@@ -12,15 +12,7 @@ public struct AuditExport: AsyncSequence, Sendable {
         public let sequence: Int
 
         /// The lines with a line feed after each.
-        public var bytes: [UInt8] {
-            var bytes: [UInt8] = []
-            bytes.reserveCapacity(lines.reduce(0) { $0 + $1.bytes.count + 1 })
-            for line in lines {
-                bytes.append(contentsOf: line.bytes)
-                bytes.append(UInt8(ascii: "\n"))
-            }
-            return bytes
-        }
+        public var bytes: [UInt8] { lines.exported }
     }
 
     let trail: any AuditTrail

@@ -39,3 +39,16 @@ public enum StoredLine: Sendable, Equatable {
         }
     }
 }
+
+extension [StoredLine] {
+    /// The lines as an export has them, with a line feed after each.
+    public var exported: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(reduce(0) { $0 + $1.bytes.count + 1 })
+        for line in self {
+            bytes.append(contentsOf: line.bytes)
+            bytes.append(UInt8(ascii: "\n"))
+        }
+        return bytes
+    }
+}
