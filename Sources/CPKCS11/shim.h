@@ -10,6 +10,15 @@
 #define CKD_SHA256_KDF_SP800 (0x00000010UL)
 #endif
 
+// CK_GCM_PARAMS as PKCS#11 v2.40 first had it (current mechanisms §2.12.3), which some tokens still want.
+struct cpkcs11_gcm_params_without_vector_bits {
+    CK_BYTE_PTR pIv;
+    CK_ULONG ulIvLen;
+    CK_BYTE_PTR pAAD;
+    CK_ULONG ulAADLen;
+    CK_ULONG ulTagBits;
+};
+
 // NSS's softoken reads its parameter string from a member between `flags` and `pReserved` that the standard's
 // CK_C_INITIALIZE_ARGS does not have (NSS, lib/util/pkcs11t.h, member LibraryParameters).
 struct cpkcs11_initialize_args_with_parameters {

@@ -12,6 +12,14 @@ public enum Mechanism: Sendable, Hashable {
         case oneStepSHA256
     }
 
+    /// CK_GCM_PARAMS has two forms under one name, and a library reads one of them.
+    public enum GCMParameterForm: Sendable, Hashable, CaseIterable {
+        /// The six fields of PKCS#11 v2.40 errata 01 and v3.0, with ulIvBits (SoftHSM, NSS).
+        case withVectorBits
+        /// The five fields of PKCS#11 v2.40 as it was first published.
+        case withoutVectorBits
+    }
+
     /// CKM_ECDH1_DERIVE. `publicPoint` is the other side's point as it is, uncompressed (65 bytes for P-256) and
     /// without a DER wrapping: tokens that guess between both forms guess wrong now and then. The caller has checked
     /// that it lies on the curve.
@@ -25,7 +33,7 @@ public enum Mechanism: Sendable, Hashable {
     /// CKM_ECDSA: signs a hash; the signature is r ‖ s, each of the order's size.
     case ecdsa
     /// CKM_AES_GCM with a 16-byte tag at the ciphertext's end.
-    case aesGCM(initializationVector: [UInt8], associatedData: [UInt8] = [])
+    case aesGCM(initializationVector: [UInt8], associatedData: [UInt8] = [], form: GCMParameterForm = .withVectorBits)
     /// CKM_CONCATENATE_BASE_AND_DATA: the derived key is base key ‖ data.
     case concatenateBaseAndData([UInt8])
     /// CKM_CONCATENATE_DATA_AND_BASE: the derived key is data ‖ base key.
@@ -72,13 +80,20 @@ public enum Mechanism: Sendable, Hashable {
                 hashAlg: CKM_SHA256, mgf: CKG_MGF1_SHA256, source: CKZ_DATA_SPECIFIED, pSourceData: nil,
                 ulSourceDataLen: 0)
             return unsafe withParameters(parameters, body)
-        case .aesGCM(let initializationVector, let associatedData):
+        case .aesGCM(let initializationVector, let associatedData, let form):
             return unsafe initializationVector.withMutableCopy { iv, ivCount in
                 unsafe associatedData.withMutableCopy { data, dataCount in
-                    let parameters = unsafe CK_GCM_PARAMS(
-                        pIv: iv, ulIvLen: ivCount, ulIvBits: ivCount * 8, pAAD: data, ulAADLen: dataCount,
-                        ulTagBits: 128)
-                    return unsafe withParameters(parameters, body)
+                    switch form {
+                    case .withVectorBits:
+                        let parameters = unsafe CK_GCM_PARAMS(
+                            pIv: iv, ulIvLen: ivCount, ulIvBits: ivCount * 8, pAAD: data, ulAADLen: dataCount,
+                            ulTagBits: 128)
+                        return unsafe withParameters(parameters, body)
+                    case .withoutVectorBits:
+                        let parameters = unsafe cpkcs11_gcm_params_without_vector_bits(
+                            pIv: iv, ulIvLen: ivCount, pAAD: data, ulAADLen: dataCount, ulTagBits: 128)
+                        return unsafe withParameters(parameters, body)
+                    }
                 }
             }
         case .concatenateBaseAndData(let data), .concatenateDataAndBase(let data):

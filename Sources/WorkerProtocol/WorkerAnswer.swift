@@ -113,7 +113,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case importRefused = 6
         /// The frame was not understood, or came at the wrong time, or the versions differ.
         case protocolViolation = 7
-        /// More calls wait than the daemon keeps; nothing was tried. Only the daemon's side says so.
+        /// More calls wait than the daemon keeps, and nothing was tried; or the token was busy until the deadline (no
+        /// memory, no session), or faltered at this call though it works otherwise. The worker is not to blame.
         case overloaded = 8
         /// The same input was in flight when two workers died. Only the daemon's side says so.
         case inputQuarantined = 9

@@ -91,6 +91,8 @@ extension TokenOpening {
         writer.integer(sessions)
         try writer.text(initializationString, atMost: FieldBound.path)
         writer.boolean(allowExtractableSecret)
+        writer.integer(callTimeout)
+        try writer.text(refusedLogins, atMost: FieldBound.path)
     }
 
     fileprivate init(from reader: inout FieldReader) throws(FrameError) {
@@ -102,7 +104,9 @@ extension TokenOpening {
             pinFile: try reader.text(atMost: FieldBound.path),
             sessions: try reader.integer(),
             initializationString: try reader.text(atMost: FieldBound.path),
-            allowExtractableSecret: try reader.boolean())
+            allowExtractableSecret: try reader.boolean(),
+            callTimeout: try reader.integer(),
+            refusedLogins: try reader.text(atMost: FieldBound.path))
     }
 }
 

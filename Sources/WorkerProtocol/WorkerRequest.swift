@@ -44,11 +44,17 @@ public struct TokenOpening: Sendable, Equatable {
     public var initializationString: String
     /// Tier C: the transaction's symmetric key may be read into the worker's memory.
     public var allowExtractableSecret: Bool
+    /// How long the daemon waits for one answer, in milliseconds, before it ends the worker: a token that throttles is
+    /// waited for within that time.
+    public var callTimeout: UInt32
+    /// Absolute path of the file that keeps, as keyed digests, the PINs that this token has refused; it is made when it
+    /// is not there. Empty for none: a refusal is then forgotten when the worker ends.
+    public var refusedLogins: String
 
     public init(
         protocolVersion: UInt16 = WorkerProtocolVersion.current, programVersion: String, modulePath: String,
         tokenURI: String, pinFile: String, sessions: UInt16, initializationString: String,
-        allowExtractableSecret: Bool
+        allowExtractableSecret: Bool, callTimeout: UInt32 = 10_000, refusedLogins: String = ""
     ) {
         self.protocolVersion = protocolVersion
         self.programVersion = programVersion
@@ -58,11 +64,13 @@ public struct TokenOpening: Sendable, Equatable {
         self.sessions = sessions
         self.initializationString = initializationString
         self.allowExtractableSecret = allowExtractableSecret
+        self.callTimeout = callTimeout
+        self.refusedLogins = refusedLogins
     }
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 1
+    public static let current: UInt16 = 2
 }
 
 /// Which of Apple's two key restorations a token asks for.

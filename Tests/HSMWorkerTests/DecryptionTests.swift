@@ -6,8 +6,8 @@ import WorkerProtocol
 
 @Suite struct DecryptionTests {
     /// A token with both merchants' keys.
-    private func serving() async throws -> WorkerUnderTest {
-        let token = try await TokenDirectory()
+    private func serving(_ kind: TokenKind = .softHSM) async throws -> WorkerUnderTest {
+        let token = try await kind.fresh()
         let worker = try WorkerUnderTest(token)
         let description = try await worker.open(token)
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
@@ -24,41 +24,48 @@ import WorkerProtocol
         try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
     }
 
-    @Test("what was encrypted to a merchant comes out byte for byte, EC and RSA")
-    func decrypts() async throws {
-        let worker = try await serving()
+    @Test("what was encrypted to a merchant comes out byte for byte, EC and RSA", arguments: TokenKind.installed)
+    func decrypts(_ kind: TokenKind) async throws {
+        let worker = try await serving(kind)
         for payment in [try ecPayment(), try rsaPayment()] {
-            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+            let answer = try await worker.call(payment.request)
+            #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
         }
     }
 
-    @Test("an empty plaintext is one too")
-    func empty() async throws {
-        let worker = try await serving()
-        let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo, plaintext: [])
-        #expect(try await worker.call(payment.request) == .plaintext([], tier: .c))
+    @Test("an empty plaintext is one too", arguments: TokenKind.installed)
+    func empty(_ kind: TokenKind) async throws {
+        let worker = try await serving(kind)
+        for payment in [
+            try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo, plaintext: []),
+            try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo, plaintext: []),
+        ] {
+            #expect(try await worker.call(payment.request) == .plaintext([], tier: kind.tier(of: payment)))
+        }
     }
 
-    @Test("pipelined calls are all answered, each with its own plaintext")
-    func pipelined() async throws {
-        let worker = try await serving()
-        var expected: [UInt64: [UInt8]] = [:]
+    @Test("pipelined calls are all answered, each with its own plaintext", arguments: TokenKind.installed)
+    func pipelined(_ kind: TokenKind) async throws {
+        let worker = try await serving(kind)
+        var expected: [UInt64: EncryptedPayment] = [:]
         for identifier in UInt64(1000)..<1060 {
             let payment = identifier % 6 == 0 ? try rsaPayment() : try ecPayment()
-            expected[identifier] = payment.plaintext
+            expected[identifier] = payment
             worker.send(try payment.request.encoded(identifier: identifier))
         }
         while !expected.isEmpty {
             let (identifier, answer) = try #require(try await worker.receive())
-            let plaintext = try #require(expected[identifier])
+            let payment = try #require(expected[identifier])
             expected[identifier] = nil
-            #expect(answer == .plaintext(plaintext, tier: .c))
+            #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
         }
     }
 
-    @Test("every fault that a stranger can cause has the same answer, and the worker goes on")
-    func strangersFaults() async throws {
-        let worker = try await serving()
+    @Test(
+        "every fault that a stranger can cause has the same answer, and the worker goes on",
+        arguments: TokenKind.installed)
+    func strangersFaults(_ kind: TokenKind) async throws {
+        let worker = try await serving(kind)
         let good = try ecPayment()
         let goodRSA = try rsaPayment()
         let rsaKey = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
@@ -99,8 +106,10 @@ import WorkerProtocol
             answers.insert("\(answer)")
         }
         #expect(answers.count == 1)
-        #expect(try await worker.call(good.request) == .plaintext(good.plaintext, tier: .c))
-        #expect(try await worker.call(goodRSA.request) == .plaintext(goodRSA.plaintext, tier: .c))
+        for payment in [good, goodRSA] {
+            let answer = try await worker.call(payment.request)
+            #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
+        }
     }
 
     @Test("a publicKeyHash that the token does not have is keyNotFound")
@@ -113,17 +122,21 @@ import WorkerProtocol
         #expect(try await worker.call(short.request).failureKind == .keyNotFound)
     }
 
-    @Test("another worker finds the keys that one imported")
-    func persists() async throws {
-        let token = try await TokenDirectory()
+    @Test("another worker finds the keys that one imported", arguments: TokenKind.installed)
+    func persists(_ kind: TokenKind) async throws {
+        let token = try await kind.fresh()
         let first = try WorkerUnderTest(token)
-        try await first.mustImport(SharedForge.ecMerchant, first.open(token))
+        let description = try await first.open(token)
+        try await first.mustImport(SharedForge.ecMerchant, description)
+        try await first.mustImport(SharedForge.rsaMerchant, description)
         #expect(try await first.end() == 0)
         let second = try WorkerUnderTest(token)
         try await second.open(token)
-        #expect(try await second.keys().count == 1)
-        let payment = try ecPayment()
-        #expect(try await second.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        #expect(try await second.keys().count == 2)
+        for payment in [try ecPayment(), try rsaPayment()] {
+            let answer = try await second.call(payment.request)
+            #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
+        }
     }
 }
 

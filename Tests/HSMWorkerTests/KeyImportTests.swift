@@ -13,6 +13,12 @@ import WorkerProtocol
         return (token, worker, try await worker.open(token))
     }
 
+    private func opened(_ kind: TokenKind) async throws -> (WorkerUnderTest, TokenDescription) {
+        let token = try await kind.fresh()
+        let worker = try WorkerUnderTest(token)
+        return (worker, try await worker.open(token))
+    }
+
     /// pkcs11-tool's view of the same token, logged in: what anyone with the PIN sees.
     private func tool(_ token: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
@@ -28,9 +34,11 @@ import WorkerProtocol
         bytes.map { String(format: "%02x", $0) }.joined()
     }
 
-    @Test("an imported key is listed under its publicKeyHash, protected, with its certificate and nothing wrong")
-    func listed() async throws {
-        let (_, worker, description) = try await opened()
+    @Test(
+        "an imported key is listed under its publicKeyHash, protected, with its certificate and nothing wrong",
+        arguments: TokenKind.installed)
+    func listed(_ kind: TokenKind) async throws {
+        let (worker, description) = try await opened(kind)
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             try await worker.mustImport(merchant, description)
         }
@@ -43,7 +51,8 @@ import WorkerProtocol
             #expect(
                 key
                     == KeyDescription(
-                        identifier: merchant.merchant.publicKeyHash, label: "merchant.test", algorithm: algorithm,
+                        identifier: merchant.merchant.publicKeyHash, label: merchant.merchant.identifier,
+                        algorithm: algorithm,
                         subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo, certificates: [merchant.certificate],
                         isProtected: true, inconsistency: nil))
         }
@@ -59,9 +68,9 @@ import WorkerProtocol
         #expect(!access.contains("extractable"))
     }
 
-    @Test("the same import again is done already, and nothing is stored twice")
-    func idempotent() async throws {
-        let (_, worker, description) = try await opened()
+    @Test("the same import again is done already, and nothing is stored twice", arguments: TokenKind.installed)
+    func idempotent(_ kind: TokenKind) async throws {
+        let (worker, description) = try await opened(kind)
         for _ in 0..<2 { try await worker.mustImport(SharedForge.ecMerchant, description) }
         let keys = try await worker.keys()
         #expect(keys.count == 1)

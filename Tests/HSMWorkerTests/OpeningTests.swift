@@ -33,6 +33,20 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .notSupported)
     }
 
+    @Test(
+        "where the token keeps the symmetric keys, nothing else is needed: NSS at tiers B and A",
+        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
+    func strongTiers() async throws {
+        let token = try await NSSTokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, allowExtractableSecret: false)
+        #expect(description.tierECv1 == .b && description.tierRSAv1 == .a)
+        #expect(description.shortcomings.isEmpty)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .b))
+    }
+
     @Test("a wrong PIN is loginRefused, tried once and not echoed")
     func wrongPIN() async throws {
         let token = try await TokenDirectory()

@@ -1,6 +1,7 @@
 import PKCS11
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import HSMWorker
 
@@ -21,18 +22,117 @@ import Testing
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = try ThrowawayKey(for: .rsaV1, in: &session)
         let entry = try #require(key.entry)
-        #expect(OAEPInTokenTier().failsTrial(with: entry, in: &session)?.contains("C_Decrypt") == true)
+        #expect(OAEPInTokenTier().failsTrial(with: entry, in: &session)?.call?.call == "C_Decrypt")
+        #expect(
+            UnwrappedKeyTier(form: .withVectorBits).failsTrial(with: entry, in: &session)?.call?.call == "C_UnwrapKey")
         #expect(BareRSATier().failsTrial(with: entry, in: &session) == nil)
         key.destroy(in: &session)
-        #expect(BareRSATier().failsTrial(with: entry, in: &session)?.contains("CKR_") == true)
+        #expect(BareRSATier().failsTrial(with: entry, in: &session)?.description.contains("CKR_") == true)
     }
 
-    @Test("the public half of the known-answer key is the private half's")
-    func knownAnswerKey() throws {
+    @Test("where the strongest tiers are wanted and the token has none, each sentence names what it lacks")
+    func shortcomings() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
-        let (publicKey, _) = try #require(try KnownAnswerKey.create(in: &session))
-        let info = try #require(try session.publicKey(publicKey, .rsa))
-        #expect(info.algorithm == .rsa)
-        #expect(info.der.count == 294)
+        let tiers = TierSelection(in: &session, allowExtractableSecret: false)
+        #expect(tiers.ecV1 == nil && tiers.rsaV1 == nil)
+        try #require(tiers.shortcomings.count == 2)
+        for name in [
+            "EC_v1", "CKD_SHA256_KDF_SP800", "CKM_CONCATENATE", "C_DeriveKey: CKR_", "allow_extractable_secret",
+        ] {
+            #expect(tiers.shortcomings[0].contains(name), "\(tiers.shortcomings[0])")
+        }
+        for name in ["RSA_v1", "CKM_RSA_PKCS_OAEP with SHA-256", "C_UnwrapKey: CKR_", "allow_extractable_secret"] {
+            #expect(tiers.shortcomings[1].contains(name), "\(tiers.shortcomings[1])")
+        }
+    }
+
+    @Test("the public half of a known-answer key is the private half's", arguments: RestorationScheme.allCases)
+    func knownAnswerKey(_ scheme: RestorationScheme) throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let (publicKey, _) = try #require(try KnownAnswerKey.create(for: scheme, in: &session))
+        let info = try #require(try session.publicKey(publicKey, scheme.algorithm))
+        #expect(info.algorithm == scheme.algorithm)
+        #expect(info.der.count == (scheme == .ecV1 ? 91 : 294))
+    }
+}
+
+/// NSS's softoken, which has the mechanisms of the stronger tiers.
+@Suite("Tiers on NSS's softoken", .enabled(if: NSSSoftoken.isInstalled, "needs Debian's libnss3"))
+struct NSSTierTests {
+    private func openSession() throws -> Session { try NSSSoftoken.openSession() }
+
+    @Test("EC_v1 stands at tier B and RSA_v1 at tier A, without any extractable secret, and nothing is left behind")
+    func selects() throws {
+        var session = try openSession()
+        let before = try session.findObjects(matching: []).count
+        let tiers = TierSelection(in: &session, allowExtractableSecret: false)
+        #expect(tiers.ecV1 is ConcatenationTier)
+        #expect(tiers.rsaV1 is UnwrappedKeyTier)
+        #expect(tiers.shortcomings.isEmpty)
+        #expect(try session.findObjects(matching: []).count == before)
+    }
+
+    @Test("a token without the five-field parameters says so, and leaves nothing behind")
+    func otherForm() throws {
+        var session = try openSession()
+        let key = try ThrowawayKey(for: .rsaV1, in: &session)
+        defer { key.destroy(in: &session) }
+        let entry = try #require(key.entry)
+        let before = try session.findObjects(matching: []).count
+        let failure = UnwrappedKeyTier(form: .withoutVectorBits).failsTrial(with: entry, in: &session)
+        #expect(
+            failure?.call?.call == "C_DecryptInit" || failure?.call?.call == "C_Decrypt",
+            "\(String(describing: failure))")
+        #expect(try session.findObjects(matching: []).count == before)
+    }
+
+    @Test("all tiers of one token give the same bytes and the same refusals, and leave nothing behind")
+    func agree() throws {
+        var session = try openSession()
+        for scheme in RestorationScheme.allCases {
+            let key = try ThrowawayKey(for: scheme, in: &session)
+            defer { key.destroy(in: &session) }
+            let entry = try #require(key.entry)
+            let before = try session.findObjects(matching: []).count
+            let tiers: [any RestorationTier] =
+                scheme == .ecV1
+                ? [ConcatenationTier(form: .withVectorBits), ECDHSecretTier()]
+                : [UnwrappedKeyTier(form: .withVectorBits), OAEPInTokenTier(), BareRSATier()]
+            let trial = try TrialTransaction(for: entry.publicKey)
+            var faults = [trial.input, trial.input, trial.input]
+            faults[0].ciphertext[0] ^= 1
+            faults[1].ciphertext = Array(faults[1].ciphertext.prefix(15))
+            faults[2].keyMaterial[40] ^= 1
+            for tier in tiers {
+                #expect(try tier.open(trial.input, with: entry, in: &session) == trial.plaintext)
+                for fault in faults {
+                    #expect(throws: RestorationError.self) { try tier.open(fault, with: entry, in: &session) }
+                }
+            }
+            #expect(try session.findObjects(matching: []).count == before)
+        }
+    }
+
+    @Test("a wrong tag and a wrong padding are told by return values that mean just that")
+    func refusals() throws {
+        var session = try openSession()
+        let key = try ThrowawayKey(for: .rsaV1, in: &session)
+        defer { key.destroy(in: &session) }
+        let entry = try #require(key.entry)
+        let trial = try TrialTransaction(for: entry.publicKey)
+        var (tag, padding) = (trial.input, trial.input)
+        tag.ciphertext[0] ^= 1
+        padding.keyMaterial[40] ^= 1
+        for fault in [tag, padding] {
+            do {
+                _ = try UnwrappedKeyTier(form: .withVectorBits).open(fault, with: entry, in: &session)
+                Issue.record("opened")
+            } catch {
+                guard case .refused(.some) = error else {
+                    Issue.record("\(error)")
+                    continue
+                }
+            }
+        }
     }
 }

@@ -108,16 +108,20 @@ final class WorkerUnderTest: Sendable {
     }
 
     func importKey(_ merchant: ForgedMerchant, _ token: TokenDescription) async throws -> WorkerAnswer {
-        try await importKey(pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, token)
+        // Its own name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
+        try await importKey(
+            pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, token, label: merchant.merchant.identifier)
     }
 
-    func importKey(pkcs8: [UInt8], certificate: [UInt8], _ token: TokenDescription) async throws -> WorkerAnswer {
+    func importKey(
+        pkcs8: [UInt8], certificate: [UInt8], _ token: TokenDescription, label: String = "merchant.test"
+    ) async throws -> WorkerAnswer {
         let sealed = try KeySealing.seal(
             privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: token.importKey)
         return try await call(
             .importPrivateKey(
                 PrivateKeyImport(
-                    merchantIdentifier: "merchant.test", certificate: certificate,
+                    merchantIdentifier: label, certificate: certificate,
                     encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
     }
 

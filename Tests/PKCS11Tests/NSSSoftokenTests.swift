@@ -6,28 +6,15 @@ import SecretMemory
 import TestSupport
 import Testing
 
-private let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
-
 /// NSS's softoken without a database: the other library that a test can have, and the one with the mechanisms that
 /// SoftHSM lacks. It takes its configuration as a string.
 @Suite(
     "NSS's softoken",
     .enabled(
-        if: FileManager.default.fileExists(atPath: libraryPath),
-        "needs \(libraryPath) (Debian: libnss3)"))
+        if: NSSSoftoken.isInstalled,
+        "needs \(NSSSoftoken.libraryPath) (Debian: libnss3)"))
 struct NSSSoftokenTests {
-    /// One initialisation a process, as with every library.
-    private static let module = Result {
-        try Module(
-            path: libraryPath,
-            initialization: .libraryParameters(
-                "configdir='' certPrefix='' keyPrefix='' secmod='' flags='readOnly,noCertDB,noModDB,optimizeSpace'"))
-    }
-
-    private func openSession() throws -> Session {
-        let slots = try Self.module.get().slots()
-        return try #require(slots.first).openSession(readWrite: true)
-    }
+    private func openSession() throws -> Session { try NSSSoftoken.openSession() }
 
     private func makePair(_ session: inout Session) throws -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         try session.generateKeyPair(
@@ -59,7 +46,7 @@ struct NSSSoftokenTests {
 
     @Test("The parameter string initialises it")
     func info() throws {
-        let info = try Self.module.get().info()
+        let info = try NSSSoftoken.module().info()
         #expect(info.manufacturer.hasPrefix("Mozilla"))
     }
 

@@ -7,7 +7,8 @@ enum Samples {
             TokenOpening(
                 protocolVersion: 0x0102, programVersion: "1.2.3", modulePath: "/usr/lib/module.so",
                 tokenURI: "pkcs11:token=prüfung", pinFile: "/etc/pin", sessions: 258,
-                initializationString: "configdir='sql:/x'", allowExtractableSecret: true)),
+                initializationString: "configdir='sql:/x'", allowExtractableSecret: true, callTimeout: 0x0102_0304,
+                refusedLogins: "/var/lib/refused")),
         .listKeys,
         .decrypt(
             Decryption(

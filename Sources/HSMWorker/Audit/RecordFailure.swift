@@ -24,7 +24,7 @@ extension OpenToken {
         guard let entry = keys.all.values.first else { return true }
         let scheme: RestorationScheme = entry.publicKey.algorithm == .ec ? .ecV1 : .rsaV1
         guard let tier = tiers[scheme] else { return true }
-        return tier.failsTrial(with: entry, in: &session) == nil
+        return tier.answersCanary(with: entry, in: &session) == nil
     }
 }
 

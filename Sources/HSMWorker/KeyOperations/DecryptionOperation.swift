@@ -3,30 +3,81 @@ import WorkerProtocol
 
 extension OpenToken {
     /// Restores one transaction's key and opens its data.
+    ///
+    /// A stranger's bytes and a token in trouble answer alike, and neither may be taken for the other: the first must
+    /// not cost a worker, the second must not refuse a good transaction for good. So an error is believed when it comes
+    /// again at the same call, while transactions that are known to be good go well between.
     func decrypt(
-        _ input: Decryption, in session: inout Session
+        _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
         guard let tier = tiers[input.scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(input.scheme.name); its status says why.")
         }
-        var entry = try entry(for: input)
-        do throws(RestorationError) {
+        var doubts = DecryptionDoubts()
+        while true {
+            let entry = try entry(for: input)
             do throws(RestorationError) {
                 return (try tier.open(input, with: entry, in: &session), tier.protection)
             } catch {
-                // Somebody else's tool may have replaced the object.
-                guard case .token(let call) = error, call.saysHandle else { throw error }
-                entry = try relisted(input, call, &session)
-                return (try tier.open(input, with: entry, in: &session), tier.protection)
+                switch error {
+                case .input:
+                    throw Self.decryptionFailed
+                case .refused(let call):
+                    guard doubts.count(call) < 2 else { throw Self.decryptionFailed }
+                case .token(let call) where call.saysBusy:
+                    guard deadline.wait() else {
+                        throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
+                    }
+                case .token(let call):
+                    try mend(call, entry, tier, &doubts, &session, &deadline)
+                }
             }
-        } catch {
-            guard case .token(let call) = error else { throw Self.decryptionFailed }
-            // A stranger's bytes, or a dead token? A transaction that is known to be good tells.
-            if let failure = tier.failsTrial(with: entry, in: &session) {
+            guard doubts.total < DecryptionDoubts.most, !deadline.isOver else {
+                throw WorkerFailure(.overloaded, "The token faltered again and again: \(doubts.last).")
+            }
+        }
+    }
+
+    /// Finds out what an error means and does what can be done about it; the caller tries again when it returns.
+    private func mend(
+        _ call: CallError, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ doubts: inout DecryptionDoubts,
+        _ session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) {
+        let times = doubts.count(call)
+        try restore(&session, &deadline)
+        if call.saysHandle {
+            return try lookAgain(for: entry, call, &session)
+        }
+        if call.saysSession {
+            return try reopen(&session, &deadline)
+        }
+        guard times < DecryptionDoubts.enough else {
+            guard call.takesStrangersBytes else {
                 throw WorkerFailure(
-                    .tokenUnavailable, "The token does not decrypt any more: \(call); \(failure).".prefixed(900))
+                    .overloaded, "The token falters at this transaction, though it works otherwise: \(call).")
             }
             throw Self.decryptionFailed
+        }
+        guard tier.answersCanary(with: entry, in: &session) != nil else { return }
+        // It may be the session alone.
+        try reopen(&session, &deadline)
+        guard let failure = tier.answersCanary(with: entry, in: &session) else { return }
+        guard failure.call?.saysBusy != true else { return }
+        throw WorkerFailure(
+            .tokenUnavailable, "The token does not decrypt any more: \(call); \(failure).".prefixed(900))
+    }
+
+    /// Somebody else's tool may have replaced the object, or the token ended the session that owned the working copy.
+    private func lookAgain(
+        for entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session
+    ) throws(WorkerFailure) {
+        do {
+            try exclusively { () throws(CallError) in try listKeys(without: entry, in: &session) }
+        } catch {
+            throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(error).")
+        }
+        guard keys[entry.publicKey.publicKeyHash] != nil else {
+            throw WorkerFailure(.tokenUnavailable, "The token does not show the key any more: \(call).")
         }
     }
 
@@ -35,30 +86,37 @@ extension OpenToken {
         .decryptionFailed, "The payment data could not be decrypted.")
 
     private func entry(for input: Decryption) throws(WorkerFailure) -> PrivateKeyEntry {
-        guard let entry = keys[input.publicKeyHash] else {
+        // While the keys are listed anew they may be missing for a moment.
+        guard let entry = keys[input.publicKeyHash] ?? exclusively({ keys[input.publicKeyHash] }) else {
             throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
         }
         // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
         guard entry.publicKey.algorithm == input.scheme.algorithm else { throw Self.decryptionFailed }
         return entry
     }
-
-    private func relisted(
-        _ input: Decryption, _ failure: CallError, _ session: inout Session
-    ) throws(RestorationError) -> PrivateKeyEntry {
-        do throws(CallError) {
-            _ = try exclusively { () throws(CallError) in try listKeys(in: &session) }
-        } catch {
-            throw .token(error)
-        }
-        guard let entry = keys[input.publicKeyHash] else { throw .token(failure) }
-        return entry
-    }
 }
 
-extension CallError {
-    /// The object is not there any more.
-    var saysHandle: Bool { returnValue == .keyHandleInvalid || returnValue == .objectHandleInvalid }
+/// What went wrong with one transaction so far.
+private struct DecryptionDoubts {
+    /// So often the same, and the rest of the token well: then it is the transaction.
+    static let enough = 3
+    /// Of all kinds together.
+    static let most = 8
+
+    private(set) var total = 0
+    private var latest: CallError??
+    private var times = 0
+
+    /// - Parameter call: nil for a wrong tag that was found outside the token.
+    /// - Returns: How often this came, one after the other.
+    mutating func count(_ call: CallError?) -> Int {
+        total += 1
+        times = latest == .some(call) ? times + 1 : 1
+        latest = .some(call)
+        return times
+    }
+
+    var last: String { (latest ?? nil)?.description ?? "a wrong tag" }
 }
 
 extension String {

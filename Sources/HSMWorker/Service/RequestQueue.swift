@@ -4,8 +4,14 @@ import WorkerProtocol
 /// Requests between the one thread that reads them and the session threads. When it is full the reader waits, and the
 /// daemon's socket fills up behind it.
 final class RequestQueue: @unchecked Sendable {
+    struct Entry: Sendable {
+        let identifier: UInt64
+        let request: WorkerRequest
+        let arrival: ContinuousClock.Instant
+    }
+
     // Guarded by `condition`.
-    private var requests: [(identifier: UInt64, request: WorkerRequest)] = []
+    private var requests: [Entry] = []
     private var first = 0
     private let capacity: Int
     private let condition = NSCondition()
@@ -15,14 +21,15 @@ final class RequestQueue: @unchecked Sendable {
     }
 
     func put(_ identifier: UInt64, _ request: WorkerRequest) {
+        let arrival = ContinuousClock.now
         condition.lock()
         while requests.count - first >= capacity { condition.wait() }
-        requests.append((identifier, request))
+        requests.append(Entry(identifier: identifier, request: request, arrival: arrival))
         condition.broadcast()
         condition.unlock()
     }
 
-    func take() -> (identifier: UInt64, request: WorkerRequest) {
+    func take() -> Entry {
         condition.lock()
         while requests.count == first { condition.wait() }
         let next = requests[first]

@@ -1,22 +1,63 @@
+import Foundation
 import PKCS11
 import Synchronization
 import WorkerProtocol
 
 /// One session and what is done with it. Used by one thread.
+///
+/// A seat whose session is lost, or could not be opened because the token has no room for it, leaves the work to the
+/// others and looks for one.
 final class SessionSeat: Sendable {
     // A lock that nobody waits for: it lets the thread's closure hold what cannot be copied.
     private let session: Mutex<Session>
+    private let isSeated = Mutex(false)
     private let token: OpenToken
 
-    init(_ session: consuming sending Session, _ token: OpenToken) {
-        self.session = Mutex(session)
+    private static let shortestPause = 0.05
+    private static let longestPause = 5.0
+
+    init(_ token: OpenToken) {
         self.token = token
+        session = Mutex(Session(closedIn: token.slot.withLock { $0 }))
     }
 
-    func serve(_ next: (identifier: UInt64, request: WorkerRequest), _ stream: FrameStream) {
+    /// Opens the session; waits within the deadline while the token has no room for it.
+    func open(_ deadline: inout CallDeadline) throws(CallError) {
+        defer { count() }
+        try session.withLock { (session) throws(CallError) in
+            try deadline.patiently { () throws(CallError) in try token.reopen(&session) }
+        }
+    }
+
+    /// Returns with a session, or when no seat has one: then the work must be answered all the same.
+    func settle() {
+        var pause = Self.shortestPause
+        while true {
+            let isOpen = session.withLock { session in
+                if !session.isOpen { try? token.reopen(&session) }
+                return session.isOpen
+            }
+            count()
+            if isOpen || token.seated.load(ordering: .relaxed) == 0 { return }
+            Thread.sleep(forTimeInterval: pause)
+            pause = min(pause * 2, Self.longestPause)
+        }
+    }
+
+    private func count() {
+        let isOpen = session.withLock { $0.isOpen }
+        let change = isSeated.withLock { isSeated in
+            defer { isSeated = isOpen }
+            return (isOpen ? 1 : 0) - (isSeated ? 1 : 0)
+        }
+        token.seated.add(change, ordering: .relaxed)
+    }
+
+    func serve(_ next: RequestQueue.Entry, _ stream: FrameStream) {
         let result = session.withLock { session in
+            var deadline = CallDeadline(from: next.arrival, callTimeout: token.opening.callTimeout)
             do throws(WorkerFailure) {
-                return try answer(next.request, &session)
+                return try answer(next.request, &session, &deadline)
             } catch {
                 return WorkerAnswer.failed(error)
             }
@@ -24,18 +65,33 @@ final class SessionSeat: Sendable {
         stream.send(result, for: next.identifier)
     }
 
-    private func answer(_ request: WorkerRequest, _ session: inout Session) throws(WorkerFailure) -> WorkerAnswer {
-        switch request {
-        case .open:
-            throw WorkerFailure(.protocolViolation, "The token is open already.")
-        case .decrypt(let input):
-            let (plaintext, tier) = try token.decrypt(input, in: &session)
+    private func answer(
+        _ request: WorkerRequest, _ session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) -> WorkerAnswer {
+        if case .decrypt(let input) = request {
+            // Without a look at the session first: an error tells soon enough.
+            let (plaintext, tier) = try token.decrypt(input, in: &session, &deadline)
             return .plaintext(plaintext, tier: tier)
+        }
+        try token.restore(&session, &deadline)
+        return try answerRarer(request, &session, &deadline)
+    }
+
+    private func answerRarer(
+        _ request: WorkerRequest, _ session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) -> WorkerAnswer {
+        switch request {
+        case .open, .decrypt:
+            throw WorkerFailure(.protocolViolation, "The token is open already.")
         case .listKeys:
             do {
-                return .keys(try token.exclusively { () throws(CallError) in try token.listKeys(in: &session) })
+                return .keys(
+                    try deadline.patiently { () throws(CallError) in
+                        try token.exclusively { () throws(CallError) in try token.listKeys(in: &session) }
+                    })
             } catch {
-                throw WorkerFailure(.tokenUnavailable, "The keys cannot be listed: \(error).")
+                throw WorkerFailure(
+                    error.saysBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
             }
         case .importPrivateKey(let request):
             try token.exclusively { () throws(WorkerFailure) in
@@ -64,18 +120,8 @@ final class SessionSeat: Sendable {
             try token.remember(head, in: &session)
             return .done
         case .probe:
-            do {
-                guard try session.loggedInUser() == .user else {
-                    throw WorkerFailure(.tokenUnavailable, "The token has ended the login.")
-                }
-                return .done
-            } catch let error as CallError {
-                throw WorkerFailure(.tokenUnavailable, "\(error).")
-            } catch let error as WorkerFailure {
-                throw error
-            } catch {
-                throw WorkerFailure(.tokenUnavailable, "The token does not answer.")
-            }
+            // The session was looked at already.
+            return .done
         }
     }
 }

@@ -60,21 +60,39 @@ public enum WorkerService {
         let token = try OpenToken.open(opening)
         // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
         let queue = RequestQueue(capacity: Int(opening.sessions) * 16)
-        for number in 0..<Int(opening.sessions) {
-            let session: Session
-            do throws(CallError) {
-                session = try token.openSession()
-            } catch {
-                throw WorkerFailure(
-                    .tokenUnavailable, "\(error) for session \(number + 1) of \(opening.sessions): set fewer sessions.")
+        let seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
+        try seat(seats, opening)
+        for (number, seat) in seats.enumerated() {
+            let thread = Thread {
+                while true {
+                    seat.settle()
+                    seat.serve(queue.take(), stream)
+                }
             }
-            let seat = SessionSeat(session, token)
-            let thread = Thread { while true { seat.serve(queue.take(), stream) } }
             thread.name = "session-\(number)"
             thread.stackSize = 1024 * 1024
             thread.start()
         }
-        stream.send(.opened(token.description), for: identifier)
+        var description = token.description
+        description.sessions = UInt16(clamping: token.seated.load(ordering: .relaxed))
+        stream.send(.opened(description), for: identifier)
         return queue
+    }
+
+    /// Opens the sessions. While a worker takes over from another, the token may have room for some of them only: one
+    /// must be had now, the others come when there is room.
+    private static func seat(_ seats: [SessionSeat], _ opening: TokenOpening) throws(WorkerFailure) {
+        var deadline = CallDeadline(callTimeout: opening.callTimeout)
+        for (number, seat) in seats.enumerated() {
+            do throws(CallError) {
+                try seat.open(&deadline)
+            } catch {
+                if error.saysBusy, number > 0 { return }
+                throw WorkerFailure(
+                    .tokenUnavailable, "\(error) for session \(number + 1) of \(opening.sessions).")
+            }
+            // Only the first is waited for.
+            deadline = CallDeadline(callTimeout: 0)
+        }
     }
 }

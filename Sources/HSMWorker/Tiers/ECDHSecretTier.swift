@@ -8,6 +8,7 @@ import WorkerProtocol
 struct ECDHSecretTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
+    let demand = "CKM_ECDH1_DERIVE with CKD_NULL"
 
     /// The x coordinate of a point on P-256.
     private static let secretByteCount = 32
@@ -19,23 +20,12 @@ struct ECDHSecretTier: RestorationTier {
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
-        // Not every token checks the point, and one off the curve would give the private key away bit by bit.
         let point = try P256Point(checking: input.keyMaterial)
         let secret = try session.sharedSecret(
             .ecdh1Derive(.null, publicPoint: point.bytes), key.working, Self.template, Self.secretByteCount)
         do throws(RestorationFailure) {
             let symmetricKey = try OneStepKDF.sha256(z: secret, otherInfo: input.otherInfo)
             return try GCM.open(input.ciphertext, key: symmetricKey)
-        } catch {
-            throw .input
-        }
-    }
-}
-
-extension P256Point {
-    fileprivate init(checking bytes: [UInt8]) throws(RestorationError) {
-        do {
-            try self.init(uncompressed: bytes)
         } catch {
             throw .input
         }

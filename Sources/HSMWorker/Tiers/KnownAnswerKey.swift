@@ -1,9 +1,12 @@
+import Crypto
 import Foundation
 import PKCS11
 import SecretMemory
+import WorkerProtocol
 
-/// An RSA key pair that everybody knows, for the known-answer test of RSA_v1: nothing is ever encrypted to it but that
-/// test's made-up transactions. To make one in the token would cost every start of a worker some tenths of a second.
+/// Key pairs that everybody knows, for the known-answer tests: nothing is ever encrypted to them but those tests'
+/// made-up transactions. RSA, because to make one in the token would cost every start of a worker some tenths of a
+/// second; EC, because only with a known pair can the shared secret be chosen.
 enum KnownAnswerKey {
     /// PKCS#8 in base64. Not a secret.
     private static let rsa = """
@@ -25,26 +28,50 @@ enum KnownAnswerKey {
         xqw=
         """
 
-    /// Both halves as session objects.
+    private static let ec = """
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgNSU87biSOYXHmxwTvGlu8u/wOHX8tTBb0QhsONm3CZWhRANCAAT6QzfsOhZD\
+        /hyrEn5MRCDB75bOQI+jDXwK5ifzYG6Rcyc8IBxcfyXs6DyeVgZyNRfaaPyLgJzXOnElFgGAb/X8
+        """
+
+    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does:
+    /// there tokens differ that leave leading zeros out.
+    static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
+        Data(base64Encoded: "3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
+            try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)
+        }
+    }
+
+    /// Both halves as session objects; nil for a token that is given none (never: the keys are constants).
     static func create(
-        in session: inout Session
+        for scheme: RestorationScheme, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
-        guard let pkcs8 = Data(base64Encoded: rsa),
-            let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8.bytes)),
-            case .rsa(let modulus, let publicExponent) = key.publicKey
+        let text = scheme == .ecV1 ? ec : rsa
+        guard let pkcs8 = Data(base64Encoded: text),
+            let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8.bytes))
         else { return nil }
-        let numbers: [Attribute] = [
-            .keyType(.rsa), .token(false), .modulus(modulus), .publicExponent(publicExponent),
-        ]
+        let publicTemplate: [Attribute]
+        let privateTemplate: [Attribute]
+        switch key.publicKey {
+        case .ec(let point):
+            publicTemplate = [
+                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
+                .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
+            ]
+            privateTemplate = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters), .derive(true)]
+        case .rsa(let modulus, let publicExponent):
+            let numbers: [Attribute] = [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
+            publicTemplate = numbers + [.encrypt(true)]
+            privateTemplate = numbers + [.decrypt(true), .unwrap(true)]
+        }
         let publicKey = try session.createObject(
-            Template(numbers + [.objectClass(.publicKey), .private(false), .encrypt(true)]))
+            Template([.objectClass(.publicKey), .token(false), .private(false)] + publicTemplate))
         do throws(CallError) {
             let privateKey = try session.createObject(
                 Template(
-                    numbers + [
-                        .objectClass(.privateKey), .private(true), .sensitive(true), .extractable(false),
-                        .decrypt(true),
-                    ]), secrets: key.secrets)
+                    [
+                        .objectClass(.privateKey), .token(false), .private(true), .sensitive(true),
+                        .extractable(false),
+                    ] + privateTemplate), secrets: key.secrets)
             return (publicKey, privateKey)
         } catch {
             try? session.destroyObject(publicKey)

@@ -8,6 +8,7 @@ import WorkerProtocol
 struct OAEPInTokenTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
+    let demand = "C_Decrypt by CKM_RSA_PKCS_OAEP with SHA-256"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -18,16 +19,17 @@ struct OAEPInTokenTier: RestorationTier {
             message = try session.decrypt(
                 input.keyMaterial, .rsaOAEPSHA256, key: key.working, capacity: key.modulus.count)
         } catch {
-            // These say only that the padding is wrong. Others may say that too: they are confirmed.
-            guard let value = error.returnValue, Self.saysPadding.contains(value) else { throw .token(error) }
-            throw WrappedKey.openWithNothing(input.ciphertext)
+            guard error.call == "C_Decrypt", let value = error.returnValue, WrappedKey.saysPadding.contains(value)
+            else { throw .token(error) }
+            WrappedKey.openWithNothing(input.ciphertext)
+            throw .refused(error)
         }
-        return try WrappedKey.open(input.ciphertext, with: message)
+        do throws(RestorationError) {
+            return try WrappedKey.open(input.ciphertext, with: message)
+        } catch {
+            throw .refused(nil)
+        }
     }
-
-    private static let saysPadding: Set<ReturnValue> = [
-        .encryptedDataInvalid, .encryptedDataLengthRange, .dataInvalid, .dataLengthRange, .wrappedKeyInvalid,
-    ]
 }
 
 /// RSA_v1, tier C, for tokens without OAEP-SHA256: the token does the bare RSA operation, the padding is taken off in
@@ -35,6 +37,7 @@ struct OAEPInTokenTier: RestorationTier {
 struct BareRSATier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
+    let demand = "CKM_RSA_X_509"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -53,36 +56,10 @@ struct BareRSATier: RestorationTier {
             message = try OAEP.decodeSHA256(
                 block: block.paddedWithLeadingZeros(to: modulusByteCount), modulusByteCount: modulusByteCount)
         } catch {
-            throw WrappedKey.openWithNothing(input.ciphertext)
-        }
-        return try WrappedKey.open(input.ciphertext, with: message)
-    }
-}
-
-/// The symmetric key of one RSA_v1 transaction.
-private enum WrappedKey {
-    /// AES-128.
-    static let byteCount = 16
-
-    /// A wrapped key is as long as the modulus and smaller (RFC 8017 §7.1.2 and §5.1.2). Both numbers are public.
-    static func checkRange(_ wrapped: [UInt8], modulus: [UInt8]) throws(RestorationError) {
-        guard wrapped.count == modulus.count, wrapped.lexicographicallyPrecedes(modulus) else { throw .input }
-    }
-
-    static func open(_ ciphertext: [UInt8], with key: borrowing SecretBytes) throws(RestorationError) -> [UInt8] {
-        guard key.count == byteCount else { throw openWithNothing(ciphertext) }
-        do {
-            return try GCM.open(ciphertext, key: key)
-        } catch {
+            WrappedKey.openWithNothing(input.ciphertext)
             throw .input
         }
-    }
-
-    /// Takes the time that a wrong tag takes, so that a wrong padding does not show: a Manger oracle otherwise.
-    static func openWithNothing(_ ciphertext: [UInt8]) -> RestorationError {
-        _ = try? GCM.open(
-            ciphertext, key: SecretBytes(copying: (0..<byteCount).map { _ in .random(in: .min ... .max) }))
-        return .input
+        return try WrappedKey.open(input.ciphertext, with: message)
     }
 }
 

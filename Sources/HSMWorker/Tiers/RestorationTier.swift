@@ -6,17 +6,28 @@ import WorkerProtocol
 protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
+    /// The token's part, by the standard's names; for a person.
+    var demand: String { get }
+    /// How AES-GCM's parameters are given to the token; nil where AES-GCM is not its part.
+    var parameterForm: Mechanism.GCMParameterForm? { get }
 
-    /// Opens the payment data.
-    /// - Throws: ``RestorationError/input`` for everything that a stranger's bytes can cause and nothing else.
+    /// Opens the payment data. Leaves no object in the token, also when it throws.
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8]
 }
 
+extension RestorationTier {
+    var parameterForm: Mechanism.GCMParameterForm? { nil }
+}
+
 enum RestorationError: Error {
-    /// The point, the wrapped key, or the tag is wrong.
+    /// The point, the wrapped key, or the tag is wrong: decided in this process, beyond doubt.
     case input
+    /// The token says that the wrapped key or the tag is wrong; nil where the tag was found wrong in this process
+    /// after the token had opened the wrapped key. To be heard a second time before it is believed: tokens in trouble
+    /// may say so too. A wrong tag is not told at once, since a wrong wrapped key would show in the time then.
+    case refused(CallError?)
     /// The token did not do its part. Some tokens answer a stranger's bytes so too: to be confirmed before it is
     /// believed.
     case token(CallError)

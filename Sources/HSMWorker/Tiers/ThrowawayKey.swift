@@ -7,32 +7,47 @@ struct ThrowawayKey: Sendable {
     private let privateKey: ObjectHandle
     /// nil when the token's public key cannot be read.
     let entry: PrivateKeyEntry?
+    /// Whether it is the pair of ``KnownAnswerKey``, and not one that the token made.
+    let isKnown: Bool
 
     init(for scheme: RestorationScheme, in session: inout Session) throws(CallError) {
+        // Tokens that take no private key from outside make one.
+        if let known = try? KnownAnswerKey.create(for: scheme, in: &session) {
+            (publicKey, privateKey) = known
+            isKnown = true
+        } else {
+            (publicKey, privateKey) = try Self.generate(scheme, &session)
+            isKnown = false
+        }
+        let (privateKey, algorithm) = (privateKey, scheme.algorithm)
+        do throws(CallError) {
+            entry = try session.publicKey(publicKey, algorithm).map {
+                PrivateKeyEntry(publicKey: $0, object: privateKey, working: privateKey)
+            }
+        } catch {
+            for object in [publicKey, privateKey] { try? session.destroyObject(object) }
+            throw error
+        }
+    }
+
+    private static func generate(
+        _ scheme: RestorationScheme, _ session: inout Session
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         let privateTemplate: [Attribute] = [.token(false), .private(true), .sensitive(true), .extractable(false)]
-        switch scheme {
+        return switch scheme {
         case .ecV1:
-            (publicKey, privateKey) = try session.generateKeyPair(
+            try session.generateKeyPair(
                 .ecKeyPairGeneration,
                 publicKey: [.token(false), .private(false), .ecParameters(EllipticCurve.p256Parameters)],
                 privateKey: Template(privateTemplate + [.derive(true)]))
         case .rsaV1:
-            // Tokens that take no private key from outside make one.
-            if let known = try? KnownAnswerKey.create(in: &session) {
-                (publicKey, privateKey) = known
-            } else {
-                (publicKey, privateKey) = try session.generateKeyPair(
-                    .rsaKeyPairGeneration,
-                    publicKey: [
-                        .token(false), .private(false), .encrypt(true),
-                        .modulusBits(SubjectPublicKeyInfo.rsaModulusBits), .publicExponent([1, 0, 1]),
-                    ],
-                    privateKey: Template(privateTemplate + [.decrypt(true)]))
-            }
-        }
-        let (privateKey, algorithm) = (privateKey, scheme.algorithm)
-        entry = try session.publicKey(publicKey, algorithm).map {
-            PrivateKeyEntry(publicKey: $0, object: privateKey, working: privateKey)
+            try session.generateKeyPair(
+                .rsaKeyPairGeneration,
+                publicKey: [
+                    .token(false), .private(false), .encrypt(true),
+                    .modulusBits(SubjectPublicKeyInfo.rsaModulusBits), .publicExponent([1, 0, 1]),
+                ],
+                privateKey: Template(privateTemplate + [.decrypt(true), .unwrap(true)]))
         }
     }
 

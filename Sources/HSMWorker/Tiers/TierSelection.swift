@@ -3,13 +3,18 @@ import WorkerProtocol
 
 /// The tiers of one token, chosen by making each do its work on a throwaway key: mechanism lists lie.
 struct TierSelection: Sendable {
-    private(set) var ecV1: (any RestorationTier)?
-    private(set) var rsaV1: (any RestorationTier)?
+    var ecV1: (any RestorationTier)?
+    var rsaV1: (any RestorationTier)?
     /// Why a version has no tier, a sentence each.
     private(set) var shortcomings: [String] = []
 
     /// Strongest first.
-    private static let candidates: [any RestorationTier] = [ECDHSecretTier(), OAEPInTokenTier(), BareRSATier()]
+    private static let candidates: [any RestorationTier] = [
+        OneStepDerivationTier(form: .withVectorBits), OneStepDerivationTier(form: .withoutVectorBits),
+        ConcatenationTier(form: .withVectorBits), ConcatenationTier(form: .withoutVectorBits), ECDHSecretTier(),
+        UnwrappedKeyTier(form: .withVectorBits), UnwrappedKeyTier(form: .withoutVectorBits), OAEPInTokenTier(),
+        BareRSATier(),
+    ]
 
     subscript(scheme: RestorationScheme) -> (any RestorationTier)? {
         switch scheme {
@@ -23,17 +28,14 @@ struct TierSelection: Sendable {
         rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret)
     }
 
+    /// Whether both stand at the same tiers.
+    func isLike(_ other: TierSelection) -> Bool {
+        ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
+    }
+
     private mutating func select(
         _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool
     ) -> (any RestorationTier)? {
-        let candidates = Self.candidates.filter { $0.scheme == scheme }
-        let permitted = candidates.filter { $0.protection != .c || allowExtractableSecret }
-        guard !permitted.isEmpty else {
-            shortcomings.append(
-                "\(scheme.name): the token would have to give each transaction's symmetric key to the worker (tier C), "
-                    + "and allow_extractable_secret is false")
-            return nil
-        }
         let key: ThrowawayKey
         do throws(CallError) {
             key = try ThrowawayKey(for: scheme, in: &session)
@@ -46,41 +48,37 @@ struct TierSelection: Sendable {
             shortcomings.append("\(scheme.name): the token made a key pair whose public key cannot be read")
             return nil
         }
-        var reasons: [String] = []
-        for candidate in permitted {
-            guard let reason = candidate.failsTrial(with: entry, in: &session) else { return candidate }
-            reasons.append(reason)
+        var lacks: [String] = []
+        var former: TrialFailure?
+        for candidate in Self.candidates where candidate.scheme == scheme {
+            guard candidate.protection != .c || allowExtractableSecret else { break }
+            // The other form of the parameters is for tokens that do not take the first: a library that reads one
+            // where it got the other might read too far.
+            let isSecondForm = candidate.parameterForm == .withoutVectorBits
+            if isSecondForm, former?.saysParameters != true { continue }
+            // Twice, since a token may falter for a moment, and would stand at a lower tier from then on.
+            guard let failure = candidate.failsTrial(with: key, entry, in: &session),
+                candidate.failsTrial(with: key, entry, in: &session) != nil
+            else { return candidate }
+            former = failure
+            if !isSecondForm { lacks.append("\(candidate.demand) (\(failure))") }
         }
         shortcomings.append(
-            "\(scheme.name): the token failed its known-answer test: " + reasons.joined(separator: "; "))
+            "\(scheme.name): the token lacks "
+                + lacks.joined(separator: " and ")
+                + (allowExtractableSecret
+                    ? ", so that it failed its known-answer test"
+                    : ". It would have to give each transaction's symmetric key to the worker (tier C), and "
+                        + "allow_extractable_secret is false"))
         return nil
     }
 }
 
-extension RestorationTier {
-    /// Opens a trial transaction, and one whose tag is wrong.
-    /// - Returns: nil when both went as they must, else what did not; for a person.
-    func failsTrial(with key: borrowing PrivateKeyEntry, in session: inout Session) -> String? {
-        let trial: TrialTransaction
-        do throws(UnsuitableKey) {
-            trial = try TrialTransaction(for: key.publicKey)
-        } catch {
-            return error.reason
-        }
-        do throws(RestorationError) {
-            guard try open(trial.input, with: key, in: &session) == trial.plaintext else {
-                return "another plaintext came out"
-            }
-        } catch {
-            return switch error {
-            case .token(let call): call.description
-            case .input: "a well-formed transaction was not opened"
-            }
-        }
-        var forged = trial.input
-        forged.ciphertext[forged.ciphertext.count - 1] ^= 1
-        guard (try? open(forged, with: key, in: &session)) == nil else { return "a wrong tag was accepted" }
-        return nil
+extension TrialFailure {
+    /// Whether the token did not take AES-GCM's parameters.
+    fileprivate var saysParameters: Bool {
+        guard let call, ["C_DecryptInit", "C_Decrypt"].contains(call.call) else { return false }
+        return call.returnValue == .mechanismParameterInvalid || call.returnValue == .argumentsBad
     }
 }
 

@@ -14,13 +14,16 @@ struct TrialTransaction: Sendable {
     private static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
     private static let vector = [UInt8](repeating: 0, count: 16)
 
+    /// - Parameter ephemeral: EC only; a new one where nil.
     /// - Throws: ``UnsuitableKey`` when the public key does not encrypt.
-    init(for publicKey: SubjectPublicKeyInfo) throws(UnsuitableKey) {
+    init(
+        for publicKey: SubjectPublicKeyInfo, ephemeral: P256.KeyAgreement.PrivateKey? = nil
+    ) throws(UnsuitableKey) {
         plaintext = (0..<32).map { _ in .random(in: .min ... .max) }
         do {
             switch publicKey.key {
             case .ec(let point):
-                let (ephemeral, key) = try Self.agree(point)
+                let (ephemeral, key) = try Self.agree(point, ephemeral ?? P256.KeyAgreement.PrivateKey())
                 input = Decryption(
                     publicKeyHash: publicKey.publicKeyHash, scheme: .ecV1, keyMaterial: ephemeral,
                     otherInfo: Self.otherInfo, ciphertext: try Self.seal(plaintext, key))
@@ -38,8 +41,9 @@ struct TrialTransaction: Sendable {
         }
     }
 
-    private static func agree(_ point: [UInt8]) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {
-        let ephemeral = P256.KeyAgreement.PrivateKey()
+    private static func agree(
+        _ point: [UInt8], _ ephemeral: P256.KeyAgreement.PrivateKey
+    ) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {
         let secret = try ephemeral.sharedSecretFromKeyAgreement(
             with: P256.KeyAgreement.PublicKey(x963Representation: point))
         var hash = SHA256()

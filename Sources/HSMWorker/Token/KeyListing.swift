@@ -70,7 +70,10 @@ struct KeyListing {
             return "The token cannot serve \(scheme.name), so that the pair was not tested; its status says why."
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, object: key.object, working: key.object)
-        if let failure = tier.failsTrial(with: entry, in: &session) {
+        // Twice, since a token may falter for a moment, and the key would be out of use until the next listing.
+        if let failure = tier.failsTrial(with: entry, in: &session),
+            failure.call == nil || tier.failsTrial(with: entry, in: &session) != nil
+        {
             return "Private and public key do not fit, or the key may not be used: \(failure)."
         }
         entries[hash] = entry

@@ -1,7 +1,6 @@
 import KeySealing
 import PKCS11
 import ProductVersion
-import SecretMemory
 import Synchronization
 import WorkerProtocol
 
@@ -14,19 +13,28 @@ final class OpenToken: Sendable {
     /// For imports, made at this start and known to nobody else.
     let importRecipient = KeySealing.Recipient()
 
-    private let slot: Slot
+    let opening: TokenOpening
+    let uri: TokenURI
+    /// Another one after the token came back elsewhere.
+    let slot: Mutex<Slot>
     /// Holds the login, which ends with a token's last session, and owns the working copies of the keys.
-    private let anchor: Mutex<Session>
+    let anchor: Mutex<Session>
+    /// How many seats have a session.
+    let seated = Atomic<Int>(0)
     /// One at a time: imports look first and create then.
     private let keyOperations = Mutex(())
 
     /// More would only wait for each other, and each is a thread.
     private static let sessionRange = 1...256
 
-    private init(
-        slot: Slot, anchor: consuming sending Session, description: TokenDescription, tiers: TierSelection
+    /// An anchor that is logged in, and the tiers that were chosen in it.
+    init(
+        _ opening: TokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
+        description: TokenDescription, tiers: TierSelection
     ) {
-        self.slot = slot
+        self.opening = opening
+        self.uri = uri
+        self.slot = Mutex(slot)
         self.anchor = Mutex(anchor)
         self.tiers = tiers
         var description = description
@@ -35,7 +43,7 @@ final class OpenToken: Sendable {
     }
 
     /// Loads the library, finds the token, logs in and chooses the tiers. Blocks for as long as the library likes.
-    /// - Throws: `loginRefused` for a wrong PIN, `protocolViolation` for another version's daemon, else
+    /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for another version's daemon, else
     ///   `tokenUnavailable`; each says what to do.
     static func open(_ opening: TokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
@@ -48,11 +56,12 @@ final class OpenToken: Sendable {
         guard sessionRange.contains(Int(opening.sessions)) else {
             throw WorkerFailure(.tokenUnavailable, "sessions must be 1 to \(sessionRange.upperBound).")
         }
-        let (module, slot, token) = try find(opening)
-        let pin = try readPIN(opening.pinFile)
-        do throws(CallError) {
-            var anchor = try slot.openWidestSession()
-            try logIn(&anchor, pin)
+        let (module, uri, slot, token) = try find(opening)
+        do {
+            var deadline = CallDeadline(callTimeout: opening.callTimeout)
+            var anchor = Session(closedIn: slot)
+            try deadline.patiently { () throws(CallError) in try anchor.reopenWidest(in: slot) }
+            try TokenLogin(opening).perform(in: &anchor, of: slot)
             let library = try module.info()
             let tiers = TierSelection(in: &anchor, allowExtractableSecret: opening.allowExtractableSecret)
             let description = TokenDescription(
@@ -60,15 +69,17 @@ final class OpenToken: Sendable {
                 model: token.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
                 shortcomings: tiers.shortcomings.map { String($0.prefix(900)) }, importKey: [])
-            return OpenToken(slot: slot, anchor: anchor, description: description, tiers: tiers)
+            return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
+        } catch let error as WorkerFailure {
+            throw error
         } catch {
-            throw WorkerFailure(error.saysLogin ? .loginRefused : .tokenUnavailable, loginAdvice(error, opening))
+            throw WorkerFailure(.tokenUnavailable, "\(error).")
         }
     }
 
     private static func find(
         _ opening: TokenOpening
-    ) throws(WorkerFailure) -> (Module, Slot, TokenInfo) {
+    ) throws(WorkerFailure) -> (Module, TokenURI, Slot, TokenInfo) {
         let uri: TokenURI
         do {
             uri = try TokenURI(opening.tokenURI)
@@ -86,45 +97,10 @@ final class OpenToken: Sendable {
         }
         do {
             let (slot, token) = try module.slot(holding: uri)
-            return (module, slot, token)
+            return (module, uri, slot, token)
         } catch {
             throw WorkerFailure(.tokenUnavailable, "\(opening.tokenURI): \(error).")
         }
-    }
-
-    private static func readPIN(_ path: String) throws(WorkerFailure) -> SecretBytes {
-        do {
-            return try SecretBytes(contentsOfFile: path)
-        } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
-        }
-    }
-
-    private static func logIn(_ session: inout Session, _ pin: borrowing SecretBytes) throws(CallError) {
-        do {
-            try session.logIn(.user, pin: pin)
-        } catch {
-            guard error.returnValue == .userAlreadyLoggedIn else { throw error }
-        }
-    }
-
-    private static func loginAdvice(_ error: CallError, _ opening: TokenOpening) -> String {
-        switch error.returnValue {
-        case .pinIncorrect, .pinInvalid, .pinLengthRange:
-            "\(error): the token refuses the PIN in \(opening.pinFile). It is not tried again before that file changes."
-        case .pinLocked: "\(error): the token has locked the user PIN. Its security officer can set a new one."
-        case .pinExpired: "\(error): the user PIN must be changed with the token's own tools."
-        case .userPINNotInitialized: "\(error): the token has no user PIN yet."
-        case .sessionCount: "\(error): the token allows fewer sessions; set a smaller number."
-        default: "\(error)."
-        }
-    }
-
-    // MARK: Sessions
-
-    /// Another session for a thread of its own.
-    func openSession() throws(CallError) -> Session {
-        try slot.openWidestSession()
     }
 
     // MARK: Keys
@@ -141,6 +117,21 @@ final class OpenToken: Sendable {
         keys.replace(with: listing.entries.mapValues(withWorkingCopy))
         for (hash, entry) in former where listing.entries[hash]?.object != entry.object { forget(entry) }
         return listing.descriptions
+    }
+
+    /// The same after a key's object, or its working copy, was found gone: it is looked for and tested anew.
+    func listKeys(without entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
+        let hash = entry.publicKey.publicKeyHash
+        // Another thread may have been here.
+        guard keys[hash]?.working == entry.working else { return }
+        keys.remove(hash)
+        forget(entry)
+        _ = try listKeys(in: &session)
+    }
+
+    /// After the session that owned them was lost: no working copy is left, and none is forgotten one by one.
+    func dropKeys() {
+        keys.replace(with: [:])
     }
 
     /// Serves a key that was just made and tested.
@@ -173,24 +164,14 @@ final class OpenToken: Sendable {
     }
 }
 
-extension Slot {
+extension Session {
     /// A read-write session, or what a read-only token gives: it decrypts all the same.
-    fileprivate func openWidestSession() throws(CallError) -> Session {
+    mutating func reopenWidest(in slot: Slot) throws(CallError) {
         do throws(CallError) {
-            return try openSession(readWrite: true)
+            try reopen(in: slot, readWrite: true)
         } catch {
             guard error.returnValue == .tokenWriteProtected else { throw error }
-            return try openSession()
-        }
-    }
-}
-
-extension CallError {
-    /// Another try with the same PIN would not do better, and could lock it.
-    var saysLogin: Bool {
-        switch returnValue {
-        case .pinIncorrect?, .pinInvalid?, .pinLengthRange?, .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
-        default: false
+            try reopen(in: slot)
         }
     }
 }

@@ -16,6 +16,7 @@ final class PrivateKeyMap: Sendable {
         entries.withLock { $0[entry.publicKey.publicKeyHash] = entry }
     }
 
+    @discardableResult
     func remove(_ publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
         entries.withLock { $0.removeValue(forKey: publicKeyHash) }
     }

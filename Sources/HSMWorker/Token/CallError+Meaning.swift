@@ -1,0 +1,56 @@
+import PKCS11
+
+// What a token's return values mean for what to do next. Only what tokens agree on: everything else is found out by a
+// transaction that is known to be good.
+extension CallError {
+    /// Nothing is wrong but the moment: the token has no room for another session or operation.
+    var saysBusy: Bool {
+        switch returnValue {
+        case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
+        default: false
+        }
+    }
+
+    /// The object is not there any more.
+    var saysHandle: Bool {
+        switch returnValue {
+        case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
+        default: false
+        }
+    }
+
+    /// The session is not there any more, or not fit for another operation.
+    var saysSession: Bool {
+        switch returnValue {
+        case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
+        default: false
+        }
+    }
+
+    /// The token is to be looked for anew: it has another slot, or none.
+    var saysSlot: Bool {
+        switch returnValue {
+        case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
+        default: false
+        }
+    }
+
+    /// The token refuses this PIN, whoever asks.
+    var saysPIN: Bool {
+        switch returnValue {
+        case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
+        default: false
+        }
+    }
+
+    /// Another try with the same PIN would not do better, and could lock it.
+    var saysLogin: Bool {
+        switch returnValue {
+        case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
+        default: saysPIN
+        }
+    }
+
+    /// The call takes bytes that a stranger sent, past all checks made here: its failure may be theirs.
+    var takesStrangersBytes: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
+}

@@ -1,0 +1,125 @@
+import Crypto
+import Foundation
+import PKCS11
+import SecretMemory
+
+/// The PINs that a token has refused, remembered across restarts, so that no PIN is tried twice: tokens count wrong ones
+/// and lock.
+///
+/// A small file with a random key and keyed digests (HMAC-SHA256) of token and PIN. Whoever reads it can try PINs
+/// against it, as whoever reads the PIN's file need not: mode 0600, beside the ledger.
+struct RefusedLogins: Sendable {
+    let path: String
+
+    private static let header = "paytokend refused logins 1"
+    private static let digestByteCount = 32
+    /// Older ones are forgotten: an operator who tries more PINs than these is past help.
+    private static let longest = 16
+    private static let largestFile = 4096
+
+    struct Unusable: Error {
+        /// A fragment of a sentence for a person.
+        let reason: String
+    }
+
+    private struct Content {
+        let key: [UInt8]
+        var digests: [[UInt8]]
+    }
+
+    /// - Returns: nil for an empty path.
+    /// - Throws: ``Unusable`` when the file is not there and cannot be made.
+    init?(path: String) throws(Unusable) {
+        guard !path.isEmpty else { return nil }
+        self.path = path
+        if read() == nil { try write(Content(key: Self.randomKey(), digests: [])) }
+    }
+
+    func contains(_ pin: borrowing SecretBytes, for token: TokenInfo) -> Bool {
+        guard let content = read() else { return false }
+        let digest = Self.digest(pin, token, content.key)
+        return content.digests.contains(digest)
+    }
+
+    func remember(_ pin: borrowing SecretBytes, for token: TokenInfo) throws(Unusable) {
+        var content = read() ?? Content(key: Self.randomKey(), digests: [])
+        let digest = Self.digest(pin, token, content.key)
+        guard !content.digests.contains(digest) else { return }
+        content.digests = content.digests.suffix(Self.longest - 1) + [digest]
+        try write(content)
+    }
+
+    /// After a login that succeeded: the token counts from the beginning, and so do we.
+    func forget() throws(Unusable) {
+        guard let content = read(), !content.digests.isEmpty else { return }
+        try write(Content(key: content.key, digests: []))
+    }
+
+    private static func randomKey() -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return (0..<digestByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    /// Every field with its length before it, so that no two tokens have the same digest for what they share.
+    private static func digest(_ pin: borrowing SecretBytes, _ token: TokenInfo, _ key: [UInt8]) -> [UInt8] {
+        var code = HMAC<SHA256>(key: SymmetricKey(data: key))
+        for field in [token.manufacturer, token.model, token.serialNumber, token.label] {
+            code.update(data: [UInt8(truncatingIfNeeded: field.utf8.count)] + Array(field.utf8))
+        }
+        unsafe pin.withUnsafeBytes { unsafe code.update(data: $0) }
+        return Array(code.finalize())
+    }
+
+    // MARK: The file
+
+    /// nil when there is none, or one that was not written here.
+    private func read() -> Content? {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        guard let data = try? file.read(upToCount: Self.largestFile + 1), data.count <= Self.largestFile else {
+            return nil
+        }
+        let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+        let values = lines.dropFirst().compactMap { Self.octets($0) }
+        guard lines.first == Self.header[...], let key = values.first, values.count == lines.count - 1 else {
+            return nil
+        }
+        return Content(key: key, digests: Array(values.dropFirst()))
+    }
+
+    private static func octets(_ text: Substring) -> [UInt8]? {
+        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count == digestByteCount * 2, text.utf8.count == digits.count else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+
+    private static func hexadecimal(_ octets: [UInt8]) -> String {
+        octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// Whole or not at all: into a new file that takes the old one's place.
+    private func write(_ content: Content) throws(Unusable) {
+        let text = ([Self.header] + ([content.key] + content.digests).map(Self.hexadecimal)).joined(separator: "\n")
+        let new = "\(path).\(getpid())"
+        let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw Self.unusable(path) }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        do {
+            try file.write(contentsOf: Data((text + "\n").utf8))
+            try file.synchronize()
+        } catch {
+            _ = unsafe unlink(new)
+            throw Unusable(reason: "\(path) cannot be written")
+        }
+        guard unsafe rename(new, path) == 0 else {
+            let failure = Self.unusable(path)
+            _ = unsafe unlink(new)
+            throw failure
+        }
+    }
+
+    private static func unusable(_ path: String) -> Unusable {
+        Unusable(reason: unsafe "\(path) cannot be written: \(String(cString: strerror(errno)))")
+    }
+}

@@ -1,0 +1,104 @@
+import PKCS11
+import SecretMemory
+import WorkerProtocol
+
+/// The user's login, tried as rarely as can be: tokens count wrong PINs and lock, and some are then lost.
+///
+/// A PIN that the token refused is not tried again, in this process or a later one, until it is another PIN or another
+/// token. On what the token calls the last try (CKF_USER_PIN_FINAL_TRY) nothing is tried. When its count is low
+/// (CKF_USER_PIN_COUNT_LOW: a wrong PIN was tried since the last login, by whomever), a PIN that was never refused has
+/// its one try, and none where the file that would remember a refusal cannot be written.
+struct TokenLogin: Sendable {
+    let pinFile: String
+    /// Path; empty for none.
+    let refusedLogins: String
+
+    init(_ opening: TokenOpening) {
+        pinFile = opening.pinFile
+        refusedLogins = opening.refusedLogins
+    }
+
+    /// Logs in, unless somebody of this process is.
+    /// - Throws: `loginRefused` where another try would not do better, else `tokenUnavailable`.
+    func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
+        let pin = try readPIN()
+        let token = try describe(slot)
+        let memory = try openMemory(token.flags)
+        try judge(token.flags)
+        if let memory, memory.contains(pin, for: token) {
+            throw WorkerFailure(
+                .loginRefused,
+                "The token has refused the PIN in \(pinFile) before, and it is not tried again: put the right PIN into "
+                    + "that file. If the token's PIN was set to this one meanwhile, remove \(memory.path) first.")
+        }
+        do throws(CallError) {
+            try session.logIn(.user, pin: pin)
+        } catch {
+            if error.returnValue == .userAlreadyLoggedIn { return }
+            guard error.saysLogin else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            var advice = advice(error)
+            if error.saysPIN, let memory {
+                do {
+                    try memory.remember(pin, for: token)
+                } catch {
+                    advice += " This cannot be remembered: \(error.reason)."
+                }
+            }
+            throw WorkerFailure(.loginRefused, advice)
+        }
+        // What cannot be forgotten is only remembered too long.
+        try? memory?.forget()
+    }
+
+    private func judge(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
+        if flags.contains(.userPINLocked) {
+            throw WorkerFailure(
+                .loginRefused, "The token has locked the user PIN. Its security officer can set a new one.")
+        }
+        if flags.contains(.userPINFinalTry) {
+            throw WorkerFailure(
+                .loginRefused,
+                "The token allows one more try of the user PIN before it locks (CKF_USER_PIN_FINAL_TRY), which is not "
+                    + "used here: log in once with the token's own tools, then reload the daemon.")
+        }
+    }
+
+    private func openMemory(_ flags: TokenInfo.Flags) throws(WorkerFailure) -> RefusedLogins? {
+        var reason = "no file for refused logins is configured"
+        do {
+            if let memory = try RefusedLogins(path: refusedLogins) { return memory }
+        } catch {
+            reason = error.reason
+        }
+        guard flags.contains(.userPINCountLow), !refusedLogins.isEmpty else { return nil }
+        throw WorkerFailure(
+            .loginRefused,
+            "A wrong PIN was tried on the token (CKF_USER_PIN_COUNT_LOW), and another refusal could not be remembered: "
+                + "\(reason).")
+    }
+
+    private func readPIN() throws(WorkerFailure) -> SecretBytes {
+        do {
+            return try SecretBytes(contentsOfFile: pinFile)
+        } catch {
+            throw WorkerFailure(.tokenUnavailable, "\(error).")
+        }
+    }
+
+    private func describe(_ slot: Slot) throws(WorkerFailure) -> TokenInfo {
+        do {
+            return try slot.tokenInfo()
+        } catch {
+            throw WorkerFailure(.tokenUnavailable, "\(error).")
+        }
+    }
+
+    private func advice(_ error: CallError) -> String {
+        switch error.returnValue {
+        case .pinLocked: "\(error): the token has locked the user PIN. Its security officer can set a new one."
+        case .pinExpired: "\(error): the user PIN must be changed with the token's own tools."
+        case .userPINNotInitialized: "\(error): the token has no user PIN yet."
+        default: "\(error): the token refuses the PIN in \(pinFile). It is not tried again before that file changes."
+        }
+    }
+}

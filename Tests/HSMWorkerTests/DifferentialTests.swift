@@ -1,0 +1,97 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// The same tokens through every library that is installed and through software that shares no code with the worker:
+/// the same bytes, or the same refusal. PAYTOKEND_DIFFERENTIAL_TOKENS says how many; a few hundred unless set.
+@Suite(.serialized) struct DifferentialTests {
+    private static let count =
+        ProcessInfo.processInfo.environment["PAYTOKEND_DIFFERENTIAL_TOKENS"].flatMap { Int($0) } ?? 240
+
+    /// Every so many tokens one is not as it should be.
+    private static let deviations: [Deviation] = [
+        .badTag, .pointOffCurve, .otherMerchantIdentifier, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
+        .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
+        .wrappedKeyOf32Bytes, .wrappedKeyTruncated, .dataShorterThanTag, .plaintextEmpty,
+    ]
+
+    private struct Case {
+        let request: WorkerRequest
+        /// nil: decryptionFailed.
+        let plaintext: [UInt8]?
+        let isRSA: Bool
+        let what: String
+    }
+
+    private func cases(_ range: Range<Int>) throws -> [Case] {
+        let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
+        let software = try SoftwareRestoration(ec: ec, rsa: rsa)
+        return try range.map { number in
+            // RSA is the slower by far.
+            let isRSA = number % 4 == 3
+            let merchant = isRSA ? rsa : ec
+            var recipe = TokenRecipe(
+                merchant: merchant.merchant,
+                payload: Array("{\"n\":\"\(String(repeating: "x", count: number * 7 % 700))\"}".utf8))
+            if number % 5 == 4 {
+                let fitting = Self.deviations.filter { $0.applies(to: recipe.version) }
+                recipe.deviations = [fitting[number / 5 % fitting.count]]
+            } else if !isRSA, number % 40 == 0 {
+                recipe.leadingZeroSharedSecret = true
+            }
+            let token = try SharedForge.mint.mint(recipe)
+            let parts = try SoftwareRestoration.Parts(token)
+            let plaintext = software.open(parts, merchantIdentifier: merchant.merchant.identifier)
+            if let plaintext { #expect(plaintext == token.plaintext) }
+            let partyV = Array(SHA256.hash(data: Array(merchant.merchant.identifier.utf8)))
+            let decryption = Decryption(
+                publicKeyHash: token.publicKeyHash, scheme: isRSA ? .rsaV1 : .ecV1,
+                keyMaterial: isRSA ? parts.keyMaterial : Array(parts.keyMaterial.suffix(65)),
+                otherInfo: isRSA ? [] : Array("\u{0D}id-aes256-GCMApple".utf8) + partyV, ciphertext: parts.data)
+            return Case(
+                request: .decrypt(decryption), plaintext: plaintext, isRSA: isRSA,
+                what: "\(recipe.version) \(recipe.deviations.map(\.rawValue))")
+        }
+    }
+
+    @Test("all libraries and software give the same bytes, and refuse the same", .timeLimit(.minutes(30)))
+    func differential() async throws {
+        var workers: [(kind: TokenKind, worker: WorkerUnderTest)] = []
+        for kind in TokenKind.installed {
+            let token = try await kind.fresh()
+            let worker = try WorkerUnderTest(token)
+            let description = try await worker.open(token)
+            #expect(description.tierECv1 == kind.tierECv1 && description.tierRSAv1 == kind.tierRSAv1)
+            try await worker.mustImport(SharedForge.ecMerchant, description)
+            try await worker.mustImport(SharedForge.rsaMerchant, description)
+            workers.append((kind, worker))
+        }
+        var (opened, refused) = (0, 0)
+        for start in stride(from: 0, to: Self.count, by: 40) {
+            let cases = try cases(start..<min(start + 40, Self.count))
+            for (kind, worker) in workers { try await compare(cases, kind, worker) }
+            opened += cases.count { $0.plaintext != nil }
+            refused += cases.count { $0.plaintext == nil }
+        }
+        #expect(opened > refused && refused > Self.count / 10)
+    }
+
+    private func compare(_ cases: [Case], _ kind: TokenKind, _ worker: WorkerUnderTest) async throws {
+        for (number, token) in cases.enumerated() {
+            worker.send(try token.request.encoded(identifier: UInt64(number) + 1_000_000))
+        }
+        for _ in cases {
+            let (identifier, answer) = try #require(try await worker.receive())
+            let token = cases[Int(identifier) - 1_000_000]
+            if let plaintext = token.plaintext {
+                let tier = token.isRSA ? kind.tierRSAv1 : kind.tierECv1
+                #expect(answer == .plaintext(plaintext, tier: tier), "\(kind): \(token.what)")
+            } else {
+                #expect(answer.failureKind == .decryptionFailed, "\(kind): \(token.what): \(answer)")
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import PKCS11
+import Synchronization
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// SoftHSM's tier, which fails where a test says so.
+final class FalteringTier: RestorationTier {
+    let scheme = RestorationScheme.ecV1
+    let protection = ProtectionTier.c
+    let demand = "luck"
+
+    private let calls = Mutex(0)
+    private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?
+
+    /// - Parameter fault: Gets the number of the call, from 1, and what it is to open; nil lets it pass.
+    init(_ fault: @escaping @Sendable (_ call: Int, Decryption) -> RestorationError?) {
+        self.fault = fault
+    }
+
+    var count: Int { calls.withLock { $0 } }
+
+    func open(
+        _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
+    ) throws(RestorationError) -> [UInt8] {
+        let call = calls.withLock { calls in
+            calls += 1
+            return calls
+        }
+        if let error = fault(call, input) { throw error }
+        return try ECDHSecretTier().open(input, with: key, in: &session)
+    }
+}

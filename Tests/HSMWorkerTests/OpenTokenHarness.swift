@@ -1,0 +1,63 @@
+import PKCS11
+import ProductVersion
+import SecretMemory
+import TestSupport
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// An open token within this process, on SoftHSM, with the EC merchant's key.
+final class OpenTokenHarness: Sendable {
+    let softHSM: SoftHSMToken
+    let token: OpenToken
+    private let directory: FreshDirectory
+
+    init(_ tier: (any RestorationTier)? = nil, callTimeout: UInt32 = 10_000) throws {
+        softHSM = try SoftHSM.shared().freshToken()
+        directory = try FreshDirectory()
+        let pinFile = try directory.write(SoftHSMToken.userPIN, to: "pin")
+        let module = try SoftHSM.shared().module
+        let opening = TokenOpening(
+            programVersion: ProductVersion.current, modulePath: SoftHSM.libraryPath,
+            tokenURI: "pkcs11:token=x", pinFile: pinFile, sessions: 2, initializationString: "",
+            allowExtractableSecret: true, callTimeout: callTimeout, refusedLogins: directory.path("refused"))
+        var anchor = try softHSM.openSession()
+        try Self.store(SharedForge.ecMerchant, in: &anchor)
+        var tiers = TierSelection(in: &anchor, allowExtractableSecret: true)
+        let info = try softHSM.slot.tokenInfo()
+        let serial = "pkcs11:serial=\(info.serialNumber)"
+        if let tier { tiers.ecV1 = tier }
+        token = OpenToken(
+            opening, try TokenURI(serial), softHSM.slot, anchor: anchor,
+            description: TokenDescription(
+                label: info.label, serialNumber: info.serialNumber, manufacturer: "", model: "", library: "\(module)",
+                sessions: 2, tierECv1: .c, tierRSAv1: .c, shortcomings: [], importKey: []),
+            tiers: tiers)
+        var session = try softHSM.openSession()
+        _ = try token.listKeys(in: &session)
+    }
+
+    static func store(_ merchant: ForgedMerchant, in session: inout Session) throws {
+        let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
+        _ = try session.createObject(objects.publicKeyTemplate)
+        _ = try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+    }
+
+    func payment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// What a seat does with one request. Blocks.
+    func decrypt(
+        _ payment: EncryptedPayment, in session: inout Session, callTimeout: UInt32 = 10_000
+    ) -> Result<[UInt8], WorkerFailure> {
+        var deadline = CallDeadline(callTimeout: callTimeout)
+        let input = Decryption(
+            publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
+            otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
+        return Result { () throws(WorkerFailure) in try token.decrypt(input, in: &session, &deadline).plaintext }
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import SecretMemory
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import HSMWorker
+
+@Suite struct RefusedLoginTests {
+    private struct Place {
+        let token: TokenDirectory
+        var file: String { token.directory.path("refused") }
+
+        func set(_ pin: String) throws { try token.directory.write(pin + "\n", to: "pin") }
+
+        /// A worker of its own opens the token; nil when it does.
+        func failure() async throws -> WorkerFailure? {
+            let worker = try WorkerUnderTest(token)
+            do {
+                try await worker.open(token) { $0.refusedLogins = file }
+                return nil
+            } catch let failure as WorkerFailure {
+                return failure
+            }
+        }
+    }
+
+    @Test("a refused PIN is not tried again by a later worker, another PIN is, and the right one ends the memory")
+    func remembers() async throws {
+        let place = Place(token: try await TokenDirectory())
+        try place.set("99887766")
+        let first = try #require(try await place.failure())
+        #expect(first.kind == .loginRefused && first.message.contains("C_Login: CKR_PIN_INCORRECT"))
+        for _ in 0..<2 {
+            let again = try #require(try await place.failure())
+            #expect(again.kind == .loginRefused)
+            #expect(!again.message.contains("C_Login") && again.message.contains(place.file), "\(again.message)")
+        }
+        try place.set("88776655")
+        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+        try place.set("99887766")
+        #expect(try await place.failure()?.message.contains("C_Login") == false)
+        try place.set(TokenDirectory.pin)
+        #expect(try await place.failure() == nil)
+        try place.set("99887766")
+        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+    }
+
+    @Test("the file is the owner's alone, holds no PIN, and removing it allows one more try")
+    func file() async throws {
+        let place = Place(token: try await TokenDirectory())
+        try place.set("99887766")
+        _ = try await place.failure()
+        let attributes = try FileManager.default.attributesOfItem(atPath: place.file)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        let text = try String(contentsOfFile: place.file, encoding: .utf8)
+        #expect(!text.contains("99887766"))
+        #expect(text.split(separator: "\n").count == 3)
+        try FileManager.default.removeItem(atPath: place.file)
+        #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
+    }
+
+    @Test("a file that was damaged is made anew; one that cannot be made keeps nobody from the token")
+    func damaged() async throws {
+        let place = Place(token: try await TokenDirectory())
+        try place.token.directory.write("something else\n", to: "refused")
+        #expect(try await place.failure() == nil)
+        try place.set("99887766")
+        _ = try await place.failure()
+        #expect(try await place.failure()?.message.contains("C_Login") == false)
+
+        let other = Place(token: try await TokenDirectory())
+        try other.token.directory.makeDirectory("refused")
+        #expect(try await other.failure() == nil)
+    }
+
+    @Test("after a wrong PIN, nothing is tried while a refusal could not be remembered")
+    func countLow() async throws {
+        let place = Place(token: try await TokenDirectory())
+        try place.set("99887766")
+        _ = try await place.failure()
+        try FileManager.default.removeItem(atPath: place.file)
+        try place.token.directory.makeDirectory("refused")
+        // SoftHSM sets CKF_USER_PIN_COUNT_LOW after a wrong PIN.
+        try place.set(TokenDirectory.pin)
+        let failure = try #require(try await place.failure())
+        #expect(failure.kind == .loginRefused)
+        #expect(failure.message.contains("CKF_USER_PIN_COUNT_LOW") && !failure.message.contains("C_Login"))
+    }
+
+    @Test("what is remembered belongs to one token: the same PIN is tried on another")
+    func otherToken() throws {
+        let directory = try FreshDirectory()
+        let memory = try #require(try RefusedLogins(path: directory.path("refused")))
+        let (one, other) = (try SoftHSM.shared().freshToken(), try SoftHSM.shared().freshToken())
+        let pin = SecretBytes(copying: Array("99887766".utf8))
+        let similar = SecretBytes(copying: Array("99887767".utf8))
+        try memory.remember(pin, for: one.slot.tokenInfo())
+        #expect(try memory.contains(pin, for: one.slot.tokenInfo()))
+        #expect(try !memory.contains(pin, for: other.slot.tokenInfo()))
+        #expect(try !memory.contains(similar, for: one.slot.tokenInfo()))
+        try memory.forget()
+        #expect(try !memory.contains(pin, for: one.slot.tokenInfo()))
+    }
+}
