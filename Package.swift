@@ -31,6 +31,8 @@ let package = Package(
         .executable(name: "paytokend", targets: ["paytokend"]),
         .executable(name: "paytokend-hsm", targets: ["paytokend-hsm"]),
         .executable(name: "paytokenctl", targets: ["paytokenctl"]),
+        // For tests, which load it by its path; not installed.
+        .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
     ],
     // Versions are exact: an upgrade is a commit that was tested.
     dependencies: [
@@ -128,6 +130,11 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
+
+        // A PKCS#11 module that forwards to a real one and injects faults. Nothing links it.
+        .target(
+            name: "ScriptedPKCS11", dependencies: ["CPKCS11"], path: "Tests/ScriptedPKCS11",
+            linkerSettings: [.linkedLibrary("crypto")]),
 
         // Tests. TestSupport starts real components in fresh directories.
         .target(

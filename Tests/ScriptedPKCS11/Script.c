@@ -1,0 +1,306 @@
+#define _GNU_SOURCE
+#include "Script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum when { ALWAYS, NTH, EVERY, FROM, RANDOM };
+enum what { RETURN, ANSWER, DELAY, HANG, CRASH, LOGOUT, CLOSE_SESSIONS, LEAK };
+
+struct fault {
+    char function[32];
+    enum when when;
+    unsigned long number;
+    enum what what;
+    unsigned long argument;
+    bool once;
+    bool spent;
+    int line;
+    unsigned long calls;
+    unsigned long long random;
+};
+
+#define FAULTS 64
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fault faults[FAULTS];
+static int fault_count;
+static unsigned long settings[SCRIPT_SETTINGS];
+static char module[4096];
+static char log_path[4096];
+static struct stat read_state;
+static bool has_read;
+
+static const char *const setting_names[SCRIPT_SETTINGS] = {
+    [SCRIPT_SLOT_OFFSET] = "slot-offset",         [SCRIPT_SESSION_LIMIT] = "session-limit",
+    [SCRIPT_TOKEN_FLAGS] = "token-flags",         [SCRIPT_REFUSE_NULL_KDF] = "refuse-null-kdf",
+    [SCRIPT_ONE_STEP_KDF] = "one-step-kdf",       [SCRIPT_FIVE_FIELD_GCM] = "five-field-gcm",
+};
+
+/// A script that is not understood must not look like a token that works.
+static void give_up(const char *reason, int line) {
+    fprintf(stderr, "scripted PKCS#11 module: %s (line %d)\n", reason, line);
+    abort();
+}
+
+static const char *script_path(void) {
+    const char *path = getenv("SCRIPTED_PKCS11");
+    if (path == NULL || path[0] == 0) {
+        give_up("the environment variable SCRIPTED_PKCS11 must name the script", 0);
+    }
+    return path;
+}
+
+static unsigned long number(const char *text, int line) {
+    char *end = NULL;
+    errno = 0;
+    unsigned long value = text == NULL ? 0 : strtoul(text, &end, 0);
+    if (text == NULL || end == text || *end != 0 || errno != 0) {
+        give_up("a number is missing or wrong", line);
+    }
+    return value;
+}
+
+/// The argument behind "name="; NULL when `word` does not begin so.
+static const char *argument(const char *word, const char *name) {
+    size_t count = strlen(name);
+    return strncmp(word, name, count) == 0 && word[count] == '=' ? word + count + 1 : NULL;
+}
+
+static void read_when(struct fault *fault, const char *word, int line) {
+    static const char *const names[] = {[NTH] = "nth", [EVERY] = "every", [FROM] = "from", [RANDOM] = "random"};
+    if (strcmp(word, "always") == 0) {
+        fault->when = ALWAYS;
+        return;
+    }
+    for (int when = NTH; when <= RANDOM; when++) {
+        const char *text = argument(word, names[when]);
+        if (text != NULL) {
+            fault->when = (enum when)when;
+            fault->number = number(text, line);
+            if (fault->number == 0) {
+                give_up("calls are counted from 1", line);
+            }
+            return;
+        }
+    }
+    give_up("always, nth=, every=, from= or random= is missing", line);
+}
+
+static void read_what(struct fault *fault, const char *word, int line) {
+    static const char *const plain[] = {
+        [HANG] = "hang", [CRASH] = "crash", [LOGOUT] = "logout", [CLOSE_SESSIONS] = "close-sessions", [LEAK] = NULL};
+    static const char *const numbered[] = {
+        [RETURN] = "return", [ANSWER] = "answer", [DELAY] = "delay", [HANG] = NULL, [LEAK] = "leak"};
+    for (int what = RETURN; what <= LEAK; what++) {
+        const char *text = numbered[what] == NULL ? NULL : argument(word, numbered[what]);
+        if (text != NULL) {
+            fault->what = (enum what)what;
+            fault->argument = number(text, line);
+            return;
+        }
+        if (plain[what] != NULL && strcmp(word, plain[what]) == 0) {
+            fault->what = (enum what)what;
+            return;
+        }
+    }
+    give_up("an unknown fault", line);
+}
+
+static void read_fault(char **rest, int line) {
+    const char *function = strtok_r(NULL, " \t\n", rest);
+    const char *when = strtok_r(NULL, " \t\n", rest);
+    const char *what = strtok_r(NULL, " \t\n", rest);
+    const char *once = strtok_r(NULL, " \t\n", rest);
+    if (what == NULL || strlen(function) >= sizeof faults[0].function || fault_count == FAULTS) {
+        give_up("a fault is CALL WHEN WHAT [once], and there are at most 64", line);
+    }
+    struct fault *fault = &faults[fault_count++];
+    *fault = (struct fault){.line = line, .random = 0x9E3779B97F4A7C15u * (unsigned long long)line};
+    strcpy(fault->function, function);
+    read_when(fault, when, line);
+    read_what(fault, what, line);
+    fault->once = once != NULL;
+    if (once != NULL && strcmp(once, "once") != 0) {
+        give_up("only \"once\" may follow a fault", line);
+    }
+}
+
+static void read_line(char *text, int line) {
+    char *comment = strchr(text, '#');
+    if (comment != NULL) {
+        *comment = 0;
+    }
+    char *rest = NULL;
+    const char *word = strtok_r(text, " \t\n", &rest);
+    if (word == NULL) {
+        return;
+    }
+    if (strcmp(word, "fault") == 0) {
+        read_fault(&rest, line);
+        return;
+    }
+    const char *value = strtok_r(NULL, " \t\n", &rest);
+    if (strcmp(word, "module") == 0 || strcmp(word, "log") == 0) {
+        char *target = word[0] == 'm' ? module : log_path;
+        if (value == NULL || strlen(value) >= sizeof module) {
+            give_up("a path is missing", line);
+        }
+        strcpy(target, value);
+        return;
+    }
+    for (int setting = 0; setting < SCRIPT_SETTINGS; setting++) {
+        if (strcmp(word, setting_names[setting]) == 0) {
+            settings[setting] = setting < SCRIPT_REFUSE_NULL_KDF ? number(value, line) : 1;
+            return;
+        }
+    }
+    give_up("an unknown instruction", line);
+}
+
+/// Reads the script where it has changed. To be called with the lock held.
+static void refresh(void) {
+    const char *path = script_path();
+    struct stat state;
+    if (stat(path, &state) != 0) {
+        give_up("the script cannot be read", 0);
+    }
+    if (has_read && state.st_ino == read_state.st_ino && state.st_size == read_state.st_size
+        && state.st_mtim.tv_sec == read_state.st_mtim.tv_sec && state.st_mtim.tv_nsec == read_state.st_mtim.tv_nsec) {
+        return;
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        give_up("the script cannot be read", 0);
+    }
+    fault_count = 0;
+    memset(settings, 0, sizeof settings);
+    log_path[0] = 0;
+    char text[8192];
+    for (int line = 1; fgets(text, sizeof text, file) != NULL; line++) {
+        read_line(text, line);
+    }
+    fclose(file);
+    read_state = state;
+    has_read = true;
+}
+
+static bool is_due(struct fault *fault, const char *function) {
+    if (fault->spent || (strcmp(fault->function, "*") != 0 && strcmp(fault->function, function) != 0)) {
+        return false;
+    }
+    fault->calls++;
+    switch (fault->when) {
+    case ALWAYS: return true;
+    case NTH: return fault->calls == fault->number;
+    case EVERY: return fault->calls % fault->number == 0;
+    case FROM: return fault->calls >= fault->number;
+    case RANDOM: {
+        // SplitMix64, the state begun with the line's number: the same calls in every run.
+        unsigned long long mixed = fault->random += 0x9E3779B97F4A7C15u;
+        mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+        mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+        return (mixed ^ (mixed >> 31)) % fault->number == 0;
+    }
+    }
+    return false;
+}
+
+/// Whether a fault that happens once may happen now: whoever makes its file has it.
+static bool claim(struct fault *fault) {
+    if (!fault->once) {
+        return true;
+    }
+    fault->spent = true;
+    char path[4200];
+    snprintf(path, sizeof path, "%s.fired-%d", script_path(), fault->line);
+    int descriptor = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (descriptor < 0) {
+        return false;
+    }
+    close(descriptor);
+    return true;
+}
+
+static void sleep_milliseconds(unsigned long milliseconds) {
+    struct timespec rest = {
+        .tv_sec = (time_t)(milliseconds / 1000), .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+    }
+}
+
+struct script_verdict script_judge(const char *function) {
+    struct script_verdict verdict = {0};
+    unsigned long delay = 0;
+    bool hangs = false;
+    pthread_mutex_lock(&lock);
+    refresh();
+    for (int index = 0; index < fault_count; index++) {
+        struct fault *fault = &faults[index];
+        if (!is_due(fault, function) || !claim(fault)) {
+            continue;
+        }
+        switch (fault->what) {
+        case RETURN:
+        case ANSWER:
+            verdict.replaces_call = fault->what == RETURN;
+            verdict.replaces_answer = fault->what == ANSWER;
+            verdict.value = fault->argument;
+            break;
+        case DELAY: delay += fault->argument; break;
+        case HANG: hangs = true; break;
+        case CRASH: kill(getpid(), SIGKILL); break;
+        case LOGOUT: verdict.logs_out = true; break;
+        case CLOSE_SESSIONS: verdict.closes_sessions = true; break;
+        case LEAK: {
+            // Written to, so that it is resident.
+            char *lost = malloc(fault->argument);
+            if (lost != NULL) {
+                memset(lost, 1, fault->argument);
+            }
+            break;
+        }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    sleep_milliseconds(delay);
+    while (hangs) {
+        pause();
+    }
+    return verdict;
+}
+
+void script_log(const char *function, CK_RV value) {
+    pthread_mutex_lock(&lock);
+    int descriptor = log_path[0] == 0 ? -1 : open(log_path, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+    pthread_mutex_unlock(&lock);
+    if (descriptor >= 0) {
+        dprintf(descriptor, "%s 0x%lx %d\n", function, (unsigned long)value, (int)getpid());
+        close(descriptor);
+    }
+}
+
+unsigned long script_setting(enum script_setting setting) {
+    pthread_mutex_lock(&lock);
+    unsigned long value = settings[setting];
+    pthread_mutex_unlock(&lock);
+    return value;
+}
+
+const char *script_module(void) {
+    pthread_mutex_lock(&lock);
+    refresh();
+    if (module[0] == 0) {
+        give_up("\"module\" is missing", 0);
+    }
+    pthread_mutex_unlock(&lock);
+    return module;
+}

@@ -1,0 +1,41 @@
+// The script: what was read of it, and what it says about a call.
+#ifndef SCRIPT_H
+#define SCRIPT_H
+
+#include <p11-kit/pkcs11.h>
+#include <stdbool.h>
+
+enum script_setting {
+    SCRIPT_SLOT_OFFSET,
+    SCRIPT_SESSION_LIMIT,
+    SCRIPT_TOKEN_FLAGS,
+    SCRIPT_REFUSE_NULL_KDF,
+    SCRIPT_ONE_STEP_KDF,
+    SCRIPT_FIVE_FIELD_GCM,
+    SCRIPT_SETTINGS
+};
+
+/// What the script wants to happen to one call.
+struct script_verdict {
+    /// The call is not forwarded and returns `value`.
+    bool replaces_call;
+    /// The call is forwarded and returns `value`.
+    bool replaces_answer;
+    CK_RV value;
+    bool logs_out;
+    bool closes_sessions;
+};
+
+/// Counts the call and judges it. Delays, hangs, leaks and ends the process here.
+struct script_verdict script_judge(const char *function);
+
+/// Writes the call into the log, where the script has one.
+void script_log(const char *function, CK_RV value);
+
+/// 0 where the script does not have the setting.
+unsigned long script_setting(enum script_setting setting);
+
+/// The real module's path. Ends the process with a message when there is no readable script.
+const char *script_module(void);
+
+#endif

@@ -1,0 +1,282 @@
+// The functions. Those that are not here are the real module's own.
+#define _GNU_SOURCE
+#include "ScriptedPKCS11.h"
+
+#include "OneStepKDF.h"
+#include "RealModule.h"
+#include "Script.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CKD_ONE_STEP_SHA256 0x00000010UL  // CKD_SHA256_KDF_SP800, PKCS#11 v3.0
+#define SESSIONS 4096
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CK_FUNCTION_LIST *real;
+static CK_FUNCTION_LIST own;
+static CK_SESSION_HANDLE sessions[SESSIONS];
+static unsigned long session_count;
+
+CK_FUNCTION_LIST *real_module(void) {
+    pthread_mutex_lock(&lock);
+    if (real == NULL) {
+        void *library = dlopen(script_module(), RTLD_NOW | RTLD_LOCAL);
+        CK_C_GetFunctionList get =
+            library == NULL ? NULL : (CK_C_GetFunctionList)dlsym(library, "C_GetFunctionList");
+        if (get == NULL || get(&real) != CKR_OK) {
+            fprintf(stderr, "scripted PKCS#11 module: cannot load %s\n", script_module());
+            abort();
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return real;
+}
+
+CK_SESSION_HANDLE any_session(void) {
+    pthread_mutex_lock(&lock);
+    CK_SESSION_HANDLE session = session_count == 0 ? 0 : sessions[0];
+    pthread_mutex_unlock(&lock);
+    return session;
+}
+
+static void add_session(CK_SESSION_HANDLE session) {
+    pthread_mutex_lock(&lock);
+    if (session_count < SESSIONS) {
+        sessions[session_count++] = session;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void remove_session(CK_SESSION_HANDLE session) {
+    pthread_mutex_lock(&lock);
+    for (unsigned long index = 0; index < session_count; index++) {
+        if (sessions[index] == session) {
+            sessions[index] = sessions[--session_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void remove_all_sessions(void) {
+    pthread_mutex_lock(&lock);
+    session_count = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool session_limit_reached(void) {
+    unsigned long limit = script_setting(SCRIPT_SESSION_LIMIT);
+    pthread_mutex_lock(&lock);
+    bool reached = limit != 0 && session_count >= limit;
+    pthread_mutex_unlock(&lock);
+    return reached;
+}
+
+static CK_SLOT_ID real_slot(CK_SLOT_ID slot) { return slot - script_setting(SCRIPT_SLOT_OFFSET); }
+
+/// What the script does to the token by itself.
+static void disturb(struct script_verdict verdict) {
+    CK_SESSION_HANDLE session = any_session();
+    if (session != 0 && verdict.logs_out) {
+        real_module()->C_Logout(session);
+    }
+    CK_SESSION_INFO info;
+    if (session != 0 && verdict.closes_sessions && real_module()->C_GetSessionInfo(session, &info) == CKR_OK) {
+        real_module()->C_CloseAllSessions(info.slotID);
+        remove_all_sessions();
+    }
+}
+
+// A call as the script wants it: `result` is what `forwarded` evaluates to, or what the script says instead.
+#define SCRIPTED(name, forwarded)                                                                                      \
+    struct script_verdict verdict = script_judge(name);                                                                \
+    disturb(verdict);                                                                                                  \
+    CK_RV result = verdict.replaces_call ? verdict.value : (forwarded);                                                \
+    if (verdict.replaces_answer) {                                                                                     \
+        result = verdict.value;                                                                                        \
+    }                                                                                                                  \
+    script_log(name, result)
+
+#define FORWARD(name, parameters, arguments)                                                                           \
+    static CK_RV name##_scripted parameters {                                                                          \
+        SCRIPTED(#name, real_module()->name arguments);                                                                \
+        return result;                                                                                                 \
+    }
+
+#define SESSION CK_SESSION_HANDLE session
+#define TEMPLATE CK_ATTRIBUTE *template, CK_ULONG count
+#define BYTES(name) CK_BYTE *name, CK_ULONG name##_count
+#define ROOM(name) CK_BYTE *name, CK_ULONG *name##_count
+
+FORWARD(C_Initialize, (void *arguments), (arguments))
+FORWARD(C_GetInfo, (CK_INFO * info), (info))
+FORWARD(C_GetSlotInfo, (CK_SLOT_ID slot, CK_SLOT_INFO *info), (real_slot(slot), info))
+FORWARD(
+    C_GetMechanismList, (CK_SLOT_ID slot, CK_MECHANISM_TYPE *list, CK_ULONG *count), (real_slot(slot), list, count))
+FORWARD(
+    C_GetMechanismInfo, (CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info),
+    (real_slot(slot), type, info))
+FORWARD(C_InitToken, (CK_SLOT_ID slot, BYTES(pin), CK_BYTE *label), (real_slot(slot), pin, pin_count, label))
+FORWARD(C_InitPIN, (SESSION, BYTES(pin)), (session, pin, pin_count))
+FORWARD(C_Login, (SESSION, CK_USER_TYPE user, BYTES(pin)), (session, user, pin, pin_count))
+FORWARD(C_Logout, (SESSION), (session))
+FORWARD(C_CreateObject, (SESSION, TEMPLATE, CK_OBJECT_HANDLE *object), (session, template, count, object))
+FORWARD(
+    C_CopyObject, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy),
+    (session, object, template, count, copy))
+FORWARD(C_DestroyObject, (SESSION, CK_OBJECT_HANDLE object), (session, object))
+FORWARD(C_GetAttributeValue, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE), (session, object, template, count))
+FORWARD(C_SetAttributeValue, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE), (session, object, template, count))
+FORWARD(C_FindObjectsInit, (SESSION, TEMPLATE), (session, template, count))
+FORWARD(
+    C_FindObjects, (SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count),
+    (session, objects, most, count))
+FORWARD(C_FindObjectsFinal, (SESSION), (session))
+FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
+FORWARD(C_SignInit, (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key), (session, mechanism, key))
+FORWARD(C_Sign, (SESSION, BYTES(data), ROOM(signature)), (session, data, data_count, signature, signature_count))
+FORWARD(C_VerifyInit, (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key), (session, mechanism, key))
+FORWARD(C_Verify, (SESSION, BYTES(data), BYTES(signature)), (session, data, data_count, signature, signature_count))
+FORWARD(
+    C_GenerateKey, (SESSION, CK_MECHANISM *mechanism, TEMPLATE, CK_OBJECT_HANDLE *key),
+    (session, mechanism, template, count, key))
+FORWARD(
+    C_GenerateKeyPair,
+    (SESSION, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template, CK_ULONG public_count,
+     CK_ATTRIBUTE *private_template, CK_ULONG private_count, CK_OBJECT_HANDLE *public_key,
+     CK_OBJECT_HANDLE *private_key),
+    (session, mechanism, public_template, public_count, private_template, private_count, public_key, private_key))
+FORWARD(
+    C_UnwrapKey,
+    (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE unwrapping_key, BYTES(wrapped), TEMPLATE,
+     CK_OBJECT_HANDLE *key),
+    (session, mechanism, unwrapping_key, wrapped, wrapped_count, template, count, key))
+FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_count))
+
+static CK_RV C_Finalize_scripted(void *reserved) {
+    SCRIPTED("C_Finalize", real_module()->C_Finalize(reserved));
+    remove_all_sessions();
+    return result;
+}
+
+static CK_RV C_GetSlotList_scripted(CK_BBOOL with_token, CK_SLOT_ID *slots, CK_ULONG *count) {
+    SCRIPTED("C_GetSlotList", real_module()->C_GetSlotList(with_token, slots, count));
+    for (CK_ULONG index = 0; result == CKR_OK && slots != NULL && index < *count; index++) {
+        slots[index] += script_setting(SCRIPT_SLOT_OFFSET);
+    }
+    return result;
+}
+
+static CK_RV C_GetTokenInfo_scripted(CK_SLOT_ID slot, CK_TOKEN_INFO *info) {
+    SCRIPTED("C_GetTokenInfo", real_module()->C_GetTokenInfo(real_slot(slot), info));
+    if (result == CKR_OK) {
+        info->flags |= script_setting(SCRIPT_TOKEN_FLAGS);
+    }
+    return result;
+}
+
+static CK_RV C_OpenSession_scripted(
+    CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify, CK_SESSION_HANDLE *session) {
+    SCRIPTED(
+        "C_OpenSession", session_limit_reached()
+            ? CKR_SESSION_COUNT
+            : real_module()->C_OpenSession(real_slot(slot), flags, application, notify, session));
+    if (result == CKR_OK) {
+        add_session(*session);
+    }
+    return result;
+}
+
+static CK_RV C_CloseSession_scripted(CK_SESSION_HANDLE session) {
+    SCRIPTED("C_CloseSession", real_module()->C_CloseSession(session));
+    remove_session(session);
+    return result;
+}
+
+static CK_RV C_CloseAllSessions_scripted(CK_SLOT_ID slot) {
+    SCRIPTED("C_CloseAllSessions", real_module()->C_CloseAllSessions(real_slot(slot)));
+    remove_all_sessions();
+    return result;
+}
+
+static CK_RV C_GetSessionInfo_scripted(CK_SESSION_HANDLE session, CK_SESSION_INFO *info) {
+    SCRIPTED("C_GetSessionInfo", real_module()->C_GetSessionInfo(session, info));
+    if (result == CKR_OK) {
+        info->slotID += script_setting(SCRIPT_SLOT_OFFSET);
+    }
+    return result;
+}
+
+/// CK_GCM_PARAMS as PKCS#11 v2.40 printed it, before its errata added ulIvBits.
+struct five_field_gcm {
+    CK_BYTE *iv;
+    CK_ULONG iv_count;
+    CK_BYTE *associated_data;
+    CK_ULONG associated_count;
+    CK_ULONG tag_bits;
+};
+
+static CK_RV decrypt_init(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
+    if (mechanism->mechanism != CKM_AES_GCM || script_setting(SCRIPT_FIVE_FIELD_GCM) == 0) {
+        return real_module()->C_DecryptInit(session, mechanism, key);
+    }
+    if (mechanism->ulParameterLen != sizeof(struct five_field_gcm)) {
+        return CKR_MECHANISM_PARAM_INVALID;
+    }
+    const struct five_field_gcm *five = mechanism->pParameter;
+    CK_GCM_PARAMS six = {
+        .pIv = five->iv,
+        .ulIvLen = five->iv_count,
+        .ulIvBits = five->iv_count * 8,
+        .pAAD = five->associated_data,
+        .ulAADLen = five->associated_count,
+        .ulTagBits = five->tag_bits,
+    };
+    CK_MECHANISM understood = {CKM_AES_GCM, &six, sizeof six};
+    return real_module()->C_DecryptInit(session, &understood, key);
+}
+
+static CK_RV C_DecryptInit_scripted(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
+    SCRIPTED("C_DecryptInit", decrypt_init(session, mechanism, key));
+    return result;
+}
+
+static CK_RV derive_key(
+    CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE base_key, CK_ATTRIBUTE *template,
+    CK_ULONG count, CK_OBJECT_HANDLE *key) {
+    if (mechanism->mechanism == CKM_ECDH1_DERIVE && mechanism->ulParameterLen == sizeof(CK_ECDH1_DERIVE_PARAMS)) {
+        const CK_ECDH1_DERIVE_PARAMS *parameters = mechanism->pParameter;
+        if (parameters->kdf == CKD_NULL && script_setting(SCRIPT_REFUSE_NULL_KDF) != 0) {
+            return CKR_MECHANISM_PARAM_INVALID;
+        }
+        if (parameters->kdf == CKD_ONE_STEP_SHA256 && script_setting(SCRIPT_ONE_STEP_KDF) != 0) {
+            return derive_with_one_step_kdf(session, parameters, base_key, template, count, key);
+        }
+    }
+    return real_module()->C_DeriveKey(session, mechanism, base_key, template, count, key);
+}
+
+static CK_RV C_DeriveKey_scripted(
+    CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE base_key, CK_ATTRIBUTE *template,
+    CK_ULONG count, CK_OBJECT_HANDLE *key) {
+    SCRIPTED("C_DeriveKey", derive_key(session, mechanism, base_key, template, count, key));
+    return result;
+}
+
+CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
+    own = *real_module();
+    own.C_GetFunctionList = C_GetFunctionList;
+#define OWN(name) own.name = name##_scripted
+    OWN(C_Initialize), OWN(C_Finalize), OWN(C_GetInfo), OWN(C_GetSlotList), OWN(C_GetSlotInfo), OWN(C_GetTokenInfo);
+    OWN(C_GetMechanismList), OWN(C_GetMechanismInfo), OWN(C_InitToken), OWN(C_InitPIN), OWN(C_OpenSession);
+    OWN(C_CloseSession), OWN(C_CloseAllSessions), OWN(C_GetSessionInfo), OWN(C_Login), OWN(C_Logout);
+    OWN(C_CreateObject), OWN(C_CopyObject), OWN(C_DestroyObject), OWN(C_GetAttributeValue), OWN(C_SetAttributeValue);
+    OWN(C_FindObjectsInit), OWN(C_FindObjects), OWN(C_FindObjectsFinal), OWN(C_DecryptInit), OWN(C_Decrypt);
+    OWN(C_SignInit), OWN(C_Sign), OWN(C_VerifyInit), OWN(C_Verify), OWN(C_GenerateKey), OWN(C_GenerateKeyPair);
+    OWN(C_UnwrapKey), OWN(C_DeriveKey), OWN(C_GenerateRandom);
+    *list = &own;
+    return CKR_OK;
+}

@@ -1,0 +1,29 @@
+// A PKCS#11 module for tests: forwards every call to a real module and injects faults that a script names, so that the
+// habits of real tokens can be had whenever a test wants them. Nothing links it: it is loaded by its path.
+//
+// The environment variable SCRIPTED_PKCS11 names the script, which is read again whenever it has changed. One
+// instruction a line; what follows a "#" is ignored.
+//
+//     module PATH             the real module, required; read once
+//     log PATH                appends a line to PATH for each call: its name, what it returned, the process
+//     slot-offset N           slots have numbers N higher than the real module's
+//     session-limit N         C_OpenSession returns CKR_SESSION_COUNT while N are open
+//     token-flags N           C_GetTokenInfo has these flags besides
+//     refuse-null-kdf         CKM_ECDH1_DERIVE with CKD_NULL returns CKR_MECHANISM_PARAM_INVALID
+//     one-step-kdf            CKM_ECDH1_DERIVE knows CKD_SHA256_KDF_SP800
+//     five-field-gcm          CKM_AES_GCM takes CK_GCM_PARAMS without ulIvBits, and no other
+//     fault CALL WHEN WHAT [once]
+//
+// CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,
+// from=N (the Nth and all later), or random=N (one in N, the same ones in every run). WHAT is return=CKR (the call is
+// not forwarded), answer=CKR (it is, and then returns this), delay=MILLISECONDS, hang, crash (SIGKILL before the call),
+// logout (C_Logout first), close-sessions (all of the token's first), or leak=BYTES. With "once" a fault happens once,
+// however many processes read the script: it leaves the file SCRIPT.fired-LINE behind. Numbers may be hexadecimal.
+#ifndef SCRIPTED_PKCS11_H
+#define SCRIPTED_PKCS11_H
+
+#include <p11-kit/pkcs11.h>
+
+CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list);
+
+#endif

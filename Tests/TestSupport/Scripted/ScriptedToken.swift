@@ -1,0 +1,55 @@
+import Foundation
+
+/// A token behind the scripted PKCS#11 module: the same token, with the faults that a test wants. The script may change
+/// while a worker uses the token.
+public final class ScriptedToken: WorkersToken {
+    /// Its directory must outlive this one's use.
+    private let token: any WorkersToken
+    private let directory: FreshDirectory
+
+    public let environment: [String: String]
+    public let libraryPath: String
+    public var uri: String { token.uri }
+    public var pinFile: String { token.pinFile }
+    public var initializationString: String { token.initializationString }
+
+    private var script: String { directory.path("script") }
+    private var log: String { directory.path("log") }
+
+    /// One call as the module saw it.
+    public struct Call: Sendable, Equatable {
+        public let function: String
+        /// What it returned: a CKR.
+        public let value: UInt
+        public let process: Int32
+    }
+
+    /// - Parameter instructions: as ScriptedPKCS11.h says; `module` and `log` are there already.
+    public init(_ token: any WorkersToken, _ instructions: String...) throws {
+        self.token = token
+        directory = try FreshDirectory()
+        libraryPath = try Program.built("libScriptedPKCS11.so")
+        environment = token.environment.merging(["SCRIPTED_PKCS11": directory.path("script")]) { $1 }
+        try play(instructions)
+    }
+
+    /// Replaces the script. Calls that begin after this obey the new one, and are counted anew.
+    public func play(_ instructions: String...) throws { try play(instructions) }
+
+    private func play(_ instructions: [String]) throws {
+        let lines = ["module \(token.libraryPath)", "log \(log)"] + instructions
+        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
+    }
+
+    /// All calls until now, of every process, in the order in which they ended.
+    public func calls(_ function: String? = nil) -> [Call] {
+        let text = String(decoding: FileManager.default.contents(atPath: log) ?? Data(), as: UTF8.self)
+        return text.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count == 3, let value = UInt(words[1].dropFirst(2), radix: 16), let process = Int32(words[2])
+            else { return nil }
+            let call = Call(function: String(words[0]), value: value, process: process)
+            return function == nil || function == call.function ? call : nil
+        }
+    }
+}
