@@ -159,7 +159,8 @@ let package = Package(
         .testTarget(
             name: "HSMWorkerTests",
             dependencies: [
-                "CLinux", "HSMWorker", "KeySealing", "PKCS11", "ProductVersion", "SecretMemory", "StrictJSON",
+                "CLinux", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion", "SecretMemory",
+                "StrictJSON",
                 "WorkerProtocol", "TestSupport", "TokenForge", crypto,
             ],
             swiftSettings: house),
@@ -192,9 +193,9 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "PaymentToken", "Refusals",
-                "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging, nioCore, nioPosix,
-                crypto, grdb,
+                "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "MerchantKeys", "PaymentToken",
+                "Refusals", "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging,
+                nioCore, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
         .testTarget(

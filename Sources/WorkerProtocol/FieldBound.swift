@@ -31,6 +31,10 @@ public enum FieldBound {
     public static let checkpoint = 4096
     /// ECDSA on P-256 in DER (RFC 3279 §2.2.3).
     static let signature = 72
+    /// CertificationRequestInfo: a name, a public key, perhaps an extension.
+    public static let requestInformation = 8 * 1024
+    /// RSA with 2048 bits has 256 bytes.
+    static let requestSignature = 256
     /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 

@@ -10,6 +10,8 @@ extension WorkerAnswer {
         case auditKey = 71
         case signature = 72
         case heads = 73
+        case generatedKey = 74
+        case requestSignature = 75
     }
 
     /// The answer as one frame with its length prefix.
@@ -52,6 +54,12 @@ extension WorkerAnswer {
             try writer.list(lines, atMost: FieldBound.rememberedHeads) { (writer, line) throws(FrameError) in
                 try writer.octets(line, atMost: FieldBound.checkpoint)
             }
+        case .generatedKey(let key):
+            writer = FieldWriter(type: FrameType.generatedKey.rawValue, identifier: identifier)
+            try key.write(to: &writer)
+        case .requestSignature(let signature):
+            writer = FieldWriter(type: FrameType.requestSignature.rawValue, identifier: identifier)
+            try writer.octets(signature, atMost: FieldBound.requestSignature)
         }
         return try writer.frame(atMost: FieldBound.answerFrame)
     }
@@ -83,6 +91,10 @@ extension WorkerAnswer {
                 })
         case .auditKey:
             self = .auditKey(try AuditKeyDescription(from: &reader))
+        case .generatedKey:
+            self = .generatedKey(try KeyDescription(from: &reader))
+        case .requestSignature:
+            self = .requestSignature(try reader.octets(atMost: FieldBound.requestSignature))
         case .signature:
             self = .signature(try reader.octets(atMost: FieldBound.signature))
         case .heads:

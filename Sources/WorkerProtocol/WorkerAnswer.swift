@@ -13,6 +13,11 @@ public enum WorkerAnswer: Sendable, Equatable {
     case signature([UInt8])
     /// Checkpoints' lines, 1 to 4096 bytes each, in the token's order.
     case heads([[UInt8]])
+    /// The merchant key that was made, tested and is served from now on.
+    case generatedKey(KeyDescription)
+    /// A certificate request's signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with the modulus's
+    /// length; both over SHA-256.
+    case requestSignature([UInt8])
     case failed(WorkerFailure)
 }
 
@@ -109,7 +114,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case tokenUnavailable = 4
         /// The PIN was refused. Not to be tried again until the PIN file or the token changes.
         case loginRefused = 5
-        /// An import that the token or the worker refuses: unsuitable key, the pair does not fit, it exists.
+        /// An import, a generation or a request's signature that the token or the worker refuses: unsuitable key, the
+        /// pair does not fit, it exists, the request is another key's.
         case importRefused = 6
         /// The frame was not understood, or came at the wrong time, or the versions differ.
         case protocolViolation = 7

@@ -12,6 +12,8 @@ extension WorkerRequest {
         case signCheckpoint = 9
         case listHeads = 10
         case rememberHead = 11
+        case generateKey = 12
+        case signRequest = 13
         case destroyKey = 15
     }
 
@@ -54,6 +56,12 @@ extension WorkerRequest {
         case .rememberHead(let head):
             writer = FieldWriter(type: FrameType.rememberHead.rawValue, identifier: identifier)
             try head.write(to: &writer)
+        case .generateKey(let generation):
+            writer = FieldWriter(type: FrameType.generateKey.rawValue, identifier: identifier)
+            try generation.write(to: &writer)
+        case .signRequest(let signing):
+            writer = FieldWriter(type: FrameType.signRequest.rawValue, identifier: identifier)
+            try signing.write(to: &writer)
         }
         return try writer.frame(atMost: FieldBound.requestFrame)
     }
@@ -76,6 +84,8 @@ extension WorkerRequest {
         case .signCheckpoint: self = .signCheckpoint(try CheckpointSigning(from: &reader))
         case .listHeads: self = .listHeads
         case .rememberHead: self = .rememberHead(try HeadToRemember(from: &reader))
+        case .generateKey: self = .generateKey(try KeyGeneration(from: &reader))
+        case .signRequest: self = .signRequest(try RequestSigning(from: &reader))
         }
         try reader.end()
     }

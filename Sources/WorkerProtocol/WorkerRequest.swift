@@ -24,6 +24,10 @@ public enum WorkerRequest: Sendable, Equatable {
     case listHeads
     /// Keeps a node's checkpoint in the token instead of the one before.
     case rememberHead(HeadToRemember)
+    /// Makes a merchant's key pair inside the token.
+    case generateKey(KeyGeneration)
+    /// Signs a certificate request with the merchant key that it is for.
+    case signRequest(RequestSigning)
 }
 
 /// Everything a worker needs to open its one token. PINs are not in it, only where to read them.

@@ -105,6 +105,26 @@ import WorkerProtocol
         }
     }
 
+    @Test("a request to be signed, its signature and a merchant's name are bounded to the byte")
+    func certificateRequestBounds() throws {
+        func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
+        func requests(_ name: Int, _ information: Int) -> [WorkerRequest] {
+            let merchant = String(repeating: "m", count: name)
+            return [
+                .generateKey(KeyGeneration(merchantIdentifier: merchant, algorithm: .ec)),
+                .signRequest(RequestSigning(publicKeyHash: octets(32), information: octets(information))),
+            ]
+        }
+        for fitting in requests(512, 8192) { _ = try fitting.encoded(identifier: 1) }
+        for tooLong in requests(513, 8193) {
+            #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
+        }
+        _ = try WorkerAnswer.requestSignature(octets(256)).encoded(identifier: 1)
+        #expect(throws: FrameError.fieldTooLong) {
+            try WorkerAnswer.requestSignature(octets(257)).encoded(identifier: 1)
+        }
+    }
+
     @Test("requests are no answers and answers no requests")
     func directions() throws {
         let request = try #require(try Samples.frame(try WorkerRequest.probe.encoded(identifier: 1)))

@@ -136,7 +136,8 @@ import WorkerProtocol
                     0..<5,
                     with: [
                         0, 0, 0, UInt8(count - 4),
-                        [1, 3, 4, 5, 8, 9, 11, 65, 66, 67, 69, 70, 71, 72, 73].randomElement(using: &random) ?? 1,
+                        [1, 3, 4, 5, 8, 9, 11, 12, 13, 65, 66, 67, 69, 70, 71, 72, 73, 74, 75].randomElement(
+                            using: &random) ?? 1,
                     ])
             }
             let understood = Result { () throws(FrameError) in try readAsBoth(bytes) }

@@ -32,6 +32,9 @@ enum Samples {
         .signCheckpoint(CheckpointSigning(identifier: octets(16, from: 22), message: octets(300, from: 23))),
         .listHeads,
         .rememberHead(HeadToRemember(node: "backend-1", line: octets(420, from: 24))),
+        .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa)),
+        .generateKey(KeyGeneration(merchantIdentifier: "", algorithm: .ec, onlyFinishes: true)),
+        .signRequest(RequestSigning(publicKeyHash: octets(32, from: 25), information: octets(600, from: 26))),
     ]
 
     static let answers: [WorkerAnswer] = [
@@ -64,6 +67,11 @@ enum Samples {
         ]),
         .auditKey(AuditKeyDescription(identifier: octets(16, from: 33), publicPoint: octets(65, from: 4))),
         .signature(octets(72, from: 34)),
+        .generatedKey(
+            KeyDescription(
+                identifier: octets(32, from: 37), label: "merchant.com.example", algorithm: .ec,
+                subjectPublicKeyInfo: octets(91, from: 38), certificates: [], isProtected: true, inconsistency: nil)),
+        .requestSignature(octets(256, from: 39)),
         .heads([]),
         .heads([octets(400, from: 35), octets(1, from: 36)]),
         .failed(WorkerFailure(.tokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),

@@ -26,7 +26,7 @@ extension WorkerFailure {
         case .deadlineExceeded:
             Refusal(.deadlineExceeded, "The token did not answer in time; repeat with the same reference.")
         case .importRefused:
-            Refusal(.invalidState, "The token refused the import.", details: message)
+            Refusal(.invalidState, "The token refused the key operation.", details: message)
         case .auditRefused:
             Refusal(.hsmUnavailable, "The token does not do its part for the key-usage record.", details: message)
         case .protocolViolation:

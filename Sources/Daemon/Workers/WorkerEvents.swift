@@ -55,6 +55,8 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     case signCheckpoint = "sign_checkpoint"
     case listHeads = "list_heads"
     case rememberHead = "remember_head"
+    case generateKey = "generate_key"
+    case signRequest = "sign_request"
 
     init(_ request: WorkerRequest) {
         self =
@@ -71,6 +73,8 @@ enum WorkerOperation: String, Sendable, CaseIterable {
             case .signCheckpoint: .signCheckpoint
             case .listHeads: .listHeads
             case .rememberHead: .rememberHead
+            case .generateKey: .generateKey
+            case .signRequest: .signRequest
             }
     }
 
@@ -78,9 +82,9 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     /// more. A key that is gone stays gone, an audit key is made once for its identifier, and a checkpoint that is remembered already stays.
     var isRepeatable: Bool {
         switch self {
-        case .listKeys, .decrypt, .probe: true
+        case .listKeys, .decrypt, .probe, .signRequest: true
         case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead, .destroyKey: true
-        case .open, .importPrivateKey, .importCertificate: false
+        case .open, .importPrivateKey, .importCertificate, .generateKey: false
         }
     }
 
@@ -90,9 +94,10 @@ enum WorkerOperation: String, Sendable, CaseIterable {
         switch self {
         case .decrypt, .probe, .signCheckpoint: callTimeout
         case .listKeys, .importPrivateKey, .importCertificate, .destroyKey, .listAuditKeys, .createAuditKey, .listHeads,
-            .rememberHead:
+            .rememberHead, .signRequest:
             max(callTimeout, .seconds(30))
-        case .open: max(callTimeout, .seconds(60))
+        // An RSA key takes a slow token many seconds.
+        case .open, .generateKey: max(callTimeout, .seconds(60))
         }
     }
 }

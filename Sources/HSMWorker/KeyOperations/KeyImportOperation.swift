@@ -101,8 +101,8 @@ extension CertificateFields {
 }
 
 extension Session {
-    /// Makes a call whose failure refuses the import, unless the session itself is gone.
-    fileprivate mutating func forImport<Result>(
+    /// Makes a call whose failure refuses the import or the generation, unless the session itself is gone.
+    mutating func forImport<Result>(
         _ body: (inout Session) throws(CallError) -> Result
     ) throws(WorkerFailure) -> Result {
         do {
@@ -141,7 +141,7 @@ extension Session {
     }
 
     /// What was asked for is not always what a token does.
-    fileprivate mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
+    mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
         let values = try forImport { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable], of: object)
         }

@@ -14,37 +14,33 @@ struct KeyObjects: Sendable {
     }
 
     /// Besides the secret numbers.
-    ///
-    /// It may sign as well as restore: the certificate's renewal is asked for with a PKCS#10 request, which the key
-    /// itself signs (RFC 2986 §3), and many tokens allow no later change. SP 800-57 part 1 §5.2 grants a
-    /// key-establishment key that one signature.
     var privateKeyTemplate: Template {
         var template = Template(common(.privateKey, isPrivate: true))
-        for attribute: Attribute in [.sensitive(true), .extractable(false), .sign(true)] { template.append(attribute) }
+        for attribute in KeyUsage.privateKey(publicKey.algorithm) { template.append(attribute) }
         switch publicKey.key {
         case .ec:
             for attribute: Attribute in [
-                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters), .derive(true),
+                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
             ] { template.append(attribute) }
         case .rsa(let modulus, let publicExponent):
             for attribute: Attribute in [
-                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent), .decrypt(true), .unwrap(true),
+                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent),
             ] { template.append(attribute) }
         }
         return template
     }
 
     var publicKeyTemplate: Template {
-        var template = Template(common(.publicKey, isPrivate: false))
+        var template = Template(common(.publicKey, isPrivate: false) + KeyUsage.publicKey(publicKey.algorithm))
         switch publicKey.key {
         case .ec(let point):
             for attribute: Attribute in [
                 .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
-                .ecPoint(EllipticCurve.attributeValue(forPoint: point)), .verify(true),
+                .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
             ] { template.append(attribute) }
         case .rsa(let modulus, let publicExponent):
             for attribute: Attribute in [
-                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent), .verify(true), .encrypt(true),
+                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent),
             ] { template.append(attribute) }
         }
         return template

@@ -119,6 +119,13 @@ final class SessionSeat: Sendable {
         case .rememberHead(let head):
             try token.remember(head, in: &session)
             return .done
+        case .generateKey(let generation):
+            return .generatedKey(
+                try token.exclusively { () throws(WorkerFailure) in
+                    try token.generateKey(generation, in: &session)
+                })
+        case .signRequest(let signing):
+            return .requestSignature(try token.sign(signing, in: &session))
         case .probe:
             // The session was looked at already.
             return .done

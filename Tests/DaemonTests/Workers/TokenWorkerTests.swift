@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import KeySealing
 import Logging
+import MerchantKeys
 import SecretMemory
 import Synchronization
 import TestSupport
@@ -170,6 +171,49 @@ import WorkerProtocol
             #expect(try await record.createAuditKey(identifier: identifier) == key)
         }
         #expect(told.keyListings.allSatisfy { $0.isEmpty })
+        await worker.shutdown()
+    }
+
+    @Test("a key's generation through the worker's death makes one key or none, and never one that nobody knows of")
+    func generationSurvivesDeaths() async throws {
+        let token = try await TokenDirectory()
+        let worker = try worker(token)
+        await worker.start()
+        _ = try await ready(worker)
+        var made: Set<[UInt8]> = []
+        for delay in [0, 5, 10, 20, 40, 80, 160, 320] {
+            // RSA takes long enough to be met at different places.
+            let known = made
+            let generation = Task { () -> Result<KeyDescription, WorkerFailure> in
+                do throws(WorkerFailure) {
+                    return .success(
+                        try await worker.generateKey(.rsa, merchantIdentifier: "merchant.test", known: known))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            try await Task.sleep(for: .milliseconds(delay))
+            if let process = worker.processIdentifier { kill(process, SIGKILL) }
+            switch await generation.value {
+            case .success(let key):
+                #expect(key.identifier.count == 32)
+                #expect(made.insert(key.identifier).inserted)
+            case .failure(let failure):
+                #expect(failure.kind == .tokenUnavailable)
+            }
+            let listed = try await worker.listKeys()
+            #expect(Set(listed.map(\.identifier)) == made)
+            #expect(listed.allSatisfy { $0.inconsistency == nil })
+        }
+        let key = try await worker.generateKey(.ec, merchantIdentifier: "merchant.test", known: made)
+        kill(try #require(worker.processIdentifier), SIGKILL)
+        // Signing may be repeated: nobody notices the death.
+        let request = try await CertificateRequest(
+            subjectPublicKeyInfo: key.subjectPublicKeyInfo, merchantIdentifier: "merchant.test"
+        ) { information throws(WorkerFailure) in
+            try await worker.signRequest(information, publicKeyHash: key.identifier)
+        }
+        #expect(request.pem.hasPrefix("-----BEGIN CERTIFICATE REQUEST-----"))
         await worker.shutdown()
     }
 

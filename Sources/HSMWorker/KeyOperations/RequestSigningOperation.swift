@@ -1,0 +1,57 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import PKCS11
+import WorkerProtocol
+
+extension OpenToken {
+    /// Signs a certificate request with the merchant key that it is for, and verifies the signature.
+    /// - Returns: ECDSA in DER, or RSA PKCS #1 v1.5 as long as the modulus.
+    func sign(_ request: RequestSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
+        guard let entry = keys[request.publicKeyHash] else {
+            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
+        }
+        let information: CertificationRequestInfo
+        do {
+            information = try CertificationRequestInfo(der: request.information)
+        } catch {
+            throw WorkerFailure(.importRefused, "A merchant key signs certificate requests only: \(error.reason).")
+        }
+        guard information.subjectPublicKeyInfo == entry.publicKey.der else {
+            throw WorkerFailure(.importRefused, "The certificate request is for another key than the one to sign it.")
+        }
+        let signature = try session.forImport { (session) throws(CallError) in
+            switch entry.publicKey.key {
+            case .ec:
+                try session.sign(Array(SHA256.hash(data: request.information)), .ecdsa, key: entry.object)
+            case .rsa:
+                try session.sign(request.information, .rsaPKCS1SHA256, key: entry.object)
+            }
+        }
+        guard let verified = entry.publicKey.verified(signature, of: request.information) else {
+            throw WorkerFailure(.importRefused, "The token's signature does not verify under the key's own public key.")
+        }
+        return verified
+    }
+}
+
+extension SubjectPublicKeyInfo {
+    /// - Parameter signature: as the token gave it: r ‖ s, or RSA's.
+    /// - Returns: as a certificate request carries it; nil when it is not this key's signature.
+    fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
+        switch key {
+        case .ec(let point):
+            guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
+                let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
+                key.isValidSignature(parsed, for: Data(message))
+            else { return nil }
+            return Array(parsed.derRepresentation)
+        case .rsa:
+            let parsed = _RSA.Signing.RSASignature(rawRepresentation: signature)
+            guard let key = try? _RSA.Signing.PublicKey(derRepresentation: der),
+                key.isValidSignature(parsed, for: Data(message), padding: .insecurePKCS1v1_5)
+            else { return nil }
+            return signature
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import Crypto
+import Foundation
+import SwiftASN1
+public import WorkerProtocol
+import X509
+
+/// A request for a merchant's certificate, in the form that Apple's developer portal takes: PKCS#10 (RFC 2986), signed
+/// with SHA-256 by the key that it is for.
+public struct CertificateRequest: Sendable, Equatable {
+    /// CertificationRequest in DER.
+    public let der: [UInt8]
+
+    /// `CERTIFICATE REQUEST` in PEM (RFC 7468 §7).
+    public var pem: String { PEMDocument(type: "CERTIFICATE REQUEST", derBytes: der).pemString + "\n" }
+
+    /// Builds a request and has it signed.
+    ///
+    /// The subject is the merchant identifier as common name, for people: Apple ignores it, and certifies for the
+    /// merchant that is chosen in the portal.
+    ///
+    /// - Parameters:
+    ///   - subjectPublicKeyInfo: DER, P-256 or RSA.
+    ///   - merchantIdentifier: Its first 64 characters are used (RFC 5280 appendix A.1, ub-common-name).
+    ///   - sign: Signs CertificationRequestInfo's DER: ECDSA in DER, or RSA PKCS #1 v1.5.
+    /// - Throws: What `sign` throws; `protocolViolation` when the key or the signature is of no such kind.
+    public init(
+        subjectPublicKeyInfo: [UInt8], merchantIdentifier: String,
+        sign: @escaping @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]
+    ) async throws(WorkerFailure) {
+        do {
+            let publicKey = try Certificate.PublicKey(derEncoded: subjectPublicKeyInfo)
+            let key = KeyInToken(publicKey: publicKey, sign: sign)
+            let subject = try DistinguishedName { CommonName(String(merchantIdentifier.prefix(64))) }
+            let request = try await CertificateSigningRequest(
+                version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(key),
+                attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: key.defaultSignatureAlgorithm)
+            guard publicKey.isValidSignature(request.signature, for: request) else {
+                throw WorkerFailure(.protocolViolation, "The certificate request's signature does not verify.")
+            }
+            var serializer = DER.Serializer()
+            try serializer.serialize(request)
+            der = serializer.serializedBytes
+        } catch let failure as WorkerFailure {
+            throw failure
+        } catch {
+            throw WorkerFailure(.protocolViolation, "The certificate request could not be built.")
+        }
+    }
+}
+
+/// A private key of which there is nothing here but the way to it.
+private struct KeyInToken: CustomPrivateKey {
+    let publicKey: Certificate.PublicKey
+    let sign: @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]
+
+    var defaultSignatureAlgorithm: Certificate.SignatureAlgorithm {
+        P256.Signing.PublicKey(publicKey) == nil ? .sha256WithRSAEncryption : .ecdsaWithSHA256
+    }
+
+    var supportedSignatureAlgorithms: [Certificate.SignatureAlgorithm] { [defaultSignatureAlgorithm] }
+
+    func signAsynchronously(
+        bytes: some DataProtocol & Sendable, signatureAlgorithm: Certificate.SignatureAlgorithm
+    ) async throws -> Certificate.Signature {
+        let signature = try await sign(Array(bytes))
+        return try Certificate.Signature(
+            signatureAlgorithm: signatureAlgorithm, signatureBytes: ASN1BitString(bytes: signature[...]))
+    }
+
+    private struct NotHere: Error {}
+
+    func signSynchronously(
+        bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
+    ) throws -> Certificate.Signature { throw NotHere() }
+
+    static let defaultPEMDiscriminator = "PRIVATE KEY"
+
+    func serializeAsPEM(discriminator: String) throws -> PEMDocument { throw NotHere() }
+
+    func serialize(into coder: inout DER.Serializer) throws { throw NotHere() }
+
+    static func == (one: KeyInToken, other: KeyInToken) -> Bool { one.publicKey == other.publicKey }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(publicKey) }
+}

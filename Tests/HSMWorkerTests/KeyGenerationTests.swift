@@ -1,0 +1,153 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Merchant keys that are made inside the token, through the real worker.
+@Suite struct KeyGenerationTests {
+    private static let merchant = "merchant.com.example.generated"
+
+    /// Every installed kind of token with every kind of key.
+    private static var kinds: [(TokenKind, KeyAlgorithm)] {
+        TokenKind.installed.flatMap { kind in [KeyAlgorithm.ec, .rsa].map { (kind, $0) } }
+    }
+
+    private func hex(_ bytes: [UInt8]) -> String { bytes.map { String(format: "%02x", $0) }.joined() }
+
+    private func payment(for key: KeyDescription) throws -> EncryptedPayment {
+        switch key.algorithm {
+        case .ec: try EncryptedPayment(ec: key.subjectPublicKeyInfo)
+        case .rsa: try EncryptedPayment(rsa: key.subjectPublicKeyInfo)
+        }
+    }
+
+    @Test("a key is made, named by its publicKeyHash, listed as it was answered, and decrypts", arguments: kinds)
+    func made(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
+        let token = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(token)
+        let key = try await worker.generate(algorithm, for: Self.merchant)
+        #expect(key.identifier == Array(SHA256.hash(data: key.subjectPublicKeyInfo)))
+        #expect(key.label == Self.merchant)
+        #expect(key.algorithm == algorithm)
+        #expect(key.isProtected)
+        #expect(key.inconsistency == nil)
+        #expect(try await worker.keys() == [key])
+        let payment = try payment(for: key)
+        for worker in [worker, try await .serving(token)] {
+            #expect(try await worker.keys() == [key])
+            guard case .plaintext(let plaintext, _) = try await worker.call(payment.request) else {
+                Issue.record("not decrypted")
+                return
+            }
+            #expect(plaintext == payment.plaintext)
+        }
+        #expect(try await worker.generate(algorithm, for: Self.merchant).identifier != key.identifier)
+        #expect(try await worker.keys().count == 2)
+    }
+
+    /// pkcs11-tool's line about the token's one private key.
+    private func line(_ name: String, _ token: TokenDirectory) async throws -> String {
+        let listing = try await token.tool(["--list-objects", "--type", "privkey"]).output
+        let found = try #require(listing.split(separator: "\n").first { $0.contains("\(name):") })
+        return found.split(separator: ":")[1].trimmingCharacters(in: .whitespaces)
+    }
+
+    @Test(
+        "others see a key that was made in the token, never extractable, and for nothing but what it is needed for",
+        arguments: [(KeyAlgorithm.ec, "sign, derive"), (.rsa, "decrypt, sign, unwrap")])
+    func attributesSeenByOthers(_ algorithm: KeyAlgorithm, usage: String) async throws {
+        let token = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(token).generate(algorithm, for: Self.merchant)
+        #expect(try await line("Usage", token) == usage)
+        #expect(try await line("Access", token) == "sensitive, always sensitive, never extractable, local")
+        #expect(try await line("label", token) == Self.merchant)
+        #expect(try await line("ID", token) == hex(key.identifier))
+    }
+
+    @Test("imported keys are for nothing but what they are needed for", arguments: [KeyAlgorithm.ec, .rsa])
+    func importedUsage(_ algorithm: KeyAlgorithm) async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token)
+        try await worker.mustImport(
+            algorithm == .ec ? SharedForge.ecMerchant : SharedForge.rsaMerchant, description)
+        #expect(try await line("Usage", token) == (algorithm == .ec ? "sign, derive" : "decrypt, sign, unwrap"))
+    }
+
+    private var unfinished: String { hex(KeyGeneration.unfinishedIdentifier + Array(1...8)) }
+
+    @Test(
+        "what an interruption left is finished by the next generation, and no second key is made",
+        arguments: [["pubkey"], ["pubkey", "privkey"]], [true, false])
+    func finished(types: [String], onlyFinishes: Bool) async throws {
+        let token = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
+        // Back to where the generation was before it gave the objects their own CKA_ID.
+        for type in types {
+            let changed = try await token.tool([
+                "--set-id", unfinished, "--type", type, "--id", hex(key.identifier),
+            ])
+            try #require(changed.status == 0, "\(changed)")
+        }
+        let worker = try await WorkerUnderTest.serving(token)
+        let listed = try #require(try await worker.keys().first)
+        #expect(listed.inconsistency != nil)
+        #expect(try await worker.call(try payment(for: key).request).failureKind == .keyNotFound)
+        #expect(try await worker.generate(.ec, for: Self.merchant, onlyFinishes: onlyFinishes) == key)
+        #expect(try await worker.keys() == [key])
+        #expect(try await worker.call(try payment(for: key).request).failureKind == nil)
+    }
+
+    @Test("another merchant's unfinished key, and another kind's, are left alone")
+    func othersUnfinished() async throws {
+        let token = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
+        for type in ["pubkey", "privkey"] {
+            _ = try await token.tool(["--set-id", unfinished, "--type", type, "--id", hex(key.identifier)])
+        }
+        let worker = try await WorkerUnderTest.serving(token)
+        for (merchant, algorithm) in [("merchant.other", KeyAlgorithm.ec), (Self.merchant, .rsa)] {
+            let generation = KeyGeneration(merchantIdentifier: merchant, algorithm: algorithm, onlyFinishes: true)
+            #expect(try await worker.call(.generateKey(generation)).failureKind == .keyNotFound)
+        }
+        #expect(try await worker.generate(.ec, for: "merchant.other").identifier != key.identifier)
+        #expect(try await worker.keys().count == 2)
+    }
+
+    @Test("a public key whose private key was never made is removed")
+    func publicKeyAlone() async throws {
+        let token = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
+        _ = try await token.tool(["--set-id", unfinished, "--type", "pubkey", "--id", hex(key.identifier)])
+        let deleted = try await token.tool(["--delete-object", "--type", "privkey", "--id", hex(key.identifier)])
+        try #require(deleted.status == 0, "\(deleted)")
+        let worker = try await WorkerUnderTest.serving(token)
+        let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec, onlyFinishes: true)
+        #expect(try await worker.call(.generateKey(generation)).failureKind == .keyNotFound)
+        let left = try await token.tool(["--list-objects", "--type", "pubkey"])
+        #expect(!left.output.contains(Self.merchant))
+    }
+
+    @Test("a token that may not give out secrets at all makes no key that it could not use")
+    func withoutTier() async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token, allowExtractableSecret: false)
+        let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec)
+        #expect(try await worker.call(.generateKey(generation)).failureKind == .notSupported)
+        #expect(try await worker.keys().isEmpty)
+    }
+}
+
+extension WorkerUnderTest {
+    func generate(
+        _ algorithm: KeyAlgorithm, for merchant: String, onlyFinishes: Bool = false
+    ) async throws -> KeyDescription {
+        let generation = KeyGeneration(
+            merchantIdentifier: merchant, algorithm: algorithm, onlyFinishes: onlyFinishes)
+        let answer = try await call(.generateKey(generation))
+        guard case .generatedKey(let key) = answer else { throw Unexpected(description: "\(answer)") }
+        return key
+    }
+}

@@ -1,0 +1,67 @@
+import Crypto
+import Foundation
+import MerchantKeys
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@Suite("PKCS#10 requests around a key that is elsewhere")
+struct CertificateRequestTests {
+    private let key = P256.Signing.PrivateKey()
+
+    private func request(
+        _ merchant: String, sign: @escaping @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]
+    ) async throws(WorkerFailure) -> CertificateRequest {
+        try await CertificateRequest(
+            subjectPublicKeyInfo: Array(key.publicKey.derRepresentation), merchantIdentifier: merchant, sign: sign)
+    }
+
+    private func signature(_ bytes: [UInt8], by key: P256.Signing.PrivateKey) throws(WorkerFailure) -> [UInt8] {
+        guard let signature = try? key.signature(for: bytes) else { throw WorkerFailure(.protocolViolation, "") }
+        return Array(signature.derRepresentation)
+    }
+
+    @Test("openssl reads and verifies it; a long name is cut to what a common name may have")
+    func read() async throws {
+        let key = key
+        for merchant in ["merchant.com.example", "merchant." + String(repeating: "x", count: 200)] {
+            let made = try await request(merchant) { bytes throws(WorkerFailure) in try signature(bytes, by: key) }
+            let files = try FreshDirectory()
+            try files.write(made.pem, to: "request.pem")
+            try files.write(made.der, to: "request.der")
+            for form in ["pem", "der"] {
+                let result = try await Program.run(
+                    Program.installed("openssl"),
+                    ["req", "-inform", form, "-in", files.path("request.\(form)"), "-verify", "-noout", "-subject"])
+                #expect(result.error.contains("verify OK"), "\(result)")
+                #expect(result.output.contains("CN = \(merchant.prefix(64))\n"), "\(result)")
+            }
+        }
+    }
+
+    @Test("what the signer throws comes out, and a signature that does not verify goes nowhere")
+    func failures() async throws {
+        let failure = WorkerFailure(.keyNotFound, "gone")
+        await #expect(throws: failure) {
+            try await request("merchant") { _ throws(WorkerFailure) in throw failure }
+        }
+        let other = P256.Signing.PrivateKey()
+        let wrong: [@Sendable ([UInt8]) throws(WorkerFailure) -> [UInt8]] = [
+            { bytes throws(WorkerFailure) in try signature(bytes, by: other) }, { _ in [] }, { _ in [1, 2, 3] },
+        ]
+        for sign in wrong {
+            let error = await #expect(throws: WorkerFailure.self) {
+                try await request("merchant") { bytes throws(WorkerFailure) in try sign(bytes) }
+            }
+            #expect(error?.kind == .protocolViolation)
+        }
+    }
+
+    @Test("bytes that are no public key make no request")
+    func noKey() async {
+        let error = await #expect(throws: WorkerFailure.self) {
+            try await CertificateRequest(subjectPublicKeyInfo: [0x30, 0], merchantIdentifier: "m") { _ in [] }
+        }
+        #expect(error?.kind == .protocolViolation)
+    }
+}
