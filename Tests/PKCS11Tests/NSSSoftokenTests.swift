@@ -14,7 +14,6 @@ import Testing
         if: NSSSoftoken.isInstalled,
         "needs \(NSSSoftoken.libraryPath) (Debian: libnss3)"))
 struct NSSSoftokenTests {
-    private func openSession() throws -> Session { try NSSSoftoken.openSession() }
 
     private func makePair(_ session: inout Session) throws -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         try session.generateKeyPair(
@@ -51,8 +50,9 @@ struct NSSSoftokenTests {
     }
 
     @Test("EC_v1's whole key restoration happens in the token: ECDH, concatenation, SHA-256, AES-GCM")
-    func tierB() throws {
-        var session = try openSession()
+    func tierB() throws { try NSSSoftoken.alone(tierB) }
+
+    private func tierB(_ session: inout Session) throws {
         let pair = try makePair(&session)
         let peer = P256.KeyAgreement.PrivateKey()
         let otherInfo = [0x0D] + Array("id-aes256-GCMApple".utf8) + Array(repeating: 0x77, count: 32)
@@ -90,8 +90,9 @@ struct NSSSoftokenTests {
     }
 
     @Test("X9.63's key derivation is another function than SP 800-56A's: the counter comes last")
-    func x963() throws {
-        var session = try openSession()
+    func x963() throws { try NSSSoftoken.alone(x963) }
+
+    private func x963(_ session: inout Session) throws {
         let pair = try makePair(&session)
         let peer = P256.KeyAgreement.PrivateKey()
         let shared = try peer.sharedSecretFromKeyAgreement(with: publicKey(pair.publicKey, &session))
@@ -104,8 +105,9 @@ struct NSSSoftokenTests {
     }
 
     @Test("RSA-OAEP with SHA-256 decrypts in the token, and unwraps to a key that never leaves")
-    func oaep() throws {
-        var session = try openSession()
+    func oaep() throws { try NSSSoftoken.alone(oaep) }
+
+    private func oaep(_ session: inout Session) throws {
         let (key, publicKey) = try makeRSAPair(&session)
         let aesKey = (0..<16).map { UInt8($0) }
         let wrapped = Array(try publicKey.encrypt(aesKey, padding: .PKCS1_OAEP_SHA256))

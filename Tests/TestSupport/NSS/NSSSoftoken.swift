@@ -1,5 +1,6 @@
 import Foundation
 public import PKCS11
+import Synchronization
 
 /// NSS's softoken within this process, without a database and without a PIN. One initialisation a process, as with
 /// every library, and all test targets run in one.
@@ -18,8 +19,14 @@ public enum NSSSoftoken {
                 "configdir='' certPrefix='' keyPrefix='' secmod='' flags='readOnly,noCertDB,noModDB,optimizeSpace'"))
     }
 
-    public static func openSession() throws -> Session {
-        guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
-        return try slot.openSession(readWrite: true)
+    private static let turn = Mutex(())
+
+    /// A session for one test at a time: all sessions see each other's objects, and tests count them.
+    public static func alone(_ body: (inout Session) throws -> Void) throws {
+        try turn.withLock { _ in
+            guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
+            var session = try slot.openSession(readWrite: true)
+            try body(&session)
+        }
     }
 }
