@@ -70,7 +70,7 @@ extension Configuration {
         guard reader.problems.isEmpty else { return nil }
         let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
-        let tokens = Self.tokens(root)
+        var tokens = Self.tokens(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
@@ -83,6 +83,11 @@ extension Configuration {
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !tokens.isEmpty else { return nil }
+        // Beside the ledger, where only the daemon's user reads: names are unique and fit into a path.
+        let directory = URL(filePath: ledger.path).deletingLastPathComponent().path
+        for index in tokens.indices {
+            tokens[index].refusedLogins = "\(directory)/refused-logins-\(tokens[index].name)"
+        }
         return Configuration(
             file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, tokens: tokens, trust: trust,
             signingTimeWindow: window,

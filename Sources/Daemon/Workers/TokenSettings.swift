@@ -20,4 +20,6 @@ struct TokenSettings: Sendable, Equatable {
     var environment: [String: String]
     /// Library-specific initialisation string (NSS); empty for none.
     var initArgs: String
+    /// Absolute path of the file in which the worker remembers PINs that the token refused; empty for none.
+    var refusedLogins = ""
 }

@@ -313,7 +313,9 @@ final class WorkerSupervisor: Sendable {
         let opening = TokenOpening(
             programVersion: ProductVersion.current, modulePath: settings.module, tokenURI: settings.uri,
             pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
-            initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret)
+            initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,
+            callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
+            refusedLogins: settings.refusedLogins)
         do throws(WorkerFailure) {
             guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer(),
                 case .keys(let keys) = try await calls.submit(.listKeys, to: lane).answer()

@@ -96,7 +96,8 @@ struct ConfigurationTests {
                     name: "primary", module: fixture.directory.path("module.so"),
                     uri: "pkcs11:token=pay%20tokend;serial=1a", pinFile: fixture.directory.path("pin"), sessions: 16,
                     callTimeout: .seconds(120), recycleAfter: 5_000, allowExtractableSecret: true,
-                    environment: ["SOFTHSM2_CONF": "/etc/softhsm2.conf", "LEVEL": "3"], initArgs: "configdir='sql:x'")
+                    environment: ["SOFTHSM2_CONF": "/etc/softhsm2.conf", "LEVEL": "3"], initArgs: "configdir='sql:x'",
+                    refusedLogins: fixture.directory.path("refused-logins-primary"))
             ])
         #expect(configuration.trust.rootFiles == [fixture.directory.path("root.pem")])
         #expect(configuration.trust.roots.count == 1)
