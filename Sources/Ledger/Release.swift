@@ -36,8 +36,11 @@ public struct Release: Sendable {
 
     /// 16 bytes from the system's generator.
     public static func randomAttempt() -> [UInt8] {
+        // Two calls of the system, not sixteen.
         var generator = SystemRandomNumberGenerator()
-        return (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        return [generator.next(), generator.next()].flatMap { (word: UInt64) in
+            stride(from: 0, to: 64, by: 8).map { UInt8(truncatingIfNeeded: word >> $0) }
+        }
     }
 }
 

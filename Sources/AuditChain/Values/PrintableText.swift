@@ -14,6 +14,7 @@ enum PrintableText {
     /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run: account numbers are
     /// written in groups. Digits of every script are digits.
     static func clean(_ text: String, limit: Int) -> String {
+        guard !isCleanASCII(text, limit: limit) else { return text }
         var scalars: [Unicode.Scalar] = []
         var run: [Int] = []
         func endRun() {
@@ -46,5 +47,18 @@ enum PrintableText {
             cleaned.append(contentsOf: scalars)
         }
         return String(cleaned)
+    }
+
+    /// Whether nothing is to be done: printable ASCII that fits, with fewer digits than a run has. Names and identifiers
+    /// are, and each release has some.
+    private static func isCleanASCII(_ text: String, limit: Int) -> Bool {
+        var count = 0
+        var digits = 0
+        for byte in text.utf8 {
+            guard (0x20...0x7E).contains(byte) else { return false }
+            count += 1
+            if (0x30...0x39).contains(byte) { digits += 1 }
+        }
+        return count <= limit && digits < shortestMaskedRun
     }
 }
