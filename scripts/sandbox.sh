@@ -56,7 +56,8 @@ sandbox_close() {
             tail -n 20 "$sandbox_directory/paytokend.log" >&2
         fi
         cd /
-        [ -z "$sandbox_mounted" ] || umount "$sandbox_directory/$sandbox_mounted"
+        # Lazily: whatever still holds a file there, the directory can go.
+        [ -z "$sandbox_mounted" ] || umount --lazy "$sandbox_directory/$sandbox_mounted" || true
         rm -rf "$sandbox_directory"
     fi
     exit $status
