@@ -45,13 +45,11 @@ struct CertificateRequestTests {
         await #expect(throws: failure) {
             try await request("merchant") { _ throws(WorkerFailure) in throw failure }
         }
-        let other = P256.Signing.PrivateKey()
-        let wrong: [@Sendable ([UInt8]) throws(WorkerFailure) -> [UInt8]] = [
-            { bytes throws(WorkerFailure) in try signature(bytes, by: other) }, { _ in [] }, { _ in [1, 2, 3] },
-        ]
-        for sign in wrong {
+        let bytes: [UInt8] = [1, 2, 3]
+        let foreign = try Array(P256.Signing.PrivateKey().signature(for: bytes).derRepresentation)
+        for signature in [foreign, [], bytes] {
             let error = await #expect(throws: WorkerFailure.self) {
-                try await request("merchant") { bytes throws(WorkerFailure) in try sign(bytes) }
+                try await request("merchant") { _ throws(WorkerFailure) in signature }
             }
             #expect(error?.kind == .protocolViolation)
         }
