@@ -16,6 +16,7 @@ let x509: Target.Dependency = .product(name: "X509", package: "swift-certificate
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
 let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
@@ -195,7 +196,7 @@ let package = Package(
             dependencies: [
                 "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "MerchantKeys", "PaymentToken",
                 "Refusals", "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging,
-                nioCore, nioPosix, crypto, grdb,
+                nioCore, nioEmbedded, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
         .testTarget(

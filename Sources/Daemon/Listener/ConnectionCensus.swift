@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import Synchronization
 
@@ -22,13 +23,22 @@ final class ConnectionCensus: Sendable {
     /// How many excess connections may hold a descriptor while they are told so.
     static let overloadedMargin = 32
 
-    private let maximum: Int
-    private let maximumPerUID: Int
+    /// How many connections are served at a time.
+    struct Places: Sendable, Equatable {
+        var all: Int
+        var eachUID: Int
+        /// Kept free of everybody but root and the daemon's own user, beyond `all`: however many uids take what there
+        /// is, whoever has to set things right gets in.
+        var reserved = 0
+    }
+
+    private let places: Places
+    private let ownUID: UInt32
     private let count = Mutex(Count())
 
-    init(maximum: Int, maximumPerUID: Int) {
-        self.maximum = maximum
-        self.maximumPerUID = maximumPerUID
+    init(_ places: Places, ownUID: UInt32 = geteuid()) {
+        self.places = places
+        self.ownUID = ownUID
     }
 
     /// Each `arrive` is followed by one ``depart(_:uid:verdict:)`` with its verdict when the channel is closed.
@@ -36,7 +46,8 @@ final class ConnectionCensus: Sendable {
         count.withLock { count in
             if count.isDraining { return .close }
             let ofUID = count.servedByUID[uid, default: 0]
-            if count.served.count < maximum, ofUID < maximumPerUID {
+            let open = uid == 0 || uid == ownUID ? places.all + places.reserved : places.all
+            if count.served.count < open, ofUID < places.eachUID {
                 count.served[ObjectIdentifier(channel)] = channel
                 count.servedByUID[uid] = ofUID + 1
                 return .serve

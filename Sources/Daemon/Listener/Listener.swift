@@ -23,8 +23,9 @@ final class Listener: Sendable {
         self.logger = logger
     }
 
-    /// Administration takes few connections, and must find room when the payments socket is flooded.
-    private static let adminConnections = 64
+    /// Administration takes few connections, and must find room when the payments socket is flooded, or when one of
+    /// those who may connect takes all that he gets.
+    private static let administration = ConnectionCensus.Places(all: 64, eachUID: 16, reserved: 8)
 
     /// Binds the sockets that were not inherited, and serves until ``shutdown(grace:)``.
     /// - Parameter connectionLimits: for tests that cannot wait.
@@ -46,9 +47,7 @@ final class Listener: Sendable {
         do throws(ListenerError) {
             for kind in SocketKind.allCases {
                 let (descriptor, file) = try descriptor(for: kind, settings: settings, inherited: inherited)
-                let census = ConnectionCensus(
-                    maximum: kind == .admin ? min(connections, adminConnections) : connections,
-                    maximumPerUID: settings.maxConnectionsPerUID)
+                let census = ConnectionCensus(places(kind, settings, all: connections))
                 let acceptor = ConnectionAcceptor(
                     socket: kind, census: census, handler: handler, limits: limits, instruments: instruments,
                     logger: logger)
@@ -70,6 +69,17 @@ final class Listener: Sendable {
             throw error
         }
         return Listener(openings: openings, logger: logger)
+    }
+
+    private static func places(
+        _ kind: SocketKind, _ settings: ListenerSettings, all: Int
+    ) -> ConnectionCensus.Places {
+        var places = ConnectionCensus.Places(all: all, eachUID: settings.maxConnectionsPerUID)
+        guard kind == .admin else { return places }
+        places.all = min(all, administration.all)
+        places.eachUID = min(places.eachUID, administration.eachUID)
+        places.reserved = administration.reserved
+        return places
     }
 
     private static func descriptor(
