@@ -17,6 +17,9 @@ public struct Release: Sendable {
     /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
     public let attempt: [UInt8]
     public let at: Date
+    /// When Apple signed the token. Where claims of tokens as old as this have been pruned, it is ``ReleaseVerdict/replayed``
+    /// though no claim is found. Nil for one that is known to be younger.
+    public var signedAt: Date?
     /// False when the token's signing time lies outside the window: then a repeat is judged as ever, and a transaction
     /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
     public var admitsNew = true
@@ -63,7 +66,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case released
     /// The same caller asks again with the same reference for the same signed content, in time: release again.
     case repeated
-    /// Released before, and this is no repeat.
+    /// Released before, and this is no repeat; or it may have been, so long ago that the claim is forgotten.
     case replayed
     /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
     case keyNotActive

@@ -38,4 +38,36 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(2000, reference: nil)) == .replayed)
         #expect(try await fixture.ledger.release(fixture.request(5, reference: nil)) == .released)
     }
+
+    @Test("A token from a time whose claims are forgotten is taken for a replay, whatever window is configured later")
+    func forgotten() async throws {
+        let fixture = try await LedgerFixture()
+        let noon = LedgerFixture.noon
+        var old = try fixture.request(1, reference: nil, at: noon)
+        old.signedAt = noon
+        #expect(try await fixture.ledger.release(old) == .released)
+        let retention = try #require(
+            ClaimRetention(retainClaims: .seconds(100), repeatFor: .seconds(1), windows: [.seconds(20)]))
+        #expect(try await fixture.ledger.prune(retention, now: noon + 150) == 1)
+        #expect(try await fixture.ledger.release(old) == .replayed)
+        // The horizon is at noon + 50, and tokens claimed before it were signed 50 seconds later at most.
+        var border = try fixture.request(2, reference: nil, at: noon + 151)
+        border.signedAt = (noon + 100).addingTimeInterval(-0.001)
+        #expect(try await fixture.ledger.release(border) == .replayed)
+        border.signedAt = noon + 100
+        #expect(try await fixture.ledger.release(border) == .released)
+
+        // What is forgotten stays so with a shorter retention and in a later process.
+        let longer = try #require(
+            ClaimRetention(retainClaims: .seconds(140), repeatFor: .seconds(1), windows: [.seconds(20)]))
+        #expect(try await fixture.ledger.prune(longer, now: noon + 300) == 1)
+        await fixture.ledger.close()
+        let again = try await SQLiteLedger.open(fixture.settings)
+        var third = try fixture.request(3, reference: nil, at: noon + 301)
+        third.signedAt = noon + 229
+        #expect(try await again.release(third) == .replayed)
+        third.signedAt = noon + 231
+        #expect(try await again.release(third) == .released)
+        await again.close()
+    }
 }

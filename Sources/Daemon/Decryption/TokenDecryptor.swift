@@ -38,6 +38,7 @@ struct TokenDecryptor: Sendable {
         let (evidence, _) = try await Self.verify(token, trust: policies.trust)
         var release = Release(of: token, for: caller, reference: request.reference, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
+        release.signedAt = evidence.signingTime
         release.admitsNew = try await judgeWindow(window, signingTime: evidence.signingTime, release: release)
 
         // Step 2: the merchant's key.

@@ -10,7 +10,7 @@ struct SQLiteClaims {
     /// Judges and writes one release.
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        if release.admitsNew, try insert(release, db) { return .released }
+        if try admitsNew(release, db), try insert(release, db) { return .released }
         guard let claim = try claim(release, db), try isRepeat(release, of: claim) else { return .replayed }
         try countRepeat(release, db)
         return .repeated
@@ -33,7 +33,7 @@ struct SQLiteClaims {
     /// The refusal that the release meets now; nil when it would be released. Reads only.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        guard let claim = try claim(release, db) else { return release.admitsNew ? nil : .replayed }
+        guard let claim = try claim(release, db) else { return try admitsNew(release, db) ? nil : .replayed }
         return try isRepeat(release, of: claim) ? nil : .replayed
     }
 
@@ -46,6 +46,26 @@ struct SQLiteClaims {
                 """
         ).execute(arguments: [time, limit])
         return db.changesCount
+    }
+
+    /// Remembers that claims of tokens that were signed before `time` are not all here any more. A later configuration
+    /// may accept such old tokens again, and the ledger could not tell whether they were released.
+    func forget(signedBefore time: Int64, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO ledger_meta (name, value) VALUES ('forgotten_before', ?)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                WHERE CAST(excluded.value AS INTEGER) > CAST(ledger_meta.value AS INTEGER)
+                """
+        ).execute(arguments: [String(time)])
+    }
+
+    private func admitsNew(_ release: Release, _ db: Database) throws -> Bool {
+        guard release.admitsNew else { return false }
+        guard let signedAt = release.signedAt else { return true }
+        let forgotten = try String.fetchOne(
+            db.cachedStatement(sql: "SELECT value FROM ledger_meta WHERE name = 'forgotten_before'"))
+        return forgotten.flatMap { Int64($0) }.map { StoredTime.milliseconds(signedAt) >= $0 } ?? true
     }
 
     private func keyDecrypts(_ release: Release, _ db: Database) throws -> Bool {

@@ -162,11 +162,17 @@ public final class SQLiteLedger: Ledger {
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int {
         let horizon = StoredTime.milliseconds(now) - StoredTime.milliseconds(retention.age)
+        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them.
+        let signed = horizon + StoredTime.milliseconds(retention.age) / 2
         var total = 0
         while true {
             // In small steps, so that releases come between.
             let removed = try await writer.write(
-                { [claims] db, _ in try claims.prune(before: horizon, limit: 500, db) }, readBack: { _, _ in nil })
+                { [claims] db, _ in
+                    let removed = try claims.prune(before: horizon, limit: 500, db)
+                    if removed > 0 { try claims.forget(signedBefore: signed, db) }
+                    return removed
+                }, readBack: { _, _ in nil })
             total += removed
             if removed < 500 { return total }
         }
