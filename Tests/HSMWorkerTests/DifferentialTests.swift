@@ -57,40 +57,60 @@ import WorkerProtocol
         }
     }
 
-    @Test("all libraries and software give the same bytes, and refuse the same", .timeLimit(.minutes(30)))
-    func differential() async throws {
-        var workers: [(kind: TokenKind, worker: WorkerUnderTest)] = []
-        for kind in TokenKind.installed {
-            let token = try await kind.fresh()
-            let worker = try WorkerUnderTest(token)
+    /// A worker with both merchants' keys, and where its token stands.
+    private struct Contender {
+        let name: String
+        let worker: WorkerUnderTest
+        let tierECv1: ProtectionTier
+        let tierRSAv1: ProtectionTier
+
+        init(_ name: String, _ token: any WorkersToken, _ tierECv1: ProtectionTier, _ tierRSAv1: ProtectionTier)
+            async throws
+        {
+            (self.name, self.tierECv1, self.tierRSAv1) = (name, tierECv1, tierRSAv1)
+            worker = try WorkerUnderTest(token)
             let description = try await worker.open(token)
-            #expect(description.tierECv1 == kind.tierECv1 && description.tierRSAv1 == kind.tierRSAv1)
+            #expect(description.tierECv1 == tierECv1 && description.tierRSAv1 == tierRSAv1, "\(name)")
             try await worker.mustImport(SharedForge.ecMerchant, description)
             try await worker.mustImport(SharedForge.rsaMerchant, description)
-            workers.append((kind, worker))
         }
+    }
+
+    private func contenders() async throws -> [Contender] {
+        var contenders: [Contender] = []
+        for kind in TokenKind.installed {
+            contenders.append(try await Contender("\(kind)", kind.fresh(), kind.tierECv1, kind.tierRSAv1))
+        }
+        let scripted = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
+        contenders.append(try await Contender("one-step KDF in the token", scripted, .a, .c))
+        return contenders
+    }
+
+    @Test("all tiers of all libraries and software give the same bytes, and refuse the same", .timeLimit(.minutes(30)))
+    func differential() async throws {
+        let contenders = try await contenders()
         var (opened, refused) = (0, 0)
         for start in stride(from: 0, to: Self.count, by: 40) {
             let cases = try cases(start..<min(start + 40, Self.count))
-            for (kind, worker) in workers { try await compare(cases, kind, worker) }
+            for contender in contenders { try await compare(cases, contender) }
             opened += cases.count { $0.plaintext != nil }
             refused += cases.count { $0.plaintext == nil }
         }
         #expect(opened > refused && refused > Self.count / 10)
     }
 
-    private func compare(_ cases: [Case], _ kind: TokenKind, _ worker: WorkerUnderTest) async throws {
+    private func compare(_ cases: [Case], _ contender: Contender) async throws {
         for (number, token) in cases.enumerated() {
-            worker.send(try token.request.encoded(identifier: UInt64(number) + 1_000_000))
+            contender.worker.send(try token.request.encoded(identifier: UInt64(number) + 1_000_000))
         }
         for _ in cases {
-            let (identifier, answer) = try #require(try await worker.receive())
+            let (identifier, answer) = try #require(try await contender.worker.receive())
             let token = cases[Int(identifier) - 1_000_000]
             if let plaintext = token.plaintext {
-                let tier = token.isRSA ? kind.tierRSAv1 : kind.tierECv1
-                #expect(answer == .plaintext(plaintext, tier: tier), "\(kind): \(token.what)")
+                let tier = token.isRSA ? contender.tierRSAv1 : contender.tierECv1
+                #expect(answer == .plaintext(plaintext, tier: tier), "\(contender.name): \(token.what)")
             } else {
-                #expect(answer.failureKind == .decryptionFailed, "\(kind): \(token.what): \(answer)")
+                #expect(answer.failureKind == .decryptionFailed, "\(contender.name): \(token.what): \(answer)")
             }
         }
     }

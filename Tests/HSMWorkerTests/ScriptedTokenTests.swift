@@ -54,16 +54,6 @@ import WorkerProtocol
             "\(description.shortcomings)")
     }
 
-    @Test("a token that allows fewer sessions than are configured says so")
-    func sessionLimit() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
-        let failure = await #expect(throws: WorkerFailure.self) { try await serving(token, sessions: 4) }
-        #expect(failure?.kind == .tokenUnavailable)
-        #expect(failure?.message.contains("CKR_SESSION_COUNT") == true, "\(failure?.message ?? "")")
-        // One of them is the one that holds the login.
-        _ = try await serving(token, sessions: 2)
-    }
-
     @Test("a locked PIN is tried once")
     func lockedPIN() async throws {
         let token = try ScriptedToken(try await TokenDirectory(), "fault C_Login always return=0xA4")

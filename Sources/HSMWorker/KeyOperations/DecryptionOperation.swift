@@ -46,7 +46,7 @@ extension OpenToken {
         let times = doubts.count(call)
         try restore(&session, &deadline)
         if call.saysHandle {
-            return try lookAgain(for: entry, call, &session)
+            return try lookAgain(for: entry, call, &session, &deadline)
         }
         if call.saysSession {
             return try reopen(&session, &deadline)
@@ -69,16 +69,24 @@ extension OpenToken {
 
     /// Somebody else's tool may have replaced the object, or the token ended the session that owned the working copy.
     private func lookAgain(
-        for entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session
+        for entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        do {
-            try exclusively { () throws(CallError) in try listKeys(without: entry, in: &session) }
-        } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(error).")
+        var last = call
+        // An operation that did not end, or the session, may be in the way once.
+        for _ in 0..<2 {
+            do throws(CallError) {
+                try exclusively { () throws(CallError) in try listKeys(without: entry, in: &session) }
+            } catch {
+                last = error
+                try reopen(&session, &deadline)
+                continue
+            }
+            guard keys[entry.publicKey.publicKeyHash]?.working != entry.working else {
+                throw WorkerFailure(.tokenUnavailable, "The token does not show the key any more: \(call).")
+            }
+            return
         }
-        guard keys[entry.publicKey.publicKeyHash] != nil else {
-            throw WorkerFailure(.tokenUnavailable, "The token does not show the key any more: \(call).")
-        }
+        throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(last).")
     }
 
     /// One answer for all that a stranger can cause.

@@ -119,14 +119,23 @@ final class OpenToken: Sendable {
         return listing.descriptions
     }
 
-    /// The same after a key's object, or its working copy, was found gone: it is looked for and tested anew.
+    /// The same after a key's object, or its working copy, was found gone: it is looked for and tested anew. What it was
+    /// stays where the token does not show it any more, so that whoever has a call with it learns that the token has
+    /// lost it, and not that there never was such a key.
     func listKeys(without entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
+        var known = keys.all
         // Another thread may have been here.
-        guard keys[hash]?.working == entry.working else { return }
-        keys.remove(hash)
-        forget(entry)
-        _ = try listKeys(in: &session)
+        guard known.removeValue(forKey: hash)?.working == entry.working else { return }
+        let listing = try KeyListing(&session, tiers: tiers, known: known)
+        var entries = listing.entries
+        if let found = entries[hash] {
+            forget(entry)
+            entries[hash] = withWorkingCopy(found)
+        } else {
+            entries[hash] = entry
+        }
+        keys.replace(with: entries)
     }
 
     /// After the session that owned them was lost: no working copy is left, and none is forgotten one by one.

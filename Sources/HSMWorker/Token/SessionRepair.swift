@@ -70,14 +70,17 @@ extension OpenToken {
             guard tiersNow.isLike(tiers) else {
                 throw WorkerFailure(.tokenUnavailable, "The token came back with other tiers; a new worker finds out.")
             }
-            let former = Set(keys.all.keys)
+            let former = keys.all
             dropKeys()
             do {
                 _ = try listKeys(in: &session)
             } catch {
+                keys.replace(with: former)
                 throw WorkerFailure(.tokenUnavailable, "The keys cannot be listed after the login: \(error).")
             }
-            guard former.isSubset(of: keys.all.keys) else {
+            guard Set(former.keys).isSubset(of: keys.all.keys) else {
+                // Else the calls that wait would hear that there are no such keys.
+                keys.replace(with: former)
                 throw WorkerFailure(.tokenUnavailable, "The token does not show all keys after the login.")
             }
         }

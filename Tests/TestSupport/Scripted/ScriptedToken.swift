@@ -36,7 +36,11 @@ public final class ScriptedToken: WorkersToken {
     /// Replaces the script. Calls that begin after this obey the new one, and are counted anew.
     public func play(_ instructions: String...) throws { try play(instructions) }
 
-    private func play(_ instructions: [String]) throws {
+    public func play(_ instructions: [String]) throws {
+        // What was to happen once may happen once more.
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) where name.contains(".fired-") {
+            try FileManager.default.removeItem(atPath: directory.path(name))
+        }
         let lines = ["module \(token.libraryPath)", "log \(log)"] + instructions
         try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
     }

@@ -1,0 +1,91 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// How often a PIN is tried: the scripted module counts.
+@Suite struct ScriptedLoginTests {
+    private struct Place {
+        let real: TokenDirectory
+        let token: ScriptedToken
+        var refused: String { real.directory.path("refused") }
+
+        init() async throws {
+            real = try await TokenDirectory()
+            token = try ScriptedToken(real)
+        }
+
+        func set(_ pin: String) throws { try real.directory.write(pin + "\n", to: "pin") }
+        var logins: [UInt] { token.calls("C_Login").map(\.value) }
+
+        func open() async throws -> (WorkerUnderTest, TokenDescription) {
+            let worker = try WorkerUnderTest(token)
+            return (worker, try await worker.open(token) { $0.refusedLogins = refused })
+        }
+
+        func failure() async throws -> WorkerFailure? {
+            do {
+                _ = try await open()
+                return nil
+            } catch let failure as WorkerFailure {
+                return failure
+            }
+        }
+    }
+
+    /// CKR_PIN_INCORRECT.
+    private static let incorrect: UInt = 0xA0
+
+    @Test("a wrong PIN meets the token once, however many workers start; the right one is then tried once")
+    func onceAcrossWorkers() async throws {
+        let place = try await Place()
+        try place.set("99887766")
+        for _ in 0..<4 { #expect(try await place.failure()?.kind == .loginRefused) }
+        #expect(place.logins == [Self.incorrect])
+        try place.set(TokenDirectory.pin)
+        #expect(try await place.failure() == nil)
+        #expect(place.logins == [Self.incorrect, 0])
+    }
+
+    @Test("a login that was lost after the PIN's file was given a wrong one is tried once, not at each request")
+    func lostLogin() async throws {
+        let place = try await Place()
+        let (worker, description) = try await place.open()
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try place.set("99887766")
+        try place.token.play("fault C_DeriveKey nth=1 logout")
+        for _ in 0..<4 {
+            let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+            #expect(try await worker.call(payment.request).failureKind == .loginRefused)
+        }
+        #expect(try await worker.call(.probe).failureKind == .loginRefused)
+        #expect(try await place.failure()?.kind == .loginRefused)
+        #expect(place.logins == [0, Self.incorrect])
+    }
+
+    @Test("on the last try and on a locked PIN nothing is tried, and the sentence says what to do")
+    func lastTry() async throws {
+        let place = try await Place()
+        for (flag, word) in [("0x20000", "CKF_USER_PIN_FINAL_TRY"), ("0x40000", "locked")] {
+            try place.token.play("token-flags \(flag)")
+            let failure = try #require(try await place.failure())
+            #expect(failure.kind == .loginRefused && failure.message.contains(word), "\(failure.message)")
+        }
+        #expect(place.logins.isEmpty)
+        // A count that is low allows what was never refused.
+        try place.token.play("token-flags 0x10000")
+        #expect(try await place.failure() == nil)
+        #expect(place.logins == [0])
+    }
+
+    @Test("a token in trouble at the login has refused nothing: the same PIN is tried by the next worker")
+    func trouble() async throws {
+        let place = try await Place()
+        try place.token.play("fault C_Login always return=0x30")
+        #expect(try await place.failure()?.kind == .tokenUnavailable)
+        try place.token.play()
+        #expect(try await place.failure() == nil)
+        #expect(place.logins == [0x30, 0])
+    }
+}

@@ -1,0 +1,181 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// What tokens do to sessions, through the real worker: the scripted module in front of SoftHSM.
+@Suite struct ScriptedSessionTests {
+    /// CKR_SESSION_COUNT and CKR_DEVICE_MEMORY.
+    private static let (sessionCount, deviceMemory): (UInt, UInt) = (0xB1, 0x31)
+
+    private func payment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    private func serving(
+        _ token: ScriptedToken, sessions: UInt16 = 1, callTimeout: UInt32 = 10_000
+    ) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: sessions) { $0.callTimeout = callTimeout }
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        return worker
+    }
+
+    private func opened(_ token: ScriptedToken) -> Int { token.calls("C_OpenSession").count { $0.value == 0 } }
+
+    // MARK: Too few of them
+
+    @Test("a worker serves with the sessions that there is room for, says how many, and takes the others later")
+    func sessionLimit() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: 4)
+        // One of the three holds the login.
+        #expect(description.sessions == 2)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let first = try payment()
+        #expect(try await worker.call(first.request) == .plaintext(first.plaintext, tier: .c))
+        #expect(opened(token) == 3)
+        try token.play()
+        try await wait(for: "the other two sessions") { opened(token) == 5 }
+        for _ in 0..<8 {
+            let payment = try payment()
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+        #expect(opened(token) == 5)
+    }
+
+    @Test("a token that has room for the login only is waited for, and what it says is told when that was in vain")
+    func noRoom() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "session-limit 1")
+        let worker = try WorkerUnderTest(token)
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await worker.open(token, sessions: 4) { $0.callTimeout = 400 }
+        }
+        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.message.contains("CKR_SESSION_COUNT for session 1 of 4") == true, "\(failure?.message ?? "")")
+        #expect(token.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
+    }
+
+    @Test("a token that has no session left when a worker starts is waited for within the deadline")
+    func roomComes() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "fault C_OpenSession always return=0xB1")
+        let worker = try WorkerUnderTest(token)
+        async let description = worker.open(token, sessions: 2) { $0.callTimeout = 60_000 }
+        try await wait(for: "two refusals") { token.calls("C_OpenSession").count >= 2 }
+        try token.play()
+        #expect(try await description.sessions == 2)
+    }
+
+    @Test("a busy token is waited for, and the transaction is opened when it has room", arguments: [0x31, 0xB1, 0x2])
+    func throttled(_ code: UInt) async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, callTimeout: 60_000)
+        let payment = try payment()
+        try token.play("fault C_DeriveKey always return=\(code)")
+        async let answer = worker.call(payment.request)
+        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == code } >= 3 }
+        try token.play()
+        #expect(try await answer == .plaintext(payment.plaintext, tier: .c))
+        // Nothing was broken, so nothing was mended.
+        #expect(token.calls("C_CloseSession").isEmpty && token.calls("C_Login").count == 1)
+    }
+
+    @Test("a token that stays busy past the deadline is overloaded, and the worker serves when it is not any more")
+    func staysBusy() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, callTimeout: 400)
+        try token.play("fault C_DeriveKey always return=0x31")
+        let answer = try await worker.call(try payment().request)
+        #expect(answer.failureKind == .overloaded)
+        #expect(answer.failureMessage.contains("CKR_DEVICE_MEMORY"), "\(answer)")
+        try token.play()
+        let later = try payment()
+        #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
+    }
+
+    // MARK: Lost
+
+    @Test("a logout, closed sessions, other slot numbers: the call that meets them is answered, with one login each")
+    func disturbances() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, sessions: 2)
+        let disturbances: [(what: String, instructions: [String])] = [
+            ("logout", ["fault C_DeriveKey nth=1 logout"]),
+            ("logout in the middle", ["fault C_GetAttributeValue nth=1 logout"]),
+            ("all sessions closed", ["fault C_DeriveKey nth=1 close-sessions"]),
+            (
+                "all sessions closed, then other slot numbers",
+                ["slot-offset 50", "fault C_DeriveKey nth=1 close-sessions"]
+            ),
+            ("back in the old slots", ["fault C_DeriveKey nth=1 close-sessions"]),
+        ]
+        for (number, disturbance) in disturbances.enumerated() {
+            try token.play(disturbance.instructions)
+            // The second session meets what the first one has mended.
+            for _ in 0..<4 {
+                let payment = try payment()
+                let answer = try await worker.call(payment.request)
+                #expect(answer == .plaintext(payment.plaintext, tier: .c), "\(disturbance.what)")
+            }
+            #expect(token.calls("C_Login").count == number + 2, "\(disturbance.what)")
+        }
+        let rsa = try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+        #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
+    }
+
+    @Test(
+        "one unexpected return value of any call costs no transaction",
+        arguments: [
+            "C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject", "C_DecryptInit", "C_Decrypt",
+        ])
+    func passingError(_ call: String) async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token)
+        let isRSA = call.hasPrefix("C_Decrypt")
+        // General error, function failed, device error, device and token removed, handles, operations, sessions, login.
+        for value: UInt in [
+            0x5, 0x6, 0x30, 0x32, 0xE0, 0x60, 0x82, 0x90, 0x91, 0xB0, 0xB3, 0x101, 0x8000_0001,
+        ] {
+            let payment =
+                isRSA ? try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo) : try payment()
+            let before = token.calls(call).count { $0.value == value }
+            try token.play("fault \(call) nth=1 return=\(value)")
+            let answer = try await worker.call(payment.request)
+            #expect(
+                answer == .plaintext(payment.plaintext, tier: .c), "\(call) 0x\(String(value, radix: 16)): \(answer)")
+            #expect(token.calls(call).count { $0.value == value } == before + 1)
+        }
+        #expect(try await worker.call(.probe) == .done)
+    }
+
+    @Test("errors now and then, of many kinds at once, refuse and corrupt nothing")
+    func randomErrors() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, sessions: 2)
+        try token.play(
+            "fault C_DeriveKey random=30 return=0x5", "fault C_DeriveKey random=40 return=0x60",
+            "fault C_GetAttributeValue random=50 return=0x30", "fault C_GetSessionInfo random=20 return=0xB3",
+            "fault C_DeriveKey random=50 answer=0xB3", "fault C_DeriveKey random=35 return=0x31")
+        var expected: [UInt64: EncryptedPayment] = [:]
+        for identifier in UInt64(500)..<620 {
+            let payment = try payment()
+            expected[identifier] = payment
+            worker.send(try payment.request.encoded(identifier: identifier))
+        }
+        var opened = 0
+        for _ in 0..<120 {
+            let (identifier, answer) = try #require(try await worker.receive())
+            let payment = try #require(expected[identifier])
+            // A transaction that met errors again and again may be put off, never refused for good.
+            if [.overloaded, .tokenUnavailable].contains(answer.failureKind) { continue }
+            #expect(answer == .plaintext(payment.plaintext, tier: .c))
+            opened += 1
+        }
+        #expect(opened > 100)
+        #expect(token.calls("C_DeriveKey").count { $0.value != 0 } > 5)
+    }
+}

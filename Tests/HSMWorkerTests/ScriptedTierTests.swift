@@ -1,0 +1,161 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// Tiers on tokens that can do more, or less, than SoftHSM: the scripted module in front of it or of NSS.
+@Suite struct ScriptedTierTests {
+    private func serving(
+        _ token: ScriptedToken, allowExtractableSecret: Bool = true
+    ) async throws -> (WorkerUnderTest, TokenDescription) {
+        let worker = try WorkerUnderTest(token)
+        return (worker, try await worker.open(token, sessions: 1, allowExtractableSecret: allowExtractableSecret))
+    }
+
+    private func ecPayment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    private func rsaPayment() throws -> EncryptedPayment {
+        try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+    }
+
+    @Test(
+        "a token with the one-step KDF serves EC_v1 at tier A, whichever form of GCM parameters it takes",
+        arguments: [
+            ["one-step-kdf"], ["one-step-kdf", "refuse-null-kdf"], ["one-step-kdf", "five-field-gcm"],
+            ["one-step-kdf", "refuse-null-kdf", "five-field-gcm", "slot-offset 9"],
+        ])
+    func tierA(_ instructions: [String]) async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        try token.play(instructions)
+        let (worker, description) = try await serving(token)
+        // One token, two tiers.
+        #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
+        #expect(description.shortcomings.isEmpty)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        for _ in 0..<10 {
+            let payment = try ecPayment()
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
+        }
+        let rsa = try rsaPayment()
+        #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
+    }
+
+    @Test("at tier A nothing secret is read from the token, and every key made there is destroyed")
+    func nothingRead() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let (worker, description) = try await serving(token)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let before = token.calls().count
+        for _ in 0..<5 { _ = try await worker.call(try ecPayment().request) }
+        let calls = token.calls().dropFirst(before).map(\.function)
+        #expect(!calls.contains("C_GetAttributeValue"))
+        for name in ["C_DeriveKey", "C_DecryptInit", "C_Decrypt", "C_DestroyObject"] {
+            #expect(calls.count { $0 == name } == 5, "\(name)")
+        }
+    }
+
+    @Test("without extractable secrets EC_v1 stands at tier A, and RSA_v1 at none: a sentence says what is lacking")
+    func noExtractableSecret() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
+        let (worker, description) = try await serving(token, allowExtractableSecret: false)
+        #expect(description.tierECv1 == .a && description.tierRSAv1 == nil)
+        try #require(description.shortcomings.count == 1)
+        for word in [
+            "RSA_v1", "the token lacks", "CKM_RSA_PKCS_OAEP with SHA-256", "allow_extractable_secret is false",
+        ] {
+            #expect(description.shortcomings[0].contains(word), "\(description.shortcomings)")
+        }
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let payment = try ecPayment()
+        #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
+    }
+
+    @Test("a token that refuses CKD_NULL and lacks the one-step KDF has no tier for EC_v1, secrets allowed or not")
+    func nullRefused() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
+        for allowed in [true, false] {
+            let (worker, description) = try await serving(token, allowExtractableSecret: allowed)
+            #expect(description.tierECv1 == nil)
+            #expect(description.tierRSAv1 == (allowed ? .c : nil))
+            let sentence = description.shortcomings.first { $0.hasPrefix("EC_v1") } ?? ""
+            for word in ["CKD_SHA256_KDF_SP800", "C_DeriveKey: CKR_MECHANISM_PARAM_INVALID"] {
+                #expect(sentence.contains(word), "\(sentence)")
+            }
+            #expect(sentence.contains("CKM_ECDH1_DERIVE with CKD_NULL") == allowed, "\(sentence)")
+            #expect(sentence.contains("allow_extractable_secret is false") == !allowed, "\(sentence)")
+            #expect(try await worker.call(try ecPayment().request).failureKind == .notSupported)
+        }
+    }
+
+    @Test("mechanism lists are not asked: a token that lists nothing is tried all the same")
+    func emptyMechanismList() async throws {
+        let token = try ScriptedToken(
+            try await TokenDirectory(), "one-step-kdf", "fault C_GetMechanismInfo always return=0x70",
+            "fault C_GetMechanismList always return=0x5")
+        let (_, description) = try await serving(token)
+        #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
+    }
+
+    /// Every tier that there is an implementation for here.
+    enum Stand: String, CaseIterable, CustomTestStringConvertible {
+        case softHSM = "C and C"
+        case oneStep = "A and C"
+        case nss = "B and A"
+
+        var testDescription: String { rawValue }
+        static var possible: [Stand] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
+
+        func token() async throws -> ScriptedToken {
+            switch self {
+            case .softHSM: try ScriptedToken(try await TokenDirectory())
+            case .oneStep: try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+            case .nss: try ScriptedToken(try await NSSTokenDirectory())
+            }
+        }
+
+        var tiers: (ec: ProtectionTier, rsa: ProtectionTier) {
+            switch self {
+            case .softHSM: (.c, .c)
+            case .oneStep: (.a, .c)
+            case .nss: (.b, .a)
+            }
+        }
+    }
+
+    @Test(
+        "what a stranger can send wrong is decryption_failed at every tier, and repairs nothing",
+        arguments: Stand.possible)
+    func strangers(_ stand: Stand) async throws {
+        let token = try await stand.token()
+        let (worker, description) = try await serving(token)
+        #expect(description.tierECv1 == stand.tiers.ec && description.tierRSAv1 == stand.tiers.rsa)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        let before = token.calls().count
+        for round in 0..<6 {
+            var (tag, curve, oaep) = (
+                round.isMultiple(of: 2) ? try ecPayment() : try rsaPayment(), try ecPayment(), try rsaPayment()
+            )
+            tag.ciphertext[tag.ciphertext.count - 1 - round] ^= 1
+            curve.keyMaterial[40 + round] ^= 1
+            oaep.keyMaterial[100 + round] ^= 1
+            for (what, payment) in [("tag", tag), ("curve", curve), ("OAEP", oaep)] {
+                let answer = try await worker.call(payment.request)
+                #expect(answer.failureKind == .decryptionFailed, "\(what): \(answer)")
+            }
+            for (payment, tier) in [(try ecPayment(), stand.tiers.ec), (try rsaPayment(), stand.tiers.rsa)] {
+                #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: tier))
+            }
+        }
+        let calls = Set(token.calls().dropFirst(before).map(\.function))
+        for repair in ["C_OpenSession", "C_CloseSession", "C_Login", "C_FindObjectsInit", "C_Initialize"] {
+            #expect(!calls.contains(repair), "\(repair)")
+        }
+        #expect(try await worker.end() == 0)
+    }
+}
