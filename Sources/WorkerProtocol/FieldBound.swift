@@ -42,6 +42,7 @@ public enum FieldBound {
     static let keys = 4096
     static let certificatesPerKey = 32
     static let shortcomings = 16
+    static let deniedSystemCalls = 64
     public static let auditKeys = 64
     public static let rememberedHeads = 64
 }

@@ -103,6 +103,9 @@ extension TokenOpening {
         writer.boolean(allowExtractableSecret)
         writer.integer(callTimeout)
         try writer.text(refusedLogins, atMost: FieldBound.path)
+        try writer.list(deniedSystemCalls, atMost: FieldBound.deniedSystemCalls) { writer, name throws(FrameError) in
+            try writer.text(name, atMost: FieldBound.name)
+        }
     }
 
     fileprivate init(from reader: inout FieldReader) throws(FrameError) {
@@ -116,7 +119,10 @@ extension TokenOpening {
             initializationString: try reader.text(atMost: FieldBound.path),
             allowExtractableSecret: try reader.boolean(),
             callTimeout: try reader.integer(),
-            refusedLogins: try reader.text(atMost: FieldBound.path))
+            refusedLogins: try reader.text(atMost: FieldBound.path),
+            deniedSystemCalls: try reader.list(atMost: FieldBound.deniedSystemCalls) { reader throws(FrameError) in
+                try reader.text(atMost: FieldBound.name)
+            })
     }
 }
 

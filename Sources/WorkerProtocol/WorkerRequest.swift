@@ -54,11 +54,14 @@ public struct TokenOpening: Sendable, Equatable {
     /// Absolute path of the file that keeps, as keyed digests, the PINs that this token has refused; it is made when it
     /// is not there. Empty for none: a refusal is then forgotten when the worker ends.
     public var refusedLogins: String
+    /// Names of system calls that the worker denies itself before it loads the library; empty for none.
+    public var deniedSystemCalls: [String]
 
     public init(
         protocolVersion: UInt16 = WorkerProtocolVersion.current, programVersion: String, modulePath: String,
         tokenURI: String, pinFile: String, sessions: UInt16, initializationString: String,
-        allowExtractableSecret: Bool, callTimeout: UInt32 = 10_000, refusedLogins: String = ""
+        allowExtractableSecret: Bool, callTimeout: UInt32 = 10_000, refusedLogins: String = "",
+        deniedSystemCalls: [String] = []
     ) {
         self.protocolVersion = protocolVersion
         self.programVersion = programVersion
@@ -70,11 +73,12 @@ public struct TokenOpening: Sendable, Equatable {
         self.allowExtractableSecret = allowExtractableSecret
         self.callTimeout = callTimeout
         self.refusedLogins = refusedLogins
+        self.deniedSystemCalls = deniedSystemCalls
     }
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 2
+    public static let current: UInt16 = 3
 }
 
 /// Which of Apple's two key restorations a token asks for.

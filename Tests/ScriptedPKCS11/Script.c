@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum when { ALWAYS, NTH, EVERY, FROM, RANDOM };
-enum what { RETURN, ANSWER, DELAY, HANG, CRASH, LOGOUT, CLOSE_SESSIONS, LEAK };
+enum what { RETURN, ANSWER, DELAY, HANG, CRASH, LOGOUT, CLOSE_SESSIONS, LEAK, EXEC, FORK, CONNECT };
 
 struct fault {
     char function[32];
@@ -97,10 +100,11 @@ static void read_when(struct fault *fault, const char *word, int line) {
 
 static void read_what(struct fault *fault, const char *word, int line) {
     static const char *const plain[] = {
-        [HANG] = "hang", [CRASH] = "crash", [LOGOUT] = "logout", [CLOSE_SESSIONS] = "close-sessions", [LEAK] = NULL};
+        [HANG] = "hang", [CRASH] = "crash", [LOGOUT] = "logout", [CLOSE_SESSIONS] = "close-sessions", [EXEC] = "exec",
+        [FORK] = "fork", [CONNECT] = "connect"};
     static const char *const numbered[] = {
-        [RETURN] = "return", [ANSWER] = "answer", [DELAY] = "delay", [HANG] = NULL, [LEAK] = "leak"};
-    for (int what = RETURN; what <= LEAK; what++) {
+        [RETURN] = "return", [ANSWER] = "answer", [DELAY] = "delay", [LEAK] = "leak", [CONNECT] = NULL};
+    for (int what = RETURN; what <= CONNECT; what++) {
         const char *text = numbered[what] == NULL ? NULL : argument(word, numbered[what]);
         if (text != NULL) {
             fault->what = (enum what)what;
@@ -237,10 +241,34 @@ static void sleep_milliseconds(unsigned long milliseconds) {
     }
 }
 
+/// What a library of a worker has no reason to do; the log says how it ended, with the errno or 0.
+static void attempt(enum what what) {
+    if (what == EXEC) {
+        char *const arguments[] = {"true", NULL};
+        execve("/bin/true", arguments, environ);
+        script_log("execve", (CK_RV)errno);
+    } else if (what == FORK) {
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(0);
+        }
+        script_log("fork", child < 0 ? (CK_RV)errno : 0);
+        if (child > 0) {
+            waitpid(child, NULL, 0);
+        }
+    } else {
+        struct sockaddr_un nowhere = {.sun_family = AF_UNIX, .sun_path = "/nonexistent/socket"};
+        int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int result = connect(descriptor, (struct sockaddr *)&nowhere, sizeof nowhere);
+        script_log("connect", result < 0 ? (CK_RV)errno : 0);
+        close(descriptor);
+    }
+}
+
 struct script_verdict script_judge(const char *function) {
     struct script_verdict verdict = {0};
     unsigned long delay = 0;
-    bool hangs = false;
+    bool hangs = false, attempts[CONNECT + 1] = {false};
     pthread_mutex_lock(&lock);
     refresh();
     for (int index = 0; index < fault_count; index++) {
@@ -268,9 +296,17 @@ struct script_verdict script_judge(const char *function) {
             }
             break;
         }
+        case EXEC:
+        case FORK:
+        case CONNECT: attempts[fault->what] = true; break;
         }
     }
     pthread_mutex_unlock(&lock);
+    for (int what = EXEC; what <= CONNECT; what++) {
+        if (attempts[what]) {
+            attempt((enum what)what);
+        }
+    }
     sleep_milliseconds(delay);
     while (hangs) {
         pause();

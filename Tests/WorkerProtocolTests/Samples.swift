@@ -8,7 +8,7 @@ enum Samples {
                 protocolVersion: 0x0102, programVersion: "1.2.3", modulePath: "/usr/lib/module.so",
                 tokenURI: "pkcs11:token=prüfung", pinFile: "/etc/pin", sessions: 258,
                 initializationString: "configdir='sql:/x'", allowExtractableSecret: true, callTimeout: 0x0102_0304,
-                refusedLogins: "/var/lib/refused")),
+                refusedLogins: "/var/lib/refused", deniedSystemCalls: ["execve", "connect"])),
         .listKeys,
         .decrypt(
             Decryption(

@@ -5,7 +5,7 @@ import SecretMemory
 extension TokenSettings {
     static let keys = [
         "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
-        "environment", "init_args",
+        "environment", "init_args", "deny_system_calls",
     ]
 
     /// nil when something without a default is missing or wrong; that was reported.
@@ -21,11 +21,12 @@ extension TokenSettings {
         let allowExtractableSecret = section.boolean("allow_extractable_secret", default: false)
         let environment = Self.environment(section)
         let initArgs = section.text("init_args") ?? ""
+        let deniedSystemCalls = Self.deniedSystemCalls(section)
         guard let name, let module, let token, let pinFile else { return nil }
         self.init(
             name: name, module: module, uri: token.uri, pinFile: pinFile, sessions: sessions,
             callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
-            environment: environment, initArgs: initArgs)
+            environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls)
     }
 
     private static func module(_ section: ConfigurationSection) -> String? {
@@ -96,6 +97,23 @@ extension TokenSettings {
             section.problem(key, error.description)
             return nil
         }
+    }
+
+    private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {
+        var names: [String] = []
+        for element in section.texts("deny_system_calls") ?? [] where !names.contains(element.value) {
+            guard DeniableSystemCalls.names.contains(element.value) else {
+                let known = DeniableSystemCalls.names
+                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "did you mean \($0)?" }
+                section.reader.problem(
+                    element.key, line: element.line,
+                    "\(ConfigurationText.shown(element.value)) cannot be denied; "
+                        + (suggestion ?? "what can: \(known.joined(separator: ", "))"))
+                continue
+            }
+            names.append(element.value)
+        }
+        return names
     }
 
     private static func environment(_ section: ConfigurationSection) -> [String: String] {

@@ -22,4 +22,6 @@ struct TokenSettings: Sendable, Equatable {
     var initArgs: String
     /// Absolute path of the file in which the worker remembers PINs that the token refused; empty for none.
     var refusedLogins = ""
+    /// System calls that the worker is denied, by ``DeniableSystemCalls``' names.
+    var deniedSystemCalls: [String] = []
 }

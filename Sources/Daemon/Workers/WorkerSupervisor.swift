@@ -315,7 +315,7 @@ final class WorkerSupervisor: Sendable {
             pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
             initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,
             callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
-            refusedLogins: settings.refusedLogins)
+            refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
         do throws(WorkerFailure) {
             guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer(),
                 case .keys(let keys) = try await calls.submit(.listKeys, to: lane).answer()

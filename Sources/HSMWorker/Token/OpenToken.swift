@@ -56,6 +56,7 @@ final class OpenToken: Sendable {
         guard sessionRange.contains(Int(opening.sessions)) else {
             throw WorkerFailure(.tokenUnavailable, "sessions must be 1 to \(sessionRange.upperBound).")
         }
+        try SystemCallFilter.apply(denying: opening.deniedSystemCalls)
         let (module, uri, slot, token) = try find(opening)
         do {
             var deadline = CallDeadline(callTimeout: opening.callTimeout)

@@ -201,6 +201,16 @@ struct ConfigurationProblemTests {
             ("environment: { \"A=B\": c }", "6 tokens[0].environment: must be names with values"),
             ("environment: { A: \"b\\nc\" }", "6 tokens[0].environment: must be names with values"),
             ("init_args: 5", "6 tokens[0].init_args: must be text"),
+            ("deny_system_calls: execve", "6 tokens[0].deny_system_calls: must be a list"),
+            (
+                "deny_system_calls: [fork, exceve]",
+                "6 tokens[0].deny_system_calls[1]: exceve cannot be denied; did you mean execve?"
+            ),
+            ("deny_system_calls: [read]", "6 tokens[0].deny_system_calls[0]: read cannot be denied; "),
+            (
+                "deny_system_calls: [59]",
+                "6 tokens[0].deny_system_calls[0]: 59 cannot be denied; what can: fork, execve"
+            ),
         ])
     func namesTokenNumbers(line: String, expected: String) throws {
         let problem = try ConfigurationFixture().problem("    \(line)")

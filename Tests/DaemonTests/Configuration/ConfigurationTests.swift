@@ -59,6 +59,7 @@ struct ConfigurationTests {
                 allow_extractable_secret: true
                 environment: { SOFTHSM2_CONF: /etc/softhsm2.conf, LEVEL: 3 }
                 init_args: "configdir='sql:x'"
+                deny_system_calls: [execve, connect, execve]
             trust:
               roots: [root.pem]
               distrusted:
@@ -97,7 +98,8 @@ struct ConfigurationTests {
                     uri: "pkcs11:token=pay%20tokend;serial=1a", pinFile: fixture.directory.path("pin"), sessions: 16,
                     callTimeout: .seconds(120), recycleAfter: 5_000, allowExtractableSecret: true,
                     environment: ["SOFTHSM2_CONF": "/etc/softhsm2.conf", "LEVEL": "3"], initArgs: "configdir='sql:x'",
-                    refusedLogins: fixture.directory.path("refused-logins-primary"))
+                    refusedLogins: fixture.directory.path("refused-logins-primary"),
+                    deniedSystemCalls: ["execve", "connect"])
             ])
         #expect(configuration.trust.rootFiles == [fixture.directory.path("root.pem")])
         #expect(configuration.trust.roots.count == 1)

@@ -17,7 +17,8 @@
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,
 // from=N (the Nth and all later), or random=N (one in N, the same ones in every run). WHAT is return=CKR (the call is
 // not forwarded), answer=CKR (it is, and then returns this), delay=MILLISECONDS, hang, crash (SIGKILL before the call),
-// logout (C_Logout first), close-sessions (all of the token's first), or leak=BYTES. With "once" a fault happens once,
+// logout (C_Logout first), close-sessions (all of the token's first), leak=BYTES, or what a library has no reason to do: exec (/bin/true), fork,
+// connect (a local socket that is not there), each of which leaves a line in the log with its errno. With "once" a fault happens once,
 // however many processes read the script: it leaves the file SCRIPT.fired-LINE behind. Numbers may be hexadecimal.
 #ifndef SCRIPTED_PKCS11_H
 #define SCRIPTED_PKCS11_H

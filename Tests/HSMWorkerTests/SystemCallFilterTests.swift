@@ -1,0 +1,95 @@
+import CLinux
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// What a worker denies itself before it loads the library. The scripted module tries what a library should not do.
+@Suite struct SystemCallFilterTests {
+    private static let everything: [String] = {
+        var names: [String] = []
+        while let name = unsafe paytokend_deniable_system_call(names.count) {
+            names.append(unsafe String(cString: name))
+        }
+        return names
+    }()
+
+    private func serving(_ token: any WorkersToken, denying names: [String]) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token) { $0.deniedSystemCalls = names }
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        return worker
+    }
+
+    private func payment() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// The kernel's view: 0 none, 2 a filter (proc(5)).
+    private func filtering(_ worker: WorkerUnderTest) throws -> String {
+        let status = try String(contentsOfFile: "/proc/\(worker.processIdentifier)/status", encoding: .utf8)
+        return status.split(separator: "\n").first { $0.hasPrefix("Seccomp:") }.map { String($0.dropFirst(9)) } ?? ""
+    }
+
+    @Test("a worker that is denied them can start no program, make no process and no connection, and decrypts")
+    func denied() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, denying: ["execve", "fork", "connect"])
+        #expect(try filtering(worker) == "2")
+        try token.play(
+            "fault C_DeriveKey nth=1 exec", "fault C_DeriveKey nth=2 fork", "fault C_DeriveKey nth=3 connect")
+        for _ in 0..<4 {
+            let payment = try payment()
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+        for attempt in ["execve", "fork", "connect"] {
+            #expect(token.calls(attempt).map(\.value) == [UInt(EPERM)], "\(attempt)")
+        }
+        #expect(try await worker.end() == 0)
+    }
+
+    @Test("without a list the same library does all of it: the attempts are real")
+    func allowed() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token, denying: [])
+        #expect(try filtering(worker) == "0")
+        try token.play(
+            "fault C_DeriveKey nth=1 fork", "fault C_DeriveKey nth=2 connect", "fault C_DeriveKey nth=3 exec")
+        for _ in 0..<2 {
+            let payment = try payment()
+            #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+        }
+        #expect(token.calls("fork").map(\.value) == [0])
+        #expect(token.calls("connect").map(\.value) == [UInt(ENOENT)])
+        // Another program now, which ends at once.
+        worker.send(try payment().request.encoded(identifier: 77))
+        #expect(try await worker.receive() == nil)
+        #expect(try await worker.end() == 0)
+    }
+
+    @Test("a library that works on files needs nothing of what can be denied", arguments: TokenKind.installed)
+    func everythingDenied(_ kind: TokenKind) async throws {
+        #expect(Self.everything.count > 20 && Set(Self.everything).count == Self.everything.count)
+        let worker = try await serving(try await kind.fresh(), denying: Self.everything)
+        #expect(try filtering(worker) == "2")
+        let (ec, rsa) = (
+            try payment(), try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+        )
+        #expect(try await worker.call(ec.request) == .plaintext(ec.plaintext, tier: kind.tierECv1))
+        #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: kind.tierRSAv1))
+        #expect(try await worker.keys().count == 2)
+    }
+
+    @Test("a name that cannot be denied opens nothing: half a list is no list")
+    func unknownName() async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await worker.open(token) { $0.deniedSystemCalls = ["execve", "read"] }
+        }
+        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.message.contains("deny_system_calls (execve, read)") == true, "\(failure?.message ?? "")")
+    }
+}
