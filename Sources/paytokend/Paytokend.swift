@@ -42,6 +42,11 @@ struct Paytokend: AsyncParsableCommand {
             """)
     var awaitRestore = false
 
+    static func main() async {
+        DaemonProgram.forbidNewPrivileges()
+        await main(nil)
+    }
+
     func run() async throws {
         let status =
             check

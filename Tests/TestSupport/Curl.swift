@@ -47,7 +47,7 @@ public struct PeerIdentity: Sendable {
     public static let available = geteuid() == 0
 
     /// setpriv's arguments before the command.
-    var arguments: [String] {
+    public var arguments: [String] {
         let groups = supplementaryGroups.map(String.init).joined(separator: ",")
         return ["--reuid", String(uid), "--regid", String(gid)]
             + (groups.isEmpty ? ["--clear-groups"] : ["--groups", groups])

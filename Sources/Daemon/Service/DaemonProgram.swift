@@ -149,6 +149,12 @@ public enum DaemonProgram {
         }
     }
 
+    /// The kernel keeps this for each thread, and a thread has it from the one that made it: to be called first, while
+    /// the main thread is the only one. Whether it worked is found out by ``run(configurationFile:awaitsRestore:)``.
+    public static func forbidNewPrivileges() {
+        _ = paytokend_forbid_new_privileges()
+    }
+
     /// What a process with card data in its memory gives up: new privileges, core dumps, debuggers of its own user.
     private static func harden() throws(StartFailure) {
         guard paytokend_forbid_new_privileges() == 0, paytokend_forbid_dumps() == 0 else {

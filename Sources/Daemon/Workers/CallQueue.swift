@@ -17,11 +17,17 @@ final class CallQueue: Sendable {
         var waiting: Int
         var callTimeout: Duration
         var recycleAfter: Int
+        /// Calls that a worker works on at a time, in the order in which it got them; the others of the window wait
+        /// with it, which is no time of the token's.
+        var sessions = Int.max
     }
 
     private struct Lane {
         let worker: WorkerLane
         var outstanding = 0
+        /// How many of them are being worked on, as far as their order tells, and the calls behind those.
+        var running = 0
+        var behind = CircularBuffer<UInt64>()
         var answered = 0
         /// It serves, or has served and ends after its last call.
         var hasServed = false
@@ -139,10 +145,31 @@ final class CallQueue: Sendable {
         var call = call
         let now = ContinuousClock.now
         call.sent = (now, lane)
+        call.begun = nil
         state.withWorkers[call.identifier] = call
         state.lanes[lane]?.outstanding += 1
-        events.waited((now - call.waitingSince).inSeconds)
+        if let running = state.lanes[lane]?.running, running < limits.sessions {
+            begin(call.identifier, at: now, lane, &state)
+        } else {
+            state.lanes[lane]?.behind.append(call.identifier)
+        }
         state.lanes[lane]?.worker.send(call.frame)
+    }
+
+    /// From now on it is the token that takes the time.
+    private func begin(_ identifier: UInt64, at now: ContinuousClock.Instant, _ lane: UInt64, _ state: inout State) {
+        guard let call = state.withWorkers[identifier] else { return }
+        state.withWorkers[identifier]?.begun = now
+        state.lanes[lane]?.running += 1
+        events.waited((now - call.waitingSince).inSeconds)
+    }
+
+    /// Counts one off, and the next in the order on.
+    private func end(_ call: PendingCall, at now: ContinuousClock.Instant, _ lane: UInt64, _ state: inout State) {
+        if call.begun != nil { state.lanes[lane]?.running -= 1 }
+        while state.lanes[lane]?.running ?? .max < limits.sessions, let next = state.lanes[lane]?.behind.popFirst() {
+            begin(next, at: now, lane, &state)
+        }
     }
 
     // MARK: Answers
@@ -154,9 +181,11 @@ final class CallQueue: Sendable {
             guard let call = state.withWorkers[identifier], let sent = call.sent, sent.lane == lane else {
                 return false
             }
+            let now = ContinuousClock.now
             remove(call, from: lane, &state)
-            events.called(call.operation, (ContinuousClock.now - sent.at).inSeconds)
-            if case .failed(let failure) = answer, failure.kind == .tokenUnavailable, call.operation != .open {
+            end(call, at: now, lane, &state)
+            events.called(call.operation, (now - (call.begun ?? sent.at)).inSeconds)
+            if case .failed(let failure) = answer, failure.costsWorker, call.operation != .open {
                 // The worker ends after such an answer. Nobody's input is to blame: the next worker gets the call.
                 withdraw(lane, &state)
                 state.lanes[lane]?.hasFailedToken = true
@@ -344,6 +373,12 @@ final class CallQueue: Sendable {
             for lane in state.lanes.values { lane.worker.close() }
         }
     }
+}
+
+extension WorkerFailure {
+    /// It is of no use any more: its token is gone, or has ended its login and refuses another. In the second case the
+    /// next worker finds the refusal remembered and tries nothing, and the token is shown as what it is.
+    fileprivate var costsWorker: Bool { kind == .tokenUnavailable || kind == .loginRefused }
 }
 
 extension PendingCall {

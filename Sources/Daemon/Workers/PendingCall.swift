@@ -14,6 +14,8 @@ struct PendingCall: Sendable {
     var terms: CallTerms
     /// When it was handed to a worker, and to which.
     var sent: (at: ContinuousClock.Instant, lane: UInt64)?
+    /// When the worker began with it, as far as the order tells.
+    var begun: ContinuousClock.Instant?
     /// Nobody waits for the answer any more; the worker is still at it.
     var isAbandoned = false
 

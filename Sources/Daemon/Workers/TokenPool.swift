@@ -114,7 +114,9 @@ final class TokenPool: Sendable {
         guard tokens.count > 1 else {
             return left.isEmpty ? first : nil
         }
-        let offset = turn.wrappingAdd(1, ordering: .relaxed).newValue
+        // A look for a second token takes no turn: with two tokens each request would begin at the same one.
+        let offset =
+            left.isEmpty ? turn.wrappingAdd(1, ordering: .relaxed).newValue : turn.load(ordering: .relaxed)
         var best: (token: TokenWorker, load: Int)?
         for step in tokens.indices {
             let token = tokens[Int(UInt(bitPattern: offset &+ step) % UInt(tokens.count))]

@@ -37,7 +37,7 @@ final class TokenWorker: Sendable {
         calls = CallQueue(
             limits: CallQueue.Limits(
                 window: max(settings.sessions, 1) * 8, waiting: 1024, callTimeout: settings.callTimeout,
-                recycleAfter: settings.recycleAfter),
+                recycleAfter: settings.recycleAfter, sessions: max(settings.sessions, 1)),
             events: events, quarantine: quarantine,
             recycleDue: { continuation.yield(.recycleDue($0)) })
         supervisor = WorkerSupervisor(

@@ -22,7 +22,7 @@ struct WorkerEvents: Sendable {
     var condition: @Sendable (WorkerCondition) -> Void
     /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
-    /// Operation and seconds from handing the call to the worker to its answer: `paytokend_hsm_call_seconds`.
+    /// Operation and seconds from the worker beginning with the call to its answer: `paytokend_hsm_call_seconds`.
     var called: @Sendable (WorkerOperation, Double) -> Void
     var restarted: @Sendable (RestartReason) -> Void
 

@@ -188,6 +188,48 @@ import WorkerProtocol
         #expect(Self.kind(await call.value) == .loginRefused)
     }
 
+    @Test("a login that is refused while a worker serves ends that worker: nobody's input is to blame")
+    func refusedRenewal() async throws {
+        let (queue, workers) = (Self.queue(), [FakeWorker(1), FakeWorker(2)])
+        let call = Self.submit(.probe, to: queue)
+        for worker in workers {
+            queue.add(worker.lane)
+            _ = queue.serve(with: worker.identifier)
+            try await until { worker.count == 1 }
+            let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
+            _ = queue.received(
+                refusal, for: try worker.requests[0].identifier, from: worker.identifier)
+            #expect(worker.killed == .token)
+            queue.ended(worker.identifier)
+        }
+        #expect(Self.kind(await call.value) == .loginRefused)
+        #expect(queue.isIdle)
+    }
+
+    @Test("what a worker holds beyond its sessions is still waiting: the token's time begins when its turn comes")
+    func waitingWithWorker() async throws {
+        let (waits, calls) = (Shared(0), Shared([Double]()))
+        let events = WorkerEvents(
+            waited: { _ in waits.change { $0 += 1 } }, called: { _, seconds in calls.change { $0.append(seconds) } })
+        let queue = CallQueue(
+            limits: CallQueue.Limits(
+                window: 8, waiting: 100, callTimeout: .seconds(60), recycleAfter: 1000, sessions: 2),
+            events: events, recycleDue: { _ in })
+        let worker = FakeWorker(1)
+        queue.add(worker.lane)
+        _ = queue.serve(with: 1)
+        let all = (0..<5).map { _ in Self.submit(.probe, to: queue) }
+        try await until { worker.count == 5 }
+        #expect(waits.current == 2)
+        for number in 0..<5 {
+            #expect(queue.received(.done, for: try worker.requests[number].identifier, from: 1))
+            #expect(waits.current == min(number + 3, 5))
+            #expect(calls.current.count == number + 1)
+        }
+        for call in all { _ = await call.value }
+        #expect(queue.isIdle)
+    }
+
     private static let recordCalls: [WorkerRequest] = [
         .listAuditKeys, .createAuditKey(identifier: Array(0..<16)),
         .signCheckpoint(CheckpointSigning(identifier: Array(0..<16), message: Array("{}".utf8))), .listHeads,

@@ -8,6 +8,8 @@ public struct DaemonConfiguration: Sendable {
     public var token: [String] = []
     /// Names of further tokens; each has a directory and a SoftHSM configuration of its own.
     public var furtherTokens: [String] = []
+    /// Entries of the test's own instead of `primary` and the further tokens.
+    public var tokens: [TokenEntry] = []
     /// `verification.signing_time_window`.
     public var signingTimeWindow = "5m"
     /// PEM files under `trust.roots`; nil names the shared authority's root, empty leaves Apple's in place.
@@ -23,6 +25,11 @@ public struct DaemonConfiguration: Sendable {
 
     public init() {}
 
+    /// The names of all tokens.
+    public var tokenNames: [String] { tokens.isEmpty ? ["primary"] + furtherTokens : tokens.map(\.name) }
+    /// Those that the harness makes: SoftHSM's.
+    var ownTokens: [String] { tokens.isEmpty ? tokenNames : [] }
+
     /// The YAML. Paths are relative to the file's directory.
     func yaml(module: String, softHSMConfiguration: (_ token: String) -> String, root: String) -> String {
         var lines = ["listener:", "  socket: p.sock", "  admin_socket: a.sock"]
@@ -30,7 +37,8 @@ public struct DaemonConfiguration: Sendable {
         lines += [
             "tokens:"
         ]
-        for name in ["primary"] + furtherTokens {
+        lines += tokens.map(\.yaml)
+        for name in ownTokens {
             lines += [
                 "  - name: \(name)", "    module: \(module)", "    uri: \"pkcs11:token=paytokend\"",
                 "    pin_file: pin", "    allow_extractable_secret: true",

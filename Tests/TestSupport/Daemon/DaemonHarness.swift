@@ -29,7 +29,7 @@ public final class DaemonHarness: Sendable {
         socket = directory.path("p.sock")
         adminSocket = directory.path("a.sock")
         configurationFile = directory.path("paytokend.yaml")
-        for token in ["primary"] + configuration.furtherTokens {
+        for token in configuration.ownTokens {
             let store = Self.store(of: token)
             try directory.makeDirectory(store)
             try directory.write(
@@ -41,7 +41,7 @@ public final class DaemonHarness: Sendable {
         try directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem", mode: 0o644)
         try configure(configuration)
         guard initializesToken else { return }
-        for token in ["primary"] + configuration.furtherTokens { try await initializeToken(token) }
+        for token in configuration.ownTokens { try await initializeToken(token) }
     }
 
     /// Where a token's objects lie, inside the directory.
@@ -69,7 +69,7 @@ public final class DaemonHarness: Sendable {
         try await self.init(prepared: configuration)
         try await start()
         for merchant in merchants {
-            let names = configuration.furtherTokens.isEmpty ? [] : ["primary"] + configuration.furtherTokens
+            let names = configuration.tokenNames.count > 1 ? configuration.tokenNames : []
             let result = try await importMerchant(merchant, names.flatMap { ["--token", $0] })
             guard result.status == 0 else { throw HarnessFailure(description: "key import: \(result)") }
         }
@@ -96,12 +96,26 @@ public final class DaemonHarness: Sendable {
 
     /// Starts the daemon and waits until it is ready, or only until it serves.
     public func start(
-        _ arguments: [String] = [], environment: [String: String] = [:], untilReady: Bool = true
+        _ arguments: [String] = [], environment: [String: String] = [:], as identity: PeerIdentity? = nil,
+        untilReady: Bool = true
     ) async throws {
-        let program = try RunningProgram(
-            Program.built("paytokend"), ["--config", configurationFile] + arguments, environment: environment)
+        let command = [try Program.built("paytokend"), "--config", configurationFile] + arguments
+        let program =
+            if let identity {
+                try RunningProgram(
+                    Program.installed("setpriv"), identity.arguments + command, environment: environment)
+            } else {
+                try RunningProgram(command[0], Array(command.dropFirst()), environment: environment)
+            }
         running.withLock { $0 = program }
         try await waitUntil(untilReady ? "/readyz" : "/healthz")
+    }
+
+    /// Gives the directory and all in it to another account, which the daemon is then started as.
+    public func give(to identity: PeerIdentity) async throws {
+        let given = try await Program.run(
+            Program.installed("chown"), ["-R", "\(identity.uid):\(identity.gid)", directory.path], environment: [:])
+        guard given.status == 0 else { throw HarnessFailure(description: "chown: \(given)") }
     }
 
     /// Waits for 200 from /readyz; fails at once when the daemon ends.

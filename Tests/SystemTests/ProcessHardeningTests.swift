@@ -1,0 +1,65 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// What daemon and worker have given up, as the kernel sees it.
+@Suite struct ProcessHardeningTests {
+    private func status(_ process: Int32, _ name: String, thread: String? = nil) throws -> String {
+        let place = thread.map { "/proc/\(process)/task/\($0)/status" } ?? "/proc/\(process)/status"
+        let text = try String(contentsOfFile: place, encoding: .utf8)
+        let line = try #require(text.split(separator: "\n").first { $0.hasPrefix(name + ":") })
+        return line.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces)
+    }
+
+    /// Whose the files in a process's directory are; the directory itself is the process's own account's anyway.
+    private func owner(_ process: Int32) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: "/proc/\(process)/environ")
+        return try #require(attributes[.ownerAccountID] as? Int)
+    }
+
+    @Test("daemon and worker gain no privileges, and hold their secrets in locked memory")
+    func privileges() async throws {
+        let harness = try await SharedDaemon.harness
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        #expect(try await harness.decrypt(token).status == 200)
+        for process in [try harness.daemon.processIdentifier, try harness.worker()] {
+            // The kernel keeps it for each thread.
+            let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
+            #expect(threads.count > 1)
+            for thread in threads {
+                // One may have ended meanwhile.
+                guard let flag = try? status(process, "NoNewPrivs", thread: thread) else { continue }
+                #expect(flag == "1", "thread \(thread) of \(process)")
+            }
+            let locked = try status(process, "VmLck").split(separator: " ").first.flatMap { Int($0) } ?? 0
+            #expect(locked > 0)
+        }
+    }
+
+    @Test(
+        "neither process can be looked into by others of its own account: what is not dumpable belongs to root in /proc",
+        .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
+    func notDumpable() async throws {
+        let identity = PeerIdentity(uid: 4242, gid: 4242)
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration())
+        try await harness.give(to: identity)
+        try await harness.start(as: identity)
+        let processes = [try harness.daemon.processIdentifier, try harness.worker()]
+        for process in processes {
+            #expect(try status(process, "Uid").hasPrefix("4242\t"))
+            #expect(try owner(process) == 0)
+            // Another process of the same account.
+            let look = try await Program.run(
+                Program.installed("setpriv"), identity.arguments + ["cat", "/proc/\(process)/environ"])
+            #expect(look.status != 0 && look.error.contains("Permission denied"), "\(look)")
+        }
+        let other = try RunningProgram(Program.installed("setpriv"), identity.arguments + ["sleep", "600"])
+        try await wait(for: "an ordinary program's owner") { try owner(other.processIdentifier) == 4242 }
+        let look = try await Program.run(
+            Program.installed("setpriv"), identity.arguments + ["cat", "/proc/\(other.processIdentifier)/environ"])
+        #expect(look.status == 0)
+        other.signal(SIGKILL)
+        #expect(try await harness.stop().status == 0)
+    }
+}

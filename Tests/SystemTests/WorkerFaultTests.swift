@@ -1,0 +1,157 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// What a library may do to its worker, and that it costs a whole daemon's callers nothing: every request is answered.
+@Suite struct WorkerFaultTests {
+    private struct Place {
+        let token: ScriptedToken
+        let harness: DaemonHarness
+
+        init(_ lines: [String] = []) async throws {
+            token = try ScriptedToken(try await TokenDirectory())
+            var configuration = DaemonConfiguration()
+            configuration.tokens = [TokenEntry("primary", token, lines)]
+            harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        }
+
+        /// Releases so many tokens, four at a time.
+        func release(_ count: Int) async throws {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        for _ in 0..<count / 4 {
+                            let token = try SharedForge.mint.mint(
+                                TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+                            let answer = try await harness.decrypt(token, reference: "r")
+                            #expect(answer.status == 200, "\(answer)")
+                            #expect(answer.member("repeated")?.boolValue == false)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+
+        /// The value of the first line of the metrics with that name and all those labels; 0 when there is none.
+        func metric(_ name: String, _ labels: String...) async throws -> Double {
+            let text = try await harness.admin("/metrics").text
+            let line = text.split(separator: "\n").first { line in
+                (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
+            }
+            return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
+        }
+
+        func restarts(_ reason: String) async throws -> Double {
+            try await metric("paytokend_worker_restarts_total", "reason=\"\(reason)\"", "token=\"primary\"")
+        }
+    }
+
+    @Test("a call that hangs ends its worker at call_timeout; what was in flight is answered by the next")
+    func hang() async throws {
+        let place = try await Place(["call_timeout: 3s"])
+        try place.token.play("fault C_DeriveKey nth=5 hang once")
+        try await place.release(20)
+        #expect(try await place.restarts("timeout") == 1)
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test("a library that crashes within a call costs no request, at whichever call it does")
+    func crash() async throws {
+        let place = try await Place()
+        for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
+            try place.token.play("fault \(call) nth=3 crash once")
+            try await place.release(12)
+            #expect(try await place.restarts("died") == Double(number + 1), "\(call)")
+        }
+        // The ledger knows each once.
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test("a library that is poisoned after a few calls, in every worker again, costs no request")
+    func poisoned() async throws {
+        let place = try await Place()
+        let first = try place.harness.worker()
+        kill(first, SIGKILL)
+        try await wait(for: "the next worker") { try place.harness.workers().contains { $0 != first } }
+        try await place.harness.waitUntilReady()
+        // So many calls belong to a worker's start.
+        let next = try place.harness.worker()
+        let atStart = place.token.calls("C_DeriveKey").count { $0.process == next }
+        #expect(atStart > 2)
+        try place.token.play("fault C_DeriveKey from=\(atStart + 6) return=0x30")
+        try await place.release(24)
+        #expect(try await place.restarts("token") >= 2)
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test("a library that loses memory is replaced by a fresh worker before it is let go, and no request is lost")
+    func leak() async throws {
+        let place = try await Place()
+        let first = try place.harness.worker()
+        try place.token.play("fault C_DeriveKey nth=3 leak=300000000 once")
+        try await wait(for: "the worker's replacement", within: 120) {
+            try await place.release(4)
+            return try await place.restarts("memory") == 1
+        }
+        try await wait(for: "the old worker's end") { try !place.harness.workers().contains(first) }
+        #expect(try await place.restarts("died") == 0)
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test("workers that are replaced after a number of operations drop nothing")
+    func recycled() async throws {
+        let place = try await Place(["recycle_after: 20"])
+        try await place.release(100)
+        try await wait(for: "three replacements") {
+            try await place.release(4)
+            return try await place.restarts("recycled") >= 3
+        }
+        #expect(try await place.restarts("died") == 0)
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test(
+        "a login that the token ended is not renewed with a PIN file that is wrong by then: one try, and status says so"
+    )
+    func wrongPINAfterRotation() async throws {
+        let place = try await Place()
+        let harness = place.harness
+        let pin = try String(contentsOfFile: place.token.pinFile, encoding: .utf8)
+        let logins = { place.token.calls("C_Login").count }
+        let before = logins()
+        try Data("99887766\n".utf8).write(to: URL(filePath: place.token.pinFile))
+        try place.token.play("fault C_DeriveKey nth=1 logout")
+        for _ in 0..<3 {
+            let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+            let answer = try await harness.decrypt(token)
+            #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
+        }
+        try await wait(for: "the refusal in the status") {
+            let ready = try await Curl.request("/readyz", socket: harness.socket)
+            return ready.status == 503 && ready.text.contains("the PIN in")
+        }
+        #expect(logins() == before + 1)
+        try place.token.play()
+        try Data(pin.utf8).write(to: URL(filePath: place.token.pinFile))
+        try harness.daemon.signal(SIGHUP)
+        try await harness.waitUntilReady()
+        #expect(logins() == before + 2)
+        try await place.release(4)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("waiting for the token and working in it are counted apart, once for each call")
+    func histograms() async throws {
+        let place = try await Place(["sessions: 1"])
+        let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
+        let waits = try await place.metric("paytokend_hsm_wait_seconds_count")
+        try await place.release(12)
+        #expect(
+            try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"", "token=\"primary\"")
+                == calls + 12)
+        #expect(try await place.metric("paytokend_hsm_wait_seconds_count") >= waits + 12)
+        #expect(try await place.harness.stop().status == 0)
+    }
+}
