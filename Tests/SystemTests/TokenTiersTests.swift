@@ -1,0 +1,138 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Whole daemons on tokens of every tier: what answers, status and record say of it.
+@Suite struct TokenTiersTests {
+    private static func harness(_ tokens: [TokenEntry], untilReady: Bool = true) async throws -> DaemonHarness {
+        var configuration = DaemonConfiguration()
+        configuration.tokens = tokens
+        let harness = try await DaemonHarness(prepared: configuration)
+        let checked = try await Program.run(
+            Program.built("paytokend"), ["--config", harness.configurationFile, "--check"])
+        #expect(checked.status == 0, "\(checked)")
+        try await harness.start(untilReady: untilReady)
+        return harness
+    }
+
+    private func importBoth(_ harness: DaemonHarness, _ names: [String] = []) async throws {
+        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
+            let result = try await harness.importMerchant(merchant, names.flatMap { ["--token", $0] })
+            try #require(result.status == 0, "\(result)")
+        }
+    }
+
+    private func status(_ harness: DaemonHarness) async throws -> [JSONObject] {
+        try await harness.admin("/v1/status").member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? []
+    }
+
+    /// Releases a fresh token of both versions, and compares what answer and record say.
+    private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
+        for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
+            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let answer = try await harness.decrypt(token, reference: "r")
+            #expect(answer.status == 200, "\(answer)")
+            #expect(answer.string("protection") == tier)
+            #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))
+            let transaction = try #require(answer.string("transactionId"))
+            let records = try await StoredRecords.of(transaction: transaction, in: harness)
+            #expect(records.map { $0.string("protection") } == [tier])
+        }
+    }
+
+    @Test(
+        "the sample for NSS: EC_v1 at tier B and RSA_v1 at tier A, with no extractable secret and no network",
+        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
+    func nss() async throws {
+        let token = try await NSSTokenDirectory()
+        let entry = try TokenEntry(
+            sample: "nss-softokn.yaml", token,
+            [
+                ("/usr/lib/x86_64-linux-gnu/libsoftokn3.so", token.libraryPath), ("/etc/paytokend/pin", token.pinFile),
+                ("sql:/var/lib/paytokend/nss", "sql:" + token.directory.path("nss")),
+                ("dbTokenDescription='paytokend'", "dbTokenDescription='paytokend nss'"),
+                ("pkcs11:token=paytokend", token.uri),
+            ])
+        let harness = try await Self.harness([entry])
+        try await importBoth(harness)
+        let shown = try #require(try await status(harness).first)
+        #expect(shown["tierECv1"]?.stringValue == "B" && shown["tierRSAv1"]?.stringValue == "A")
+        try await expectTiers(harness, ec: "B", rsa: "A")
+        // The sample's deny-list is in force.
+        let process = try String(contentsOfFile: "/proc/\(harness.worker())/status", encoding: .utf8)
+        #expect(process.contains("Seccomp:\t2\n"))
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a token that derives AES keys inside itself: EC_v1 at tier A beside RSA_v1 at tier C")
+    func tierA() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
+        let harness = try await Self.harness([TokenEntry("primary", token)])
+        try await importBoth(harness)
+        let shown = try #require(try await status(harness).first)
+        #expect(shown["tierECv1"]?.stringValue == "A" && shown["tierRSAv1"]?.stringValue == "C")
+        try await expectTiers(harness, ec: "A", rsa: "C")
+        let listed = try await harness.admin("/v1/keys").member("items")?.arrayValue?.compactMap(\.objectValue) ?? []
+        #expect(Set(listed.compactMap { $0["tier"]?.stringValue }) == ["A", "C"])
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("without extractable secrets a token that can do no better is not ready, and says what it lacks")
+    func forbidden() async throws {
+        let token = try await TokenDirectory()
+        let harness = try await Self.harness(
+            [TokenEntry("primary", token, allowExtractableSecret: false)], untilReady: false)
+        try await wait(for: "the token to be open") {
+            try await status(harness).first?["condition"]?.stringValue == "ready"
+        }
+        let ready = try await Curl.request("/readyz", socket: harness.socket)
+        #expect(ready.status == 503)
+        let reason = try #require(
+            ready.member("reasons")?.arrayValue?.first { $0.string("component") == "token primary" })
+        #expect(reason.string("code") == "hsm_unavailable")
+        for word in [
+            "EC_v1: the token lacks", "CKD_SHA256_KDF_SP800", "RSA_v1: the token lacks", "C_UnwrapKey",
+            "allow_extractable_secret is false",
+        ] {
+            #expect(reason.string("message")?.contains(word) == true, "\(reason)")
+        }
+        let shown = try #require(try await status(harness).first)
+        #expect(shown["tierECv1"] == nil && shown["tierRSAv1"] == nil)
+        #expect(shown["shortcomings"]?.arrayValue?.count == 2)
+        let command = try await harness.paytokenctl(["status"])
+        #expect(command.status == 1 && command.output.contains("allow_extractable_secret"), "\(command)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test(
+        "two tokens of different makers hold the same keys: both serve, each at its own tiers, with the same bytes",
+        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
+    func sideBySide() async throws {
+        let (softHSM, nss) = (try await TokenDirectory(), try await NSSTokenDirectory())
+        let harness = try await Self.harness([TokenEntry("soft", softHSM), TokenEntry("nss", nss)])
+        try await wait(for: "both tokens to be open") {
+            try await status(harness).allSatisfy { $0["condition"]?.stringValue == "ready" }
+        }
+        try await importBoth(harness, ["soft", "nss"])
+        #expect(try await status(harness).compactMap { $0["keys"]?.numberValue?.int } == [2, 2])
+        let tiers = ["soft": ["EC_v1": "C", "RSA_v1": "C"], "nss": ["EC_v1": "B", "RSA_v1": "A"]]
+        var seen: Set<String> = []
+        for number in 0..<16 {
+            let merchant = number.isMultiple(of: 2) ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
+            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let answer = try await harness.decrypt(token)
+            #expect(answer.status == 200, "\(answer)")
+            #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))
+            let transaction = try #require(answer.string("transactionId"))
+            let record = try #require(try await StoredRecords.of(transaction: transaction, in: harness).first)
+            let name = try #require(record.string("token"))
+            #expect(record.string("protection") == tiers[name]?[answer.string("version") ?? ""])
+            #expect(record.string("protection") == answer.string("protection"))
+            seen.insert(name)
+        }
+        #expect(seen == ["soft", "nss"])
+        #expect(try await harness.stop().status == 0)
+    }
+}
