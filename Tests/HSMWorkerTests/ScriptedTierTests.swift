@@ -101,6 +101,58 @@ import WorkerProtocol
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
     }
 
+    @Test("a token that comes back with other tiers after a login costs the worker, and the next one finds them out")
+    func otherTiers() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let (worker, description) = try await serving(token)
+        #expect(description.tierECv1 == .a)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try token.play("fault C_DeriveKey nth=1 logout")
+        let answer = try await worker.call(try ecPayment().request)
+        #expect(answer.failureKind == .tokenUnavailable)
+        #expect(answer.failureMessage.contains("other tiers"), "\(answer)")
+        try token.play()
+        let (later, now) = try await serving(token)
+        #expect(now.tierECv1 == .c)
+        #expect(try await later.keys().count == 1)
+        let payment = try ecPayment()
+        #expect(try await later.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+    }
+
+    @Test("a token that is busy while its tiers are tested is waited for, and stands no lower for it")
+    func busyAtTest() async throws {
+        let token = try ScriptedToken(
+            try await TokenDirectory(), "one-step-kdf", "fault C_DeriveKey always return=0x31")
+        let worker = try WorkerUnderTest(token)
+        async let description = worker.open(token) { $0.callTimeout = 60_000 }
+        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count >= 3 }
+        try token.play("one-step-kdf")
+        #expect(try await description.tierECv1 == .a)
+    }
+
+    @Test("a token that is busy while its keys are tested has no inconsistent keys")
+    func busyAtListing() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let (first, description) = try await serving(token)
+        try await first.mustImport(SharedForge.ecMerchant, description)
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token) { $0.callTimeout = 60_000 }
+        try token.play("fault C_DeriveKey always return=0x31")
+        async let keys = worker.keys()
+        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == 0x31 } >= 3 }
+        try token.play()
+        #expect(try await keys.map(\.inconsistency) == [nil])
+    }
+
+    @Test("a login that ends while the tiers are tested tells nothing of them: the token is opened anew")
+    func logoutAtTest() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
+        let failure = await #expect(throws: WorkerFailure.self) { try await serving(token) }
+        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.message.contains("ended the login") == true, "\(failure?.message ?? "")")
+        #expect(try await serving(token).1.tierECv1 == .c)
+    }
+
     /// Every tier that there is an implementation for here.
     enum Stand: String, CaseIterable, CustomTestStringConvertible {
         case softHSM = "C and C"

@@ -71,13 +71,17 @@ extension OpenToken {
     private func lookAgain(
         for entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        var last = call
         // An operation that did not end, or the session, may be in the way once.
-        for _ in 0..<2 {
+        var isSecond = false
+        while true {
             do throws(CallError) {
                 try exclusively { () throws(CallError) in try listKeys(without: entry, in: &session) }
             } catch {
-                last = error
+                if error.saysBusy, deadline.wait() { continue }
+                guard !isSecond else {
+                    throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(error).")
+                }
+                isSecond = true
                 try reopen(&session, &deadline)
                 continue
             }
@@ -86,7 +90,6 @@ extension OpenToken {
             }
             return
         }
-        throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(last).")
     }
 
     /// One answer for all that a stranger can cause.

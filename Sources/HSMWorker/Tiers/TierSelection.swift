@@ -23,9 +23,13 @@ struct TierSelection: Sendable {
         }
     }
 
-    init(in session: inout Session, allowExtractableSecret: Bool) {
-        ecV1 = select(.ecV1, in: &session, allowExtractableSecret)
-        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret)
+    /// - Parameter deadline: How long a token that is busy is waited for; else it would stand too low from then on.
+    init(
+        in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
+    ) {
+        var deadline = deadline
+        ecV1 = select(.ecV1, in: &session, allowExtractableSecret, &deadline)
+        rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)
     }
 
     /// Whether both stand at the same tiers.
@@ -34,11 +38,12 @@ struct TierSelection: Sendable {
     }
 
     private mutating func select(
-        _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool
+        _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool,
+        _ deadline: inout CallDeadline
     ) -> (any RestorationTier)? {
         let key: ThrowawayKey
         do throws(CallError) {
-            key = try ThrowawayKey(for: scheme, in: &session)
+            key = try deadline.patiently { () throws(CallError) in try ThrowawayKey(for: scheme, in: &session) }
         } catch {
             shortcomings.append("\(scheme.name): no key pair could be made for the test: \(error)")
             return nil
@@ -56,10 +61,7 @@ struct TierSelection: Sendable {
             // where it got the other might read too far.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.saysParameters != true { continue }
-            // Twice, since a token may falter for a moment, and would stand at a lower tier from then on.
-            guard let failure = candidate.failsTrial(with: key, entry, in: &session),
-                candidate.failsTrial(with: key, entry, in: &session) != nil
-            else { return candidate }
+            guard let failure = Self.failsTrial(candidate, key, entry, &session, &deadline) else { return candidate }
             former = failure
             if !isSecondForm { lacks.append("\(candidate.demand) (\(failure))") }
         }
@@ -70,6 +72,22 @@ struct TierSelection: Sendable {
                     ? ", so that it failed its known-answer test"
                     : ". It would have to give each transaction's symmetric key to the worker (tier C), and "
                         + "allow_extractable_secret is false"))
+        return nil
+    }
+}
+
+extension TierSelection {
+    /// Twice, since a token may falter for a moment, and would stand at a lower tier from then on.
+    private static func failsTrial(
+        _ candidate: any RestorationTier, _ key: borrowing ThrowawayKey, _ entry: PrivateKeyEntry,
+        _ session: inout Session, _ deadline: inout CallDeadline
+    ) -> TrialFailure? {
+        var isSecond = false
+        while let failure = candidate.failsTrial(with: key, entry, in: &session) {
+            if failure.call?.saysBusy == true, deadline.wait() { continue }
+            if isSecond { return failure }
+            isSecond = true
+        }
         return nil
     }
 }

@@ -35,6 +35,9 @@ extension CallError {
         }
     }
 
+    /// Whatever was tried says nothing of the key that it was tried with.
+    var saysNothingOfKey: Bool { saysBusy || saysSession || saysSlot || returnValue == .userNotLoggedIn }
+
     /// The token refuses this PIN, whoever asks.
     var saysPIN: Bool {
         switch returnValue {

@@ -40,7 +40,7 @@ struct KeyListing {
         for object in publicKeys where publicKey == nil {
             publicKey = try session.publicKey(object, key.algorithm)
         }
-        let inconsistency = judge(key, publicKey, &session)
+        let inconsistency = try judge(key, publicKey, &session)
         descriptions.append(
             KeyDescription(
                 identifier: key.identifier, label: key.label, algorithm: key.algorithm,
@@ -49,9 +49,10 @@ struct KeyListing {
     }
 
     /// - Returns: nil when the key may be used; it is then among the entries.
+    /// - Throws: what keeps the token from telling.
     private mutating func judge(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
-    ) -> String? {
+    ) throws(CallError) -> String? {
         guard let publicKey else {
             return "The token has no readable P-256 or RSA-2048 public key with the private key's CKA_ID."
         }
@@ -74,6 +75,7 @@ struct KeyListing {
         if let failure = tier.failsTrial(with: entry, in: &session),
             failure.call == nil || tier.failsTrial(with: entry, in: &session) != nil
         {
+            if let call = failure.call, call.saysNothingOfKey { throw call }
             return "Private and public key do not fit, or the key may not be used: \(failure)."
         }
         entries[hash] = entry

@@ -64,7 +64,13 @@ final class OpenToken: Sendable {
             try deadline.patiently { () throws(CallError) in try anchor.reopenWidest(in: slot) }
             try TokenLogin(opening).perform(in: &anchor, of: slot)
             let library = try module.info()
-            let tiers = TierSelection(in: &anchor, allowExtractableSecret: opening.allowExtractableSecret)
+            let tiers = TierSelection(
+                in: &anchor, allowExtractableSecret: opening.allowExtractableSecret,
+                deadline: CallDeadline(callTimeout: opening.callTimeout))
+            // What was tried without a login says nothing of the token.
+            guard try anchor.loggedInUser() == .user else {
+                throw WorkerFailure(.tokenUnavailable, "The token ended the login while its tiers were tested.")
+            }
             let description = TokenDescription(
                 label: token.label, serialNumber: token.serialNumber, manufacturer: token.manufacturer,
                 model: token.model, library: "\(library.libraryDescription) \(library.libraryVersion)",

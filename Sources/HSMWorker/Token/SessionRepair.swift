@@ -66,7 +66,8 @@ extension OpenToken {
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
             // It may be another device of a group that answers now.
-            let tiersNow = TierSelection(in: &session, allowExtractableSecret: opening.allowExtractableSecret)
+            let tiersNow = TierSelection(
+                in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.isLike(tiers) else {
                 throw WorkerFailure(.tokenUnavailable, "The token came back with other tiers; a new worker finds out.")
             }
