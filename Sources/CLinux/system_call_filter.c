@@ -19,6 +19,11 @@
 
 #define MOST_NUMBERS 4
 
+// Younger than some headers; the same number on every architecture (Linux 6.6).
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+
 // A number that an architecture does not have is left out: 0 after the first ends the list, since 0 is read(2) or
 // io_setup(2), and neither can be denied.
 struct deniable {
@@ -52,11 +57,11 @@ static const struct deniable table[] = {
     {"umount", {SYS_umount2}, false},
     {"chroot", {SYS_chroot, SYS_pivot_root}, false},
 #ifdef SYS_chmod
-    {"chmod", {SYS_fchmodat, SYS_fchmod, SYS_chmod}, false},
+    {"chmod", {SYS_fchmodat, SYS_fchmodat2, SYS_fchmod, SYS_chmod}, false},
     {"chown", {SYS_fchownat, SYS_fchown, SYS_chown, SYS_lchown}, false},
     {"link", {SYS_linkat, SYS_symlinkat, SYS_link, SYS_symlink}, false},
 #else
-    {"chmod", {SYS_fchmodat, SYS_fchmod}, false},
+    {"chmod", {SYS_fchmodat, SYS_fchmodat2, SYS_fchmod}, false},
     {"chown", {SYS_fchownat, SYS_fchown}, false},
     {"link", {SYS_linkat, SYS_symlinkat}, false},
 #endif

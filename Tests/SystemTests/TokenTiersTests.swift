@@ -79,6 +79,21 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("a token that comes back with other tiers loses no request, and answers, records and status say the new ones")
+    func otherTiers() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let harness = try await Self.harness([TokenEntry("primary", token)])
+        try await importBoth(harness)
+        try await expectTiers(harness, ec: "A", rsa: "C")
+        try token.play("fault C_DeriveKey nth=1 logout once")
+        try await expectTiers(harness, ec: "C", rsa: "C")
+        #expect(try await status(harness).first?["tierECv1"]?.stringValue == "C")
+        try token.play("one-step-kdf", "fault C_DeriveKey nth=1 logout once")
+        try await expectTiers(harness, ec: "A", rsa: "C")
+        #expect(try await status(harness).first?["tierECv1"]?.stringValue == "A")
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("without extractable secrets a token that can do no better is not ready, and says what it lacks")
     func forbidden() async throws {
         let token = try await TokenDirectory()

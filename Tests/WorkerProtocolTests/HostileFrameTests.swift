@@ -84,6 +84,23 @@ import WorkerProtocol
         }
     }
 
+    @Test("a list of denied system calls longer than its bound is neither sent nor believed")
+    func deniedSystemCalls() throws {
+        var opening = TokenOpening(
+            programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
+            initializationString: "", allowExtractableSecret: true)
+        opening.deniedSystemCalls = Array(repeating: "execve", count: 65)
+        #expect(throws: FrameError.fieldTooLong) { try WorkerRequest.open(opening).encoded(identifier: 1) }
+        opening.deniedSystemCalls = []
+        let frame = try #require(try Samples.frame(try WorkerRequest.open(opening).encoded(identifier: 1)))
+        for (count, error): (UInt8, FrameError) in [(65, .fieldTooLong), (64, .truncated)] {
+            var changed = frame
+            // The list's count is the last field.
+            changed.fields = frame.fields.dropLast(2) + [0, count]
+            #expect(throws: error) { try WorkerRequest(changed) }
+        }
+    }
+
     @Test("values outside their sets are refused")
     func values() {
         let empty: [UInt8] = [0, 0, 0, 0]

@@ -101,6 +101,18 @@ import WorkerProtocol
         return counts.current
     }
 
+    @Test("requests that come one after the other take turns between tokens that have nothing to do")
+    func turns() async throws {
+        let pair = try await Pair()
+        var opened: [String: Int] = [:]
+        for _ in 0..<8 {
+            let payment = try payment()
+            opened[try await pair.pool.decrypt(decryption(payment), heldBy: Self.names).token, default: 0] += 1
+        }
+        for name in Self.names { #expect(opened[name, default: 0] >= 3, "\(opened)") }
+        await pair.pool.shutdown()
+    }
+
     @Test("both tokens work, and a call goes to one that holds its key")
     func both() async throws {
         let pair = try await Pair()
