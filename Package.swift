@@ -220,6 +220,10 @@ let package = Package(
         .executableTarget(
             name: "ledger-filler", dependencies: ["AuditChain", "Ledger", "PKCS11", "SecretMemory", crypto],
             path: "Tests/LedgerFiller", swiftSettings: house),
+        .executableTarget(
+            name: "boundary-price",
+            dependencies: ["CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
+            path: "Tests/BoundaryPrice", swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

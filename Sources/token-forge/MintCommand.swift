@@ -85,9 +85,15 @@ struct MintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("How many tokens, each on a line of its own.", valueName: "N"))
     var count = 1
 
+    @Option(help: ArgumentHelp("A payload on each line: a token for each of them.", valueName: "FILE"))
+    var payloads: String?
+
     func validate() throws {
         if count < 1 { throw ValidationError("--count: at least 1") }
         if count > 1, transactionId != nil { throw ValidationError("--transaction-id: not with --count") }
+        if payloads != nil, payload != nil || transactionId != nil || count > 1 {
+            throw ValidationError("--payloads: not with --payload, --transaction-id or --count")
+        }
     }
 
     func run() throws {
@@ -95,14 +101,22 @@ struct MintCommand: ParsableCommand {
         else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
         let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
         let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))
-        for _ in 0..<count {
-            print(String(decoding: text(of: try mint.mint(try recipe(for: merchant))), as: UTF8.self))
+        if let payloads {
+            for payload in try Data(contentsOf: URL(filePath: payloads)).split(separator: UInt8(ascii: "\n")) {
+                try printToken(recipe(for: merchant, Array(payload)), mint)
+            }
+        } else {
+            for _ in 0..<count { try printToken(recipe(for: merchant, payloadBytes()), mint) }
         }
     }
 
-    private func recipe(for merchant: Merchant) throws -> TokenRecipe {
+    private func printToken(_ recipe: TokenRecipe, _ mint: TokenMint) throws {
+        print(String(decoding: text(of: try mint.mint(recipe)), as: UTF8.self))
+    }
+
+    private func recipe(for merchant: Merchant, _ payload: [UInt8]) throws -> TokenRecipe {
         var recipe = TokenRecipe(
-            merchant: merchant, payload: try payloadBytes(),
+            merchant: merchant, payload: payload,
             applicationData: applicationData.map { Array($0.utf8) }, signingTime: try time(), wire: wire.form,
             deviations: Set(deviation))
         if let version { recipe.version = version }

@@ -19,6 +19,7 @@ struct TokenForgeCommand: ParsableCommand {
             """,
         version: ProductVersion.current,
         subcommands: [
-            AuthorityCommand.self, MerchantCommand.self, CertifyCommand.self, MintCommand.self, DeviationsCommand.self,
+            AuthorityCommand.self, MerchantCommand.self, CertifyCommand.self, MintCommand.self, OpenCommand.self,
+            DeviationsCommand.self,
         ])
 }

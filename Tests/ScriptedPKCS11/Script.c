@@ -39,6 +39,8 @@ static int fault_count;
 static unsigned long settings[SCRIPT_SETTINGS];
 static char module[4096];
 static char log_path[4096];
+/// Known outside of the function that lost it: an optimiser leaves out what nobody can read.
+static char *volatile last_lost;
 static struct stat read_state;
 static bool has_read;
 
@@ -294,6 +296,7 @@ struct script_verdict script_judge(const char *function) {
             if (lost != NULL) {
                 memset(lost, 1, fault->argument);
             }
+            last_lost = lost;
             break;
         }
         case EXEC:

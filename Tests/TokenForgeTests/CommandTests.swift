@@ -57,6 +57,31 @@ import TokenForge
         }
     }
 
+    @Test(
+        "every line of a file of payloads gets a token, which the merchant's key opens again; a bad tag opens to nothing"
+    )
+    func payloads() async throws {
+        let files = try FreshDirectory()
+        let directory = files.path("forge")
+        #expect(try await forge("authority", directory).status == 0)
+        let payloads = "{\"n\":1}\n{ \"name\" : \"é\\u00e9\", \"amount\":1099.0 }\n{}\n"
+        try files.write(payloads, to: "payloads")
+        for type in ["ec", "rsa"] {
+            let made = try await forge(
+                "merchant", directory, "--merchant-identifier", "merchant.\(type)", "--type", type, "--name", type)
+            #expect(made.status == 0, "\(made)")
+            let certificate = "\(directory)/\(type).pem"
+            let mint = ["mint", directory, "--certificate", certificate, "--payloads", files.path("payloads")]
+            let open = ["open", "--certificate", certificate, "--private-key", "\(directory)/\(type).key.pem"]
+            for (deviation, opened) in [([], payloads), (["--deviation", "bad-tag"], "\n\n\n")] {
+                let minted = try await Program.run(Program.built("token-forge"), mint + deviation)
+                #expect(minted.status == 0, "\(minted)")
+                let result = try await Program.run(Program.built("token-forge"), open, input: minted.outputBytes)
+                #expect(result.output == opened)
+            }
+        }
+    }
+
     @Test("usage errors end with 64 and say what to do")
     func usage() async throws {
         let files = try FreshDirectory()

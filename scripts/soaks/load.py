@@ -54,12 +54,13 @@ class Connection:
         return int(head[9:12]), body, b"\nconnection: close" in head.lower()
 
 
-def drive(path, clients, requests, answered, until=None, events=()):
+def drive(path, clients, requests, answered, until=None, events=(), limit=None):
     """Keeps `clients` connections busy until the requests run out or `until` has come, and takes all answers.
 
     requests: an iterator of (tag, request). None instead of a pair means: nothing at present, ask again.
     answered: called with tag, status, body, began, ended; the status is None when the connection broke before.
     events: pairs of a monotonic time and a function that is called then, in order of time.
+    limit: an answer that takes longer, in seconds, is given up: its status is 0.
     A connection that broke is made anew as long as somebody accepts.
     """
     poll, busy, idle = select.epoll(), {}, []
@@ -129,6 +130,13 @@ def drive(path, clients, requests, answered, until=None, events=()):
                     connection.socket.close()
                     connection = connect()
                 give(connection)
+            now = time.monotonic()
+            for connection in [late for late in busy.values() if limit is not None and now - late.began > limit]:
+                poll.unregister(connection.socket)
+                del busy[connection.socket.fileno()]
+                answered(connection.tag, 0, b"", connection.began, now)
+                connection.socket.close()
+                give(connect())
             rested, idle = idle, []
             for connection in rested:
                 give(connection)

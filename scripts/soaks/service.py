@@ -57,12 +57,12 @@ class Service:
         self.command = [program] + (arguments or ["--config", configuration])
         self.socket, self.admin, self.log, self.process = socket, admin, log, None
 
-    def start(self, limit=60):
-        """Starts it; returns after how many seconds it was ready."""
+    def start(self, limit=60, ready=True):
+        """Starts it; returns after how many seconds it was ready, or only answered."""
         began = time.monotonic()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
-        while not self.is_ready():
+        while not (self.is_ready() if ready else load.once(self.socket, GET_READY)[0]):
             if self.process.poll() is not None:
                 said = pathlib.Path(self.log).read_text(errors="replace").splitlines()[-1:]
                 raise Failed(f"the daemon ended while it started, with {self.process.returncode}: {' '.join(said)}")

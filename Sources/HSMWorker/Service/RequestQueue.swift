@@ -25,7 +25,9 @@ final class RequestQueue: @unchecked Sendable {
         condition.lock()
         while requests.count - first >= capacity { condition.wait() }
         requests.append(Entry(identifier: identifier, request: request, arrival: arrival))
-        condition.broadcast()
+        // One, not all: dozens of sessions would wake for each request. The reader is not among those that wait: it
+        // waits when the queue is full, they when it is empty.
+        condition.signal()
         condition.unlock()
     }
 
@@ -42,7 +44,7 @@ final class RequestQueue: @unchecked Sendable {
             first = 0
         }
         // The reader waits only when the queue was full.
-        if requests.count - first == capacity - 1 { condition.broadcast() }
+        if requests.count - first == capacity - 1 { condition.signal() }
         condition.unlock()
         return next
     }

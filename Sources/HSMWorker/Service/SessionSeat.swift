@@ -54,15 +54,18 @@ final class SessionSeat: Sendable {
     }
 
     func serve(_ next: RequestQueue.Entry, _ stream: FrameStream) {
-        let result = session.withLock { session in
-            var deadline = CallDeadline(from: next.arrival, callTimeout: token.opening.callTimeout)
+        stream.send(answer(next.request, arrival: next.arrival), for: next.identifier)
+    }
+
+    func answer(_ request: WorkerRequest, arrival: ContinuousClock.Instant) -> WorkerAnswer {
+        session.withLock { session in
+            var deadline = CallDeadline(from: arrival, callTimeout: token.opening.callTimeout)
             do throws(WorkerFailure) {
-                return try answer(next.request, &session, &deadline)
+                return try answer(request, &session, &deadline)
             } catch {
                 return WorkerAnswer.failed(error)
             }
         }
-        stream.send(result, for: next.identifier)
     }
 
     private func answer(

@@ -1,0 +1,243 @@
+"""Tokens, a configuration and a daemon in a directory of their own: what faults are tried on."""
+import contextlib
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import load
+import service
+
+MERCHANTS = {"ec": "merchant.com.example.curve", "rsa": "merchant.com.example.modulus"}
+
+
+def programs():
+    """The directory with the built programs and libraries."""
+    return pathlib.Path(shutil.which("paytokend")).resolve().parent
+
+
+def make_merchants():
+    for kind, identifier in MERCHANTS.items():
+        if not pathlib.Path(f"authority/{kind}.pem").exists():
+            service.run("token-forge", "merchant", "authority", "--merchant-identifier", identifier, "--type", kind,
+                        "--name", kind)
+
+
+class SoftHSMToken:
+    """A SoftHSM token with a token directory of its own."""
+
+    @classmethod
+    def is_installed(cls):
+        return True
+
+    def __init__(self, name, place):
+        self.name, self.place = name, place
+        self.tokens, self.pin = f"{place}/{name}", f"{place}/{name}.pin"
+        os.mkdir(self.tokens, 0o700)
+        shutil.copy("pin", self.pin)
+        self.softhsm = os.environ["SOAK_MODULE"]
+        configuration = pathlib.Path("softhsm2.conf").read_text()
+        self.conf = os.path.abspath(f"{place}/{name}.conf")
+        pathlib.Path(self.conf).write_text(
+            re.sub(r"(?m)^directories\.tokendir = .*", f"directories.tokendir = {os.path.abspath(self.tokens)}",
+                   configuration))
+        self.environment = {"SOFTHSM2_CONF": self.conf}
+        self.module, self.arguments = self.softhsm, ""
+        service.run("paytokenctl", "token", "init", "--module", self.softhsm, "--label", name, "--so-pin-file", "so-pin",
+                    "--pin-file", self.pin, env={**os.environ, **self.environment})
+
+    def yaml(self, settings):
+        lines = {"module": self.module, "uri": f'"pkcs11:token={self.name.replace(" ", "%20")}"',
+                 "pin_file": os.path.abspath(self.pin), "sessions": 2, "call_timeout": "1s",
+                 "allow_extractable_secret": "true",
+                 "environment": "{ " + ", ".join(f"{key}: {value}" for key, value in self.environment.items()) + " }",
+                 "init_args": f'"{self.arguments}"', **settings}
+        return f"  - name: {self.name}\n" + "".join(f"    {key}: {value}\n" for key, value in lines.items())
+
+
+class NSSToken(SoftHSMToken):
+    """An NSS softoken with a database of its own."""
+    LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libsoftokn3.so", "/usr/lib/x86_64-linux-gnu/nss/libsoftokn3.so",
+                 "/usr/lib/aarch64-linux-gnu/libsoftokn3.so", "/usr/lib64/libsoftokn3.so"]
+
+    @classmethod
+    def library(cls):
+        return next((path for path in cls.LIBRARIES if os.path.exists(path)), None)
+
+    @classmethod
+    def is_installed(cls):
+        return cls.library() is not None and shutil.which("certutil") is not None
+
+    def __init__(self, name, place):
+        self.name, self.place, self.pin, self.environment = name, place, f"{place}/{name}.pin", {}
+        self.module, database = self.library(), "sql:" + os.path.abspath(f"{place}/{name}")
+        os.mkdir(f"{place}/{name}", 0o700)
+        shutil.copy("pin", self.pin)
+        service.run("certutil", "-N", "-d", database, "-f", self.pin)
+        self.arguments = (f"configdir='{database}' certPrefix='' keyPrefix='' secmod='secmod.db' flags='' "
+                          f"dbTokenDescription='{name}'")
+
+
+class ScriptedToken(SoftHSMToken):
+    """The same behind the tests' module that injects faults; Tests/ScriptedPKCS11 says what a script may contain."""
+
+    def __init__(self, name, place):
+        super().__init__(name, place)
+        self.script, self.log = os.path.abspath(f"{place}/{name}.script"), os.path.abspath(f"{place}/{name}.calls")
+        self.module = str(programs() / "libScriptedPKCS11.so")
+        self.environment["SCRIPTED_PKCS11"] = self.script
+        self.play()
+
+    def play(self, *instructions):
+        """Calls that begin after this obey the new script, and are counted anew."""
+        for fired in pathlib.Path(self.place).glob(f"{self.name}.script.fired-*"):
+            fired.unlink()
+        lines = [f"module {self.softhsm}", *instructions]
+        pathlib.Path(self.script + ".new").write_text("\n".join(lines) + "\n")
+        os.replace(self.script + ".new", self.script)
+
+    def calls(self, function):
+        """What that function returned, each time, as far as scripts had it logged."""
+        with contextlib.suppress(FileNotFoundError), open(self.log) as log:
+            return [int(value, 16) for name, value, _ in map(str.split, log) if name == function]
+        return []
+
+
+class OneStepToken(ScriptedToken):
+    """One that derives with CKD_SHA256_KDF_SP800, and refuses CKD_NULL: tier A."""
+
+    def __init__(self, name, place):
+        super().__init__(name, place)
+        self.play("one-step-kdf", "refuse-null-kdf")
+
+
+class RemoteToken(SoftHSMToken):
+    """The same in another process: `p11-kit server`, reached through its client module."""
+    CLIENTS = ["/usr/lib/x86_64-linux-gnu/pkcs11/p11-kit-client.so", "/usr/lib/aarch64-linux-gnu/pkcs11/p11-kit-client.so",
+               "/usr/lib64/pkcs11/p11-kit-client.so", "/usr/lib/pkcs11/p11-kit-client.so"]
+
+    @classmethod
+    def client(cls):
+        found = [path for path in cls.CLIENTS if os.path.exists(path)]
+        return found[0] if found and shutil.which("p11-kit") else None
+
+    @classmethod
+    def is_installed(cls):
+        return cls.client() is not None
+
+    def __init__(self, name, place):
+        super().__init__(name, place)
+        self.module, self.server = self.client(), None
+        self.address = os.path.abspath(f"{place}/{name}.p11")
+        self.served = dict(self.environment)
+        self.environment = {"P11_KIT_SERVER_ADDRESS": f"unix:path={self.address}"}
+        self.serve()
+
+    def serve(self):
+        self.server = subprocess.Popen(
+            ["p11-kit", "server", "-f", "-n", self.address, "--provider", self.softhsm, f"pkcs11:token={self.name}"],
+            env={**os.environ, **self.served}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        until = time.monotonic() + 5
+        while not os.path.exists(self.address):
+            if time.monotonic() > until or self.server.poll() is not None:
+                raise service.Failed("p11-kit server did not start")
+            time.sleep(0.01)
+
+    def kill(self):
+        """With the process that it has for each of its clients."""
+        if self.server is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.server.pid, signal.SIGKILL)
+            self.server.wait()
+            self.server = None
+            pathlib.Path(self.address).unlink(missing_ok=True)
+
+
+class Deployment:
+    """One daemon and its tokens. A context: leaving it ends them."""
+
+    def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), **settings):
+        os.mkdir(place, 0o700)
+        self.place, self.tokens = place, [kind(name, place) for name, kind in tokens.items()]
+        self.settings, self.merchants = settings, merchants
+        make_merchants()
+        self.configuration = f"{place}/paytokend.yaml"
+        pathlib.Path(self.configuration).write_text(
+            f"listener:\n  socket: {os.path.abspath(place)}/d.sock\n  admin_socket: {os.path.abspath(place)}/a.sock\n"
+            "tokens:\n" + "".join(token.yaml(settings) for token in self.tokens)
+            + f"trust:\n  roots: [{os.path.abspath('authority/root.pem')}]\n"
+            "verification: { signing_time_window: 1d }\n"
+            f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n"
+            "log: { format: text }\n")
+        command = ["paytokend", "--config", self.configuration]
+        if descriptors is not None:
+            command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
+        self.daemon = service.Service(program=command[0], arguments=command[1:], socket=f"{place}/d.sock",
+                                      admin=f"{place}/a.sock", log=f"{place}/paytokend.log")
+
+    def __enter__(self):
+        self.daemon.start()
+        for name in self.merchants:
+            self.daemon.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
+                            f"authority/{name}.pem", *[word for token in self.tokens for word in ("--token", token.name)])
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.daemon.__exit__()
+        for token in self.tokens:
+            if isinstance(token, RemoteToken):
+                token.kill()
+        if error is not None and os.path.exists(self.daemon.log):
+            lines = pathlib.Path(self.daemon.log).read_text(errors="replace").splitlines()[-8:]
+            print(f"--- {self.daemon.log}:\n" + "\n".join(lines), flush=True)
+
+    @property
+    def socket(self):
+        return self.daemon.socket
+
+    def workers(self):
+        return self.daemon.processes()[1:]
+
+    def metric(self, name, **labels):
+        """The sum of the samples with these labels."""
+        text, total = load.once(self.daemon.admin, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1].decode(), 0.0
+        for line in text.splitlines():
+            head, _, value = line.rpartition(" ")
+            if head.partition("{")[0] == name and all(f'{key}="{wanted}"' in head for key, wanted in labels.items()):
+                total += float(value)
+        return total
+
+    def restarts(self, **labels):
+        return int(self.metric("paytokend_worker_restarts_total", **labels))
+
+    def decryptions(self, token):
+        """How many calls the token has answered."""
+        return self.metric("paytokend_hsm_call_seconds_count", token=token, operation="decrypt")
+
+
+def flood(paths, ended, count=1500):
+    """Opens connections to all of them and keeps those that it may keep, until ended is set. For a process of its own."""
+    import socket
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, count + 100), limit))
+    kept, turn = [], 0
+    while not ended.is_set():
+        for _ in range(200):
+            turn += 1
+            connection = socket.socket(socket.AF_UNIX)
+            connection.setblocking(False)
+            try:
+                connection.connect(paths[turn % len(paths)])
+                kept.append(connection)
+            except OSError:
+                connection.close()
+        if len(kept) > count:
+            for connection in kept[:len(kept) - count + 200]:
+                connection.close()
+            del kept[:len(kept) - count + 200]
+        ended.wait(0.02)

@@ -1,0 +1,102 @@
+"""A million derivations through /v1/decrypt (repeats under references, each decrypted anew), and how large daemon and
+worker get meanwhile. The worker is recycled ten times: its successor takes over while it finishes, and every request must
+be answered 200 with what was minted. Wrong is also a daemon, or a worker before its replacement, that grows without end.
+"""
+import argparse
+import os
+import sys
+import time
+
+import deployment
+import load
+import outcome
+import proof
+import service
+
+# What a daemon may grow by after its first fifth, and a worker beyond the largest of the first two, in MiB.
+DAEMON_GROWTH, WORKER_GROWTH = 48, 32
+# SoftHSM 2.6.1 loses about 265 bytes with each derivation.
+LOST = 265
+
+
+def resident(process):
+    """In MiB; 0 when it has ended."""
+    try:
+        with open(f"/proc/{process}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1048576
+    except OSError:
+        return 0.0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak derives", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1_000_000, help="derivations (1000000; 3000 with --short)")
+    parser.add_argument("--clients", type=int, default=16, help="connections (16)")
+    parser.add_argument("--recycle-after", type=int, help="calls (a tenth of --count)")
+    options = service.arguments(parser)
+    count = 3000 if options.short else options.count
+    recycle = options.recycle_after or max(count // 10, 100)
+    deployment.make_merchants()
+    tokens, wrong, series = outcome.mint(64, "ec"), [], []
+    result, peaks = outcome.Outcome(keeps_history=False), {}
+    with deployment.Deployment("derives", {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="10s",
+                               recycle_after=recycle) as there:
+        # Each is released once before it is repeated.
+        load.drive(there.socket, 4, [(known, known.request) for known in tokens], result.answered)
+        began = time.monotonic()
+        print(f"{count} derivations, recycled after {recycle}, {options.clients} clients; MiB are resident memory")
+        print(f"{'answered':>10}{'seconds':>9}{'per s':>8}{'daemon':>9}{'worker':>9}  pid")
+
+        def look():
+            daemon, *workers = there.daemon.processes()
+            for worker in workers:
+                peaks[worker] = max(peaks.get(worker, 0.0), resident(worker))
+            return resident(daemon), max(workers, key=resident, default=0)
+
+        def show():
+            memory, worker = look()
+            took = time.monotonic() - began
+            series.append((result.sent, memory))
+            print(f"{result.sent:10}{took:9.1f}{result.sent / took:8.0f}{memory:9.1f}{resident(worker):9.1f}  {worker}",
+                  flush=True)
+
+        def requests():
+            looked, step = time.monotonic(), max(count // 20, 1)
+            shown = result.sent
+            pairs = outcome.paced(tokens)
+            for _ in range(count - len(tokens)):
+                if result.sent - shown >= step:
+                    shown += step
+                    show()
+                elif time.monotonic() - looked > 0.25:
+                    looked = time.monotonic()
+                    look()
+                yield next(pairs)
+        load.drive(there.socket, options.clients, requests(), result.answered)
+        show()
+        recycled, restarts = there.restarts(reason="recycled"), there.restarts()
+        if not there.daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    sizes = list(peaks.values())
+    print(f"answered    {result.right} of {result.sent} right, {sum(result.refused.values())} refused")
+    print(f"workers     {recycled} recycled, {restarts - recycled} replaced for other reasons; largest of each in MiB: "
+          + " ".join(f"{size:.0f}" for size in sizes))
+    print(f"daemon      {series[0][1]:.1f} MiB after {series[0][0]}, {series[-1][1]:.1f} MiB after {series[-1][0]}")
+    wrong += result.wrong
+    if result.refused or result.right != result.sent:
+        wrong.append(f"{result.sent - result.right} of {result.sent} were not answered right: {dict(result.refused)}")
+    if recycled < count // recycle - 2 or recycled != restarts:
+        wrong.append(f"{recycled} workers were recycled and {restarts - recycled} replaced for other reasons")
+    early = next(memory for sent, memory in series if sent >= count / 5)
+    if series[-1][1] > early + DAEMON_GROWTH:
+        wrong.append(f"the daemon grew from {early:.1f} to {series[-1][1]:.1f} MiB")
+    allowed = max(sizes[:2]) + WORKER_GROWTH + recycle * LOST / 1048576
+    if max(sizes) > allowed:
+        wrong.append(f"a worker had {max(sizes):.0f} MiB, more than {allowed:.0f}")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())

@@ -1,0 +1,120 @@
+"""Payment tokens whose content is known, and what became of the requests made with them."""
+import base64
+import collections
+import json
+import os
+import pathlib
+import tempfile
+import time
+
+import load
+import service
+
+# The codes of a clean refusal: nothing was decrypted, and the caller may come again.
+CLEAN = {"hsm_unavailable", "ledger_unavailable", "overloaded", "deadline_exceeded"}
+# A request that takes longer, in seconds, was held up by the fault.
+HELD_UP = 0.5
+
+Known = collections.namedtuple("Known", "number reference plaintext request")
+
+
+def payloads(count):
+    """Payment data of which no two are alike."""
+    for number in range(count):
+        yield json.dumps({
+            "applicationPrimaryAccountNumber": f"{4242424200000000 + number}", "applicationExpirationDate": "311231",
+            "currencyCode": "840", "transactionAmount": 1000 + number, "deviceManufacturerIdentifier": "040010030273",
+            "paymentDataType": "3DSecure",
+            "paymentData": {"onlinePaymentCryptogram": base64.b64encode(os.urandom(20 + number % 7)).decode(),
+                            "eciIndicator": "7"},
+        }, separators=(",", ":")).encode()
+
+
+def lines(plaintexts, kind):
+    """The tokens with these contents, as token-forge prints them."""
+    with tempfile.NamedTemporaryFile("wb", dir=".", delete=False) as file:
+        file.write(b"\n".join(plaintexts) + b"\n")
+    try:
+        return service.run("token-forge", "mint", "authority", "--certificate", f"authority/{kind}.pem", "--payloads",
+                           file.name).splitlines()
+    finally:
+        pathlib.Path(file.name).unlink()
+
+
+def mint(count, kind):
+    """Tokens with their contents and a request for each, under a reference of its own."""
+    plaintexts = list(payloads(count))
+    return [Known(number, f"{kind}-{number}", plaintext, load.decrypt(token, b"%s-%d" % (kind.encode(), number)))
+            for number, (plaintext, token) in enumerate(zip(plaintexts, lines(plaintexts, kind)))]
+
+
+def opened(body):
+    """The bytes of paymentData in an answer, as they stand there."""
+    start = body.index(b'"paymentData":') + len(b'"paymentData":')
+    # It begins with one JSON value; what follows is the answer's.
+    _, count = json.JSONDecoder().raw_decode(body[start:].decode())
+    return body[start:].decode()[:count].encode()
+
+
+class Outcome:
+    """Counts answers and compares what was decrypted with what was minted."""
+
+    def __init__(self, keeps_history=True):
+        self.keeps_history = keeps_history
+        self.sent = self.right = self.hung = 0
+        self.refused, self.wrong, self.released = collections.Counter(), [], set()
+        # Of each request: when it was sent and answered, and whether it was answered right.
+        self.history = []
+
+    def answered(self, known, status, body, began, ended):
+        self.sent += 1
+        right = False
+        if status == 200:
+            right = opened(body) == known.plaintext
+            if not right:
+                self.wrong.append(f"{known.reference}: what was decrypted is not what was minted")
+            elif b'"repeated":false' in body:
+                if known.reference in self.released:
+                    self.wrong.append(f"{known.reference} was released twice")
+                self.released.add(known.reference)
+        elif status == 0:
+            self.hung += 1
+        elif status is None:
+            self.wrong.append(f"{known.reference}: the connection was closed without an answer")
+        else:
+            code = json.loads(body).get("code")
+            if status == 503 and code in CLEAN:
+                self.refused[code] += 1
+            else:
+                self.wrong.append(f"{known.reference} was answered {status} {code}")
+        self.right += right
+        if self.keeps_history:
+            self.history.append((began, ended, right))
+
+    def recovered(self, event, until):
+        """Seconds after the event until everything is answered right and soon again; None when that did not come."""
+        troubled = [ended for began, ended, right in self.history
+                    if event <= ended <= until and (not right or ended - began > HELD_UP)]
+        last = max(troubled, default=event)
+        after = [ended for began, ended, right in self.history if right and event <= began < until and ended >= last]
+        return min(after) - event if after else None
+
+    @property
+    def longest(self):
+        return max((ended - began for began, ended, _ in self.history), default=0.0)
+
+
+def paced(tokens, rate=None):
+    """Requests from the tokens over and over: so many a second at most, or as fast as they are answered."""
+    following, index = time.monotonic(), 0
+    while True:
+        now = time.monotonic()
+        if rate is not None and now < following:
+            yield None
+            continue
+        if rate is not None:
+            # Whoever was late does not catch up with a burst.
+            following = max(following + 1 / rate, now - 0.05)
+        known = tokens[index % len(tokens)]
+        index += 1
+        yield known, known.request

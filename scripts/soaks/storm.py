@@ -1,0 +1,117 @@
+"""A storm of tokens that Apple's signature covers and that do not open: points off the curve, wrong GCM tags, OAEP blocks
+that are none. Each must be refused with decryption_failed, no worker may be replaced, and good traffic must go on.
+
+Good traffic comes at a steady rate, in turns alone, beside an equally heavy load of good tokens, and beside the storm:
+as many connections, each with one request after the other. All of it shares the machine's cores, so it is the second
+that the storm has to be compared with: how much longer good tokens take because others are bad, and not because there
+are others. What is bad is tried twice in the token, since a token in trouble answers like one that was given nonsense.
+"""
+import argparse
+import collections
+import json
+import multiprocessing
+import random
+import sys
+import time
+
+import deployment
+import load
+import outcome
+import proof
+import service
+
+BAD = {"ec": ["point-off-curve", "bad-tag", "other-merchant-identifier"],
+       "rsa": ["bad-tag", "wrapped-key-with-sha1", "wrapped-key-with-label", "wrapped-key-with-first-octet",
+               "wrapped-key-for-other-key", "wrapped-key-with-pkcs1"]}
+
+
+def storm(count):
+    """Pairs of a name and a request."""
+    bad = [(f"{kind} {deviation}", load.decrypt(token))
+           for kind, deviations in BAD.items() for deviation in deviations
+           for token in service.mint(count, "--deviation", deviation, certificate=f"authority/{kind}.pem")]
+    random.shuffle(bad)
+    return bad
+
+
+def press(path, requests, clients, until, answers):
+    """A load in a process of its own; puts what was answered."""
+    codes = collections.Counter()
+
+    def answered(tag, status, body, began, ended):
+        codes[tag, status, json.loads(body).get("code", "") if body else ""] += 1
+
+    def again():
+        index = 0
+        while True:
+            yield requests[index % len(requests)]
+            index += 1
+    load.drive(path, clients, again(), answered, until=until, limit=30)
+    answers.put(codes)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak storm", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="of all three (5; 1 with --short)")
+    parser.add_argument("--seconds", type=float, default=6, help="of each (6; 2 with --short)")
+    parser.add_argument("--rate", type=int, default=100, help="good requests a second (100; 20 with --debug)")
+    parser.add_argument("--clients", type=int, default=8, help="connections of the storm (8)")
+    options = service.arguments(parser)
+    rounds, seconds = (1, 2) if options.short else (options.rounds, options.seconds)
+    rate = 20 if options.debug else options.rate
+    deployment.make_merchants()
+    good = outcome.mint(200, "ec") + outcome.mint(25, "rsa")
+    # As much RSA as the storm has.
+    others = [(known.reference, known.request) for known in outcome.mint(150, "ec") + outcome.mint(300, "rsa")]
+    random.shuffle(others)
+    bad = storm(20 if options.short else 50)
+    names = ("alone", "beside good", "beside storm")
+    results, pressed = {name: outcome.Outcome() for name in names}, {name: collections.Counter() for name in names}
+    wrong = []
+    with deployment.Deployment("storm", {"a": deployment.SoftHSMToken}, call_timeout="10s") as there:
+        load.drive(there.socket, 8, others, lambda *_: None)
+        for name in names * rounds:
+            until, answers = time.monotonic() + seconds, multiprocessing.Queue()
+            pressure = None
+            if name != "alone":
+                pressure = multiprocessing.Process(
+                    target=press, args=(there.socket, bad if name == "beside storm" else others, options.clients, until,
+                                        answers), daemon=True)
+                pressure.start()
+            load.drive(there.socket, 8, outcome.paced(good, rate), results[name].answered, until=until, limit=30)
+            if pressure is not None:
+                pressed[name] += answers.get()
+                pressure.join()
+        restarts = there.restarts()
+        if not there.daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    print(f"{'good traffic':16}{'requests':>9}{'right':>8}{'p50':>11}{'p99':>11}{'longest':>11}   beside it")
+    tails = {}
+    for name, result in results.items():
+        times = sorted(ended - began for began, ended, _ in result.history)
+        tails[name] = load.percentile(times, 0.99)
+        pressure = sum(pressed[name].values()) / (rounds * seconds)
+        print(f"{name:16}{result.sent:9}{result.right:8}{load.percentile(times, 0.5):8.2f} ms{tails[name]:8.2f} ms"
+              f"{times[-1] * 1000:8.1f} ms   {pressure:.0f}/s")
+        wrong += result.wrong
+        if result.right != result.sent:
+            wrong.append(f"{name}: {result.sent - result.right} good requests were not answered right: "
+                         f"{dict(result.refused)}, {result.hung} hung")
+    print(f"p99         beside the storm {tails['beside storm'] / tails['beside good']:.2f} of what it is beside good "
+          f"tokens, {tails['beside storm'] / tails['alone']:.2f} of what it is alone")
+    kinds = collections.Counter()
+    for (kind, status, code), count in pressed["beside storm"].items():
+        kinds[kind] += count
+        if (status, code) != (422, "decryption_failed"):
+            wrong.append(f"{count} tokens of the storm ({kind}) were answered {status} {code}")
+    print("storm       " + ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+    print(f"workers     {restarts} replaced")
+    if restarts:
+        wrong.append(f"{restarts} workers were replaced")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
