@@ -1,11 +1,11 @@
 import Foundation
-import HSMWorker
 import ProductVersion
 import TestSupport
 import WorkerProtocol
 
 /// What the process boundary costs: key restorations through a `paytokend-hsm`, pipelined as the daemon does it, against
-/// the same in this process, in turns. Prints a line for each turn: who, restorations, seconds, seconds of processor time.
+/// the same in this process, pipelined and bare, in turns. Prints a line for each turn: who, restorations, seconds, seconds of
+/// processor time of both processes.
 ///
 ///     boundary-price MODULE TOKEN-LABEL PIN-FILE WORKER-PROGRAM SESSIONS ROUNDS SECONDS
 ///
@@ -26,18 +26,12 @@ struct BoundaryPrice {
         do {
             let worker = try WorkerProcess(program: arguments[4])
             let work = try Work(key: worker.open(opening))
-            let token = try InProcessToken(opening)
+            let within = try WithinProcess(opening)
+            let inFlight = Int(sessions) * 8
             for _ in 0..<rounds {
-                try report("worker", work) { try worker.restore(work, inFlight: Int(sessions) * 8, until: $0) }
-                try report("within", work) { threads(token, Int(sessions), work, until: $0) }
-            }
-            func report(_ who: String, _ work: Work, _ run: (ContinuousClock.Instant) throws -> Int) throws {
-                let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
-                let count = try run(began + .seconds(seconds))
-                let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
-                // Not by print: the program ends without flushing what that keeps.
-                let line = "\(who) \(count) \(took / .seconds(1)) \(after - before)\n"
-                FileHandle.standardOutput.write(Data(line.utf8))
+                try report("worker", of: worker, seconds) { try worker.restore(work, inFlight: inFlight, until: $0) }
+                try report("within", of: worker, seconds) { try within.handedOver(work, inFlight: inFlight, until: $0) }
+                try report("bare", of: worker, seconds) { try within.bare(work, until: $0) }
             }
         } catch {
             say("boundary-price: \(error)")
@@ -47,25 +41,14 @@ struct BoundaryPrice {
         _exit(0)
     }
 
-    /// Every session has a thread that makes one call after the other.
-    private static func threads(
-        _ token: InProcessToken, _ sessions: Int, _ work: Work, until end: ContinuousClock.Instant
-    ) -> Int {
-        let counts = Counts()
-        DispatchQueue.concurrentPerform(iterations: sessions) { session in
-            var number = session
-            var count = 0
-            while ContinuousClock.now < end {
-                guard work.isRight(token.answer(work.request(number), in: session), number) else {
-                    say("boundary-price: a wrong answer within the process")
-                    _exit(1)
-                }
-                number += sessions
-                count += 1
-            }
-            counts.add(count)
-        }
-        return counts.total
+    private static func report(
+        _ who: String, of worker: WorkerProcess, _ seconds: Double, _ run: (ContinuousClock.Instant) throws -> Int
+    ) throws {
+        let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
+        let count = try run(began + .seconds(seconds))
+        let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
+        // Not by print: the program ends without flushing what that keeps.
+        FileHandle.standardOutput.write(Data("\(who) \(count) \(took / .seconds(1)) \(after - before)\n".utf8))
     }
 }
 

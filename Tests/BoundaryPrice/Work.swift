@@ -1,5 +1,4 @@
 import Glibc
-import Synchronization
 import TestSupport
 import WorkerProtocol
 
@@ -27,14 +26,6 @@ struct Work: Sendable {
         guard case .plaintext(let plaintext, _) = answer else { return false }
         return plaintext == payments[number % payments.count].plaintext
     }
-}
-
-/// A sum that threads add to.
-final class Counts: Sendable {
-    private let sum = Atomic<Int>(0)
-
-    func add(_ count: Int) { sum.add(count, ordering: .relaxed) }
-    var total: Int { sum.load(ordering: .relaxed) }
 }
 
 /// Seconds of processor time, of user and system.

@@ -1,15 +1,18 @@
+import Foundation
 import PKCS11
 package import WorkerProtocol
 
-/// A token within the calling process: the worker's work without a process and frames in between. For measuring what
-/// these cost; nothing that is installed uses it.
+/// A token within the calling process: the worker's work, its threads and their queue, without the process, the socket
+/// and the frames in between. For measuring what these cost; nothing that is installed uses it.
 package final class InProcessToken: Sendable {
     private let seats: [SessionSeat]
+    private let queue: RequestQueue
 
     /// Opens the token and its sessions, and reads and tests its keys. Blocks.
     package init(_ opening: TokenOpening) throws(WorkerFailure) {
         let token = try OpenToken.open(opening)
         var deadline = CallDeadline(callTimeout: opening.callTimeout)
+        queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
         seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
         do {
             for seat in seats { try seat.open(&deadline) }
@@ -19,7 +22,27 @@ package final class InProcessToken: Sendable {
         if case .failed(let failure) = answer(.listKeys, in: 0) { throw failure }
     }
 
-    /// What a worker answers, without the frames. Blocks for the token's time.
+    /// Starts a thread for each session. They end with the process.
+    /// - Parameter answered: called by these threads with a request's identifier and its answer.
+    package func startThreads(_ answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void) {
+        for seat in seats {
+            let thread = Thread { [queue] in
+                while true {
+                    let next = queue.take()
+                    answered(next.identifier, seat.answer(next.request, arrival: next.arrival))
+                }
+            }
+            thread.stackSize = 1024 * 1024
+            thread.start()
+        }
+    }
+
+    /// Hands a request to these threads.
+    package func submit(_ request: WorkerRequest, identifier: UInt64) {
+        queue.put(identifier, request)
+    }
+
+    /// What a worker answers, by the calling thread itself. Blocks for the token's time.
     /// - Parameter session: from 0; each for one thread.
     package func answer(_ request: WorkerRequest, in session: Int) -> WorkerAnswer {
         seats[session].answer(request, arrival: .now)

@@ -3,6 +3,9 @@ import WorkerProtocol
 
 /// Requests between the one thread that reads them and the session threads. When it is full the reader waits, and the
 /// daemon's socket fills up behind it.
+///
+/// While the sessions have enough to do the reader rests, and then reads many requests at once: to wake for each would
+/// take a core from a library that computes, twice for every request.
 final class RequestQueue: @unchecked Sendable {
     struct Entry: Sendable {
         let identifier: UInt64
@@ -13,11 +16,29 @@ final class RequestQueue: @unchecked Sendable {
     // Guarded by `condition`.
     private var requests: [Entry] = []
     private var first = 0
+    private var isReaderResting = false
     private let capacity: Int
+    /// So many requests waiting are enough to do.
+    private let enough: Int
     private let condition = NSCondition()
 
-    init(capacity: Int) {
+    /// The end of the input is noticed that much later, in seconds.
+    private static let longestRest = 0.02
+
+    init(capacity: Int, sessions: Int) {
         self.capacity = capacity
+        enough = sessions
+    }
+
+    /// Returns when the sessions will soon have nothing more to do, or after a short while.
+    func awaitDemand() {
+        condition.lock()
+        if requests.count - first > enough {
+            isReaderResting = true
+            _ = condition.wait(until: Date(timeIntervalSinceNow: Self.longestRest))
+            isReaderResting = false
+        }
+        condition.unlock()
     }
 
     func put(_ identifier: UInt64, _ request: WorkerRequest) {
@@ -25,8 +46,8 @@ final class RequestQueue: @unchecked Sendable {
         condition.lock()
         while requests.count - first >= capacity { condition.wait() }
         requests.append(Entry(identifier: identifier, request: request, arrival: arrival))
-        // One, not all: dozens of sessions would wake for each request. The reader is not among those that wait: it
-        // waits when the queue is full, they when it is empty.
+        // One, not all: dozens of sessions would wake for each request. The reader, which puts, is not among those that
+        // wait.
         condition.signal()
         condition.unlock()
     }
@@ -43,8 +64,9 @@ final class RequestQueue: @unchecked Sendable {
             requests.removeFirst(first)
             first = 0
         }
-        // The reader waits only when the queue was full.
-        if requests.count - first == capacity - 1 { condition.signal() }
+        // The reader waits when the queue is full, or rests; no session waits at the same time, since there are requests.
+        let left = requests.count - first
+        if left == capacity - 1 || left == enough && isReaderResting { condition.signal() }
         condition.unlock()
         return next
     }

@@ -21,7 +21,7 @@ public enum WorkerService {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         var queue: RequestQueue?
         do throws(FrameError) {
-            while let piece = stream.read() {
+            while let piece = next(stream, queue) {
                 decoder.append(piece)
                 while let frame = try decoder.next() {
                     let request = try WorkerRequest(frame)
@@ -49,6 +49,11 @@ public enum WorkerService {
         return decoder.isAtBoundary ? 0 : Status.protocolViolation
     }
 
+    private static func next(_ stream: FrameStream, _ queue: RequestQueue?) -> [UInt8]? {
+        queue?.awaitDemand()
+        return stream.read()
+    }
+
     private static func violation(_ message: String, _ frame: Frame, _ stream: FrameStream) -> Int32 {
         stream.send(.failed(WorkerFailure(.protocolViolation, message)), for: frame.identifier)
         return Status.protocolViolation
@@ -59,7 +64,7 @@ public enum WorkerService {
     ) throws(WorkerFailure) -> RequestQueue {
         let token = try OpenToken.open(opening)
         // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
-        let queue = RequestQueue(capacity: Int(opening.sessions) * 16)
+        let queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
         let seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
         try seat(seats, opening)
         for (number, seat) in seats.enumerated() {
