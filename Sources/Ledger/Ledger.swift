@@ -1,6 +1,7 @@
 public import AuditChain
 public import Foundation
 public import MerchantKeys
+public import PaymentToken
 
 /// The daemon's one store: which transaction was released to whom, what every key may do, and the record of it all.
 ///
@@ -30,6 +31,10 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
 
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
+
+    /// How often each key was claimed for since `time`, on all nodes; keys without a claim are left out. Repeats do not
+    /// count. It looks at every claim of that time, so not at many days of them.
+    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage]
 
     /// Makes one small durable write, for readiness.
     func probe() async throws(LedgerFailure)

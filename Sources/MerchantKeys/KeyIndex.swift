@@ -23,6 +23,12 @@ public final class KeyIndex: Sendable {
     /// All of them, by hash, ascending.
     public var entries: [KeyEntry] { snapshot.sorted }
 
+    /// A key's SubjectPublicKeyInfo in DER, as a token shows it; nil when none does.
+    public func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
+        snapshot.shown.values.joined().first { $0.identifier == hash.bytes && !$0.subjectPublicKeyInfo.isEmpty }?
+            .subjectPublicKeyInfo
+    }
+
     /// What the tokens hold and cannot be listed as a key, a sentence each.
     public var remarks: [String] { snapshot.remarks }
 

@@ -31,8 +31,7 @@ extension MerchantCertificate {
     static func userIdentifier(of certificate: Certificate) throws(MerchantCertificateError) -> String? {
         let values = certificate.subject.flatMap { Array($0) }.filter { $0.type == .userIdentifier }.map(\.value)
         guard let value = values.first else { return nil }
-        guard values.count == 1, let text = String(value), (1...255).contains(text.utf8.count),
-            text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control })
+        guard values.count == 1, let text = String(value), MerchantIdentifier.isPossible(text)
         else { throw .merchantIdentifierUnreadable }
         return text
     }

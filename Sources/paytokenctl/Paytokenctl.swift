@@ -16,6 +16,10 @@ struct Paytokenctl: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer
               paytokenctl key list
 
+            Renew a merchant's key and certificate, without a failed payment:
+
+              paytokenctl help rotate
+
             Decrypt a token that an iPhone or a browser sent:
 
               paytokenctl decrypt token.json --expect-currency 840 --expect-amount 1099
@@ -38,7 +42,8 @@ struct Paytokenctl: AsyncParsableCommand {
             """,
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [
-            TokenCommand.self, KeyCommand.self, CertificateCommand.self, ApprovalCommand.self, Decrypt.self,
+            TokenCommand.self, KeyCommand.self, CSRCommand.self, CertificateCommand.self, RotateCommand.self,
+            ApprovalCommand.self, Decrypt.self,
             Verify.self,
             AuditCommand.self, LedgerCommand.self, Status.self,
         ])
@@ -95,7 +100,8 @@ struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key", abstract: "The merchants' private keys.",
         subcommands: [
-            KeyImport.self, KeyList.self, KeyShow.self, KeySuspend.self, KeyResume.self, KeyRetire.self,
+            KeyGenerate.self, KeyImport.self, KeyList.self, KeyShow.self, KeySuspend.self, KeyResume.self,
+            KeyRetire.self,
             KeyCompromise.self, KeyDestroy.self, KeyAdopt.self,
         ])
 }
@@ -104,6 +110,32 @@ struct ApprovalCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approval", abstract: "The second person: what waits for one, and the decisions.",
         subcommands: [ApprovalList.self, ApprovalApprove.self, ApprovalReject.self, ApprovalWithdraw.self])
+}
+
+struct CSRCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "csr", abstract: "Certificate requests for keys in the token.", subcommands: [CSRCreate.self])
+}
+
+struct RotateCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rotate",
+        abstract: "A merchant's change to a new key and certificate, step by step.",
+        discussion: """
+            Apple's certificates last 25 months. In this order not one payment fails:
+
+              paytokenctl rotate start merchant.com.example --out new.csr
+                  upload new.csr in Apple's developer portal, download the certificate
+              paytokenctl rotate import apple_pay.cer
+                  activate the certificate in the portal
+              paytokenctl rotate status merchant.com.example
+                  until no token arrives under the old key
+              paytokenctl rotate finish merchant.com.example
+
+            All is read off the keys: whoever looks later, on another day and host, finds the same state, and the \
+            single commands (key generate, csr create, certificate import, key retire) do the same steps.
+            """,
+        subcommands: [RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self])
 }
 
 struct CertificateCommand: ParsableCommand {

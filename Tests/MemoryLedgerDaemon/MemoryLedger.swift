@@ -12,6 +12,8 @@ final class MemoryLedger: Ledger {
         let caller: String
         let referenceDigest: [UInt8]?
         let contentDigest: [UInt8]
+        let publicKeyHash: PublicKeyHash
+        let at: Date
     }
 
     private struct State {
@@ -38,7 +40,8 @@ final class MemoryLedger: Ledger {
     private static func judge(_ release: Release, _ state: inout State) -> ReleaseVerdict {
         guard state.keys[release.publicKeyHash]?.decrypts(at: release.at) == true else { return .keyNotActive }
         let claim = Claim(
-            caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest)
+            caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest,
+            publicKeyHash: release.publicKeyHash, at: release.at)
         guard let known = state.claims[release.transactionId] else {
             guard release.admitsNew else { return .replayed }
             state.claims[release.transactionId] = claim
@@ -58,6 +61,17 @@ final class MemoryLedger: Ledger {
         }
     }
 
+    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage] {
+        state.withLock { state in
+            state.claims.values.filter { $0.at >= time }.reduce(into: [:]) { usage, claim in
+                var one = usage[claim.publicKeyHash] ?? KeyUsage()
+                one.count += 1
+                one.last = max(one.last ?? claim.at, claim.at)
+                usage[claim.publicKeyHash] = one
+            }
+        }
+    }
+
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int { 0 }
 
     // MARK: Keys
@@ -67,7 +81,8 @@ final class MemoryLedger: Ledger {
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
         state.withLock { state in
             if let key = change.key { state.keys[key.publicKeyHash] = key }
-            return change.records.map { _ in
+            for further in change.furtherKeys { state.keys[further.key.publicKeyHash] = further.key }
+            return (change.records + change.furtherKeys.map(\.record)).map { _ in
                 state.sequence += 1
                 return state.sequence
             }

@@ -104,6 +104,9 @@ struct ArgumentsTests {
             ["key", "import", "--private-key", "k"], ["key", "import", "--certificate", "c"],
             ["key", "import", "--private-key", "k", "--certificate", "c", "--token", "a", "--token", "a"],
             ["key", "import", "--pkcs12", "f", "--private-key", "k"], ["key", "generate"], ["unknown"],
+            ["key", "generate", "--merchant-identifier", ""], ["csr", "create"], ["csr", "create", "short"],
+            ["key", "generate", "--merchant-identifier", "m", "--type", "ed25519"], ["rotate", "start"],
+            ["rotate", "finish", "m", "--cut-off", "soon"], ["rotate", "finish", "m", "--reason", ""],
             ["token", "init", "--module", "m", "--label", "", "--so-pin-file", "f", "--pin-file", "f"],
             [
                 "token", "init", "--module", "m", "--label", String(repeating: "l", count: 33), "--so-pin-file", "f",
@@ -120,7 +123,8 @@ struct ArgumentsTests {
         for command in [
             TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
             Verify.self, Status.self, AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self,
-            LedgerBackup.self, LedgerAcceptRestore.self,
+            LedgerBackup.self, LedgerAcceptRestore.self, KeyGenerate.self, CSRCreate.self, RotateCommand.self,
+            RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self,
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")

@@ -105,6 +105,52 @@ import TokenForge
         }
     }
 
+    @Test("generation, requests and rotations, refused and done")
+    func rotations() async throws {
+        let harness = try await SharedDaemon.harness
+        func post(_ target: String, _ path: String, _ body: String) async throws -> CurlAnswer {
+            let answer = try await harness.admin(target, body: Array(body.utf8))
+            try expectDescribed(answer, path)
+            return answer
+        }
+        let first = "{\"merchantIdentifier\":\"merchant.com.example.openapi\"}"
+        #expect(try await post("/v1/keys?dry_run=true", "/v1/keys", first).status == 200)
+        let key = try await post("/v1/keys", "/v1/keys", first)
+        let hash = try #require(key.string("publicKeyHash").flatMap { Data(base64Encoded: $0) })
+        let hex = hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        for query in ["", "?dry_run=true"] {
+            #expect(try await post("/v1/keys/\(hex)/csr\(query)", "/v1/keys/{key}/csr", "{}").status == 200)
+            #expect(try await post("/v1/rotations\(query)", "/v1/rotations", first).status == 200)
+        }
+        try expectDescribed(try await harness.admin("/v1/rotations"), "/v1/rotations", "get")
+        for merchant in ["merchant.com.example.openapi", "merchant.com.example.nobody"] {
+            try expectDescribed(
+                try await harness.admin("/v1/rotations/\(merchant)"), "/v1/rotations/{merchant}", "get")
+        }
+        let finish = "/v1/rotations/{merchant}/finish"
+        for (target, path, body, status) in [
+            ("/v1/keys", "/v1/keys", "{}", 400), ("/v1/rotations", "/v1/rotations", "[]", 400),
+            ("/v1/rotations", "/v1/rotations", "{\"merchantIdentifier\":\"nobody\"}", 422),
+            ("/v1/rotations/certificate", "/v1/rotations/certificate", "{\"certificate\":\"AAAA\"}", 422),
+            ("/v1/rotations/merchant.com.example.openapi/finish", finish, "{\"force\":true}", 409),
+            ("/v1/rotations/nobody/finish", finish, "{}", 422),
+            ("/v1/keys/\(String(repeating: "0", count: 64))/csr", "/v1/keys/{key}/csr", "{}", 422),
+        ] {
+            let answer = try await post(target, path, body)
+            #expect(answer.status == status, "\(target): \(answer)")
+        }
+        let csr = try #require(try await post("/v1/rotations", "/v1/rotations", first).string("csr"))
+        let request = try #require(PEM.bytes(csr, label: "CERTIFICATE REQUEST"))
+        let certificate = try SharedForge.authority.merchantCertificate(
+            certificateSigningRequest: request,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.openapi"))
+        let body = "{\"certificate\":\"\(Data(certificate).base64EncodedString())\"}"
+        for query in ["?dry_run=true", ""] {
+            let answer = try await post("/v1/rotations/certificate\(query)", "/v1/rotations/certificate", body)
+            #expect(answer.status == 200, "\(answer)")
+        }
+    }
+
     @Test("the schema checker of these tests finds what is wrong")
     func checkerChecks() throws {
         let schema = JSONSchema(document: try Self.document.get())

@@ -22,6 +22,7 @@ struct TokenDecryptor: Sendable {
     let instruments: Instruments
     let troubles: TroubleLog
     let clock: WallClock
+    let arrivals: RefusedArrivals
 
     /// - Parameter record: gets to know what is released or refused, as soon as it is known.
     func decrypt(
@@ -54,7 +55,7 @@ struct TokenDecryptor: Sendable {
         }
         try expected.judgeMerchant(merchant)
         try expected.judgeApplicationData(token)
-        try Self.judgeState(of: key, at: now)
+        try judgeState(of: key, at: now)
 
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key)
@@ -116,7 +117,8 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    private static func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
+    private func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
+        if !key.state.decrypts(at: now, cutOff: key.cutOff) { arrivals.count(key.publicKeyHash, at: now) }
         switch key.condition {
         // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
         case .served, .missing:

@@ -95,6 +95,10 @@ protocol TokenAdministering: Sendable {
     func listKeys() async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
+    func generateKey(
+        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+    ) async throws(WorkerFailure) -> KeyDescription
+    func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8]
     @discardableResult
     func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])]
 }

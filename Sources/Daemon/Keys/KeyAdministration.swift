@@ -18,6 +18,8 @@ struct KeyAdministration: Sendable {
     let recorder: UsageRecorder
     let rule: TwoPersonRule
     let clock: WallClock
+    /// Of generating a key.
+    let turn = SerialTurn()
 
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
@@ -160,7 +162,7 @@ struct KeyAdministration: Sendable {
 
     // MARK: Judging
 
-    private static func read(_ der: [UInt8]) throws(Refusal) -> MerchantCertificate {
+    static func read(_ der: [UInt8]) throws(Refusal) -> MerchantCertificate {
         do {
             return try MerchantCertificate(der: der)
         } catch {
@@ -207,7 +209,7 @@ struct KeyAdministration: Sendable {
     }
 
     /// A key that came into the token while the ledger's disk is full would lie there without a record.
-    private func proveLedgerWritable() async throws(Refusal) {
+    func proveLedgerWritable() async throws(Refusal) {
         try gate.admit()
         do {
             try await ledger.probe()

@@ -50,7 +50,7 @@ struct ImportRoutes: Sendable {
         return identifier
     }
 
-    private static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
+    static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
         guard let data = Data(base64Encoded: text), !data.isEmpty else {
             throw Refusal(.malformedRequest, "\(name) is not base64.", details: name)
         }

@@ -61,9 +61,10 @@ struct Assembly: Sendable {
             ledger: ledger, tally: tally, checkpoints: checkpoints, troubles: troubles, clock: clock)
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
+        let arrivals = RefusedArrivals()
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: tokens, ledger: ledger, gate: gate, recorder: recorder,
-            instruments: instruments, troubles: troubles, clock: clock)
+            instruments: instruments, troubles: troubles, clock: clock, arrivals: arrivals)
         let readiness = Readiness(
             tokens: tokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock, troubles: troubles)
         let summaries = KeySummaries(index: index, tier: tokens.tier, clock: clock)
@@ -72,6 +73,7 @@ struct Assembly: Sendable {
             rule: rule, clock: clock)
         let lifecycle = KeyLifecycle(
             catalogue: catalogue, tokens: tokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
+        let rotations = KeyRotations(administration: administration, arrivals: arrivals)
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, recorder: recorder, clock: clock)
         let endpoints = Endpoints(
@@ -90,7 +92,10 @@ struct Assembly: Sendable {
             restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock))
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
-                + Endpoints.record(audit, ledgerRoutes),
+                + Endpoints.record(audit, ledgerRoutes)
+                + Endpoints.generation(
+                    KeyGenerationRoutes(administration: administration, summaries: summaries),
+                    RotationRoutes(rotations: rotations, summaries: summaries)),
             policies: live.policies,
             journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(

@@ -16,6 +16,19 @@ public enum KeyPrecondition: Sendable, Equatable {
 
 /// Something that people do to keys and approvals: one transaction, together with its records.
 public struct AdministrativeChange: Sendable {
+    /// A key that changes in the same transaction as others, with its record.
+    public struct KeyChange: Sendable {
+        public let key: KeyRecord
+        public let precondition: KeyPrecondition
+        public let record: AuditRecord
+
+        public init(_ key: KeyRecord, precondition: KeyPrecondition, record: AuditRecord) {
+            self.key = key
+            self.precondition = precondition
+            self.record = record
+        }
+    }
+
     /// What happens to an approval.
     public enum ApprovalStep: Sendable, Equatable {
         /// It is asked for.
@@ -44,6 +57,8 @@ public struct AdministrativeChange: Sendable {
     public var approval: ApprovalStep?
     /// Written in the same transaction. A change of state is recorded with the state that the ledger had before.
     public var records: [AuditRecord]
+    /// After ``key``, each with its own record after ``records``.
+    public var furtherKeys: [KeyChange] = []
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,

@@ -17,25 +17,37 @@ struct SQLiteAdministration: Sendable {
         if let step = change.approval {
             try approvals.take(step, at: change.at, state: { try keys.find($0, db)?.state }, db)
         }
-        if let key = change.key {
-            switch change.precondition {
-            case .any: break
-            case .absent:
-                guard known == nil else { throw KeyRecordConflict.changedMeanwhile }
-            case .state(let before):
-                guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
-            }
-            try keys.put(try key.replacing(known), db)
+        if let key = change.key { try put(key, over: known, change.precondition, db) }
+        var lines = try change.records.map { try append($0, before: known, &head, db) }
+        for further in change.furtherKeys {
+            let known = try keys.find(further.key.publicKeyHash, db)
+            try put(further.key, over: known, further.precondition, db)
+            lines.append(try append(further.record, before: known, &head, db))
         }
-        return try change.records.map { record in
-            var record = record
-            if case .keyStateChange(var stateChange) = record.event {
-                // What the state really was, not what the caller saw a moment ago.
-                stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
-                record.event = .keyStateChange(stateChange)
-            }
-            return try chain.append(record, to: &head, db)
+        return lines
+    }
+
+    private func put(_ key: KeyRecord, over known: KeyRecord?, _ precondition: KeyPrecondition, _ db: Database) throws {
+        switch precondition {
+        case .any: break
+        case .absent:
+            guard known == nil else { throw KeyRecordConflict.changedMeanwhile }
+        case .state(let before):
+            guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
         }
+        try keys.put(try key.replacing(known), db)
+    }
+
+    private func append(
+        _ record: AuditRecord, before known: KeyRecord?, _ head: inout ChainHead, _ db: Database
+    ) throws -> AuditLine {
+        var record = record
+        if case .keyStateChange(var stateChange) = record.event {
+            // What the state really was, not what the caller saw a moment ago.
+            stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
+            record.event = .keyStateChange(stateChange)
+        }
+        return try chain.append(record, to: &head, db)
     }
 
     /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.

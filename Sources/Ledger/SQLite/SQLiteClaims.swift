@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import MerchantKeys
+import PaymentToken
 
 /// The claims' statements. All run inside a transaction of the caller's.
 struct SQLiteClaims {
@@ -66,6 +67,23 @@ struct SQLiteClaims {
         let forgotten = try String.fetchOne(
             db.cachedStatement(sql: "SELECT value FROM ledger_meta WHERE name = 'forgotten_before'"))
         return forgotten.flatMap { Int64($0) }.map { StoredTime.milliseconds(signedAt) >= $0 } ?? true
+    }
+
+    /// Claims since `time`, by key.
+    func usage(since time: Int64, _ db: Database) throws -> [PublicKeyHash: KeyUsage] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT public_key_hash, count(*) AS uses, max(claimed_at) AS last FROM claim
+                    WHERE claimed_at >= ? GROUP BY public_key_hash
+                    """),
+            arguments: [time])
+        var usage: [PublicKeyHash: KeyUsage] = [:]
+        for row in rows {
+            guard let hash = PublicKeyHash(bytes: try row.value("public_key_hash") as Data) else { continue }
+            usage[hash] = KeyUsage(count: try row.value("uses"), last: StoredTime.date(try row.value("last")))
+        }
+        return usage
     }
 
     private func keyDecrypts(_ release: Release, _ db: Database) throws -> Bool {

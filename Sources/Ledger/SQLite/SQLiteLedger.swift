@@ -3,6 +3,7 @@ import Dispatch
 public import Foundation
 import GRDB
 public import MerchantKeys
+public import PaymentToken
 import Synchronization
 
 /// The ledger in one SQLite file, for one host.
@@ -131,6 +132,10 @@ public final class SQLiteLedger: Ledger {
 
     public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] {
         try await read { [keys] db in try keys.all(db) }
+    }
+
+    public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage] {
+        try await search { [claims] db in try claims.usage(since: StoredTime.milliseconds(time), db) }
     }
 
     /// For reads that are short. What a file holds that is no longer in its place is no answer.

@@ -22,9 +22,7 @@ struct CertificateImport: AsyncParsableCommand {
     @Flag(help: "Takes a certificate that has expired.")
     var allowExpired = false
 
-    @Flag(help: "Checks everything and changes nothing.")
-    var dryRun = false
-
+    @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -38,9 +36,9 @@ struct CertificateImport: AsyncParsableCommand {
         if let remark = certificate.remark { Console.error(remark) }
         let request = CertificateImportRequest(
             certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
-        let target = "/v1/certificates" + (dryRun ? "?dry_run=true" : "")
+        let target = dryRun.target("/v1/certificates")
         let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)
-        if dryRun { Console.error("Dry run: the certificate can be imported. Nothing was changed.") }
+        dryRun.report("the certificate can be imported")
     }
 }

@@ -64,9 +64,7 @@ struct KeyImport: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Of a second person, where the import needed one.", valueName: "id"))
     var approval: String?
 
-    @Flag(help: "Checks everything and changes nothing.")
-    var dryRun = false
-
+    @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -101,10 +99,10 @@ struct KeyImport: AsyncParsableCommand {
         let request = KeyImportRequest(
             merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
             sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
-        let target = "/v1/keys/import" + (dryRun ? "?dry_run=true" : "")
+        let target = dryRun.target("/v1/keys/import")
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)
-        if dryRun { Console.error("Dry run: the key can be imported. Nothing was changed.") }
+        dryRun.report("the key can be imported")
     }
 
     private func readFiles() throws(CommandFailure) -> MerchantKeyFiles {

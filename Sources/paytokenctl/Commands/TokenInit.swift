@@ -37,9 +37,7 @@ struct TokenInit: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The library's own initialisation string (NSS).", valueName: "text"))
     var initArgs: String?
 
-    @Flag(help: "Checks the files and the label, and changes nothing.")
-    var dryRun = false
-
+    @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
 
     func validate() throws {
@@ -51,9 +49,9 @@ struct TokenInit: AsyncParsableCommand {
 
     func run() async throws {
         let worker = try WorkerProgram.locate()
-        if dryRun {
+        if dryRun.isDryRun {
             try checkFiles()
-            Console.error("Dry run: \(worker) would initialise a token with the label \(label). Nothing was changed.")
+            dryRun.report("\(worker) would initialise a token with the label \(label)")
             return
         }
         var arguments = [

@@ -11,9 +11,7 @@ struct KeyStateOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
     var reason: String
 
-    @Flag(help: "Checks everything and changes nothing.")
-    var dryRun = false
-
+    @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -24,7 +22,7 @@ struct KeyStateOptions: ParsableArguments {
     }
 
     func post(_ path: String, _ body: some Encodable) async throws {
-        let target = "/v1/keys/\(key.hex)/\(path)" + (dryRun ? "?dry_run=true" : "")
+        let target = dryRun.target("/v1/keys/\(key.hex)/\(path)")
         let (summary, bytes) = try await socket.connection.post(target, body, for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)
     }

@@ -1,0 +1,249 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+/// Guided rotations: a new key and its request, its certificate, and the old key's end. Between these steps nothing is
+/// remembered but the keys themselves, so each may be done by other means too (key generate, key retire).
+struct KeyRotations: Sendable {
+    let administration: KeyAdministration
+    let arrivals: RefusedArrivals
+    /// Of starting: a second start finds the first one's key.
+    private let turn = SerialTurn()
+
+    /// For how long old keys open late tokens: they arrive for minutes to hours after Apple's switch.
+    static let standardCutOff: TimeInterval = 7 * 86_400
+    /// For how long a key is in use after its last token.
+    static let stillInUse: TimeInterval = 3600
+
+    init(administration: KeyAdministration, arrivals: RefusedArrivals) {
+        self.administration = administration
+        self.arrivals = arrivals
+    }
+
+    private var index: KeyIndex { administration.catalogue.index }
+    private var now: Date { administration.clock.now() }
+
+    // MARK: Looking
+
+    /// Those under way, by merchant.
+    func underWay() async throws(Refusal) -> [Rotation] {
+        try await rotations { _ in true }.filter(\.isUnderWay)
+    }
+
+    /// A merchant's, under way or not: one for each algorithm that it has keys of.
+    ///
+    /// - Throws: `key_not_found` when the ledger knows no key of that merchant.
+    func rotations(of merchant: String) async throws(Refusal) -> [Rotation] {
+        let rotations = try await rotations { $0.merchantIdentifier == merchant }
+        guard !rotations.isEmpty else {
+            throw Refusal(
+                .keyNotFound, "There is no key of this merchant here; paytokenctl key list shows those there are.",
+                details: "a merchant's first key: paytokenctl key generate, or key import")
+        }
+        return rotations
+    }
+
+    private func rotations(where isMeant: (KeyRecord) -> Bool) async throws(Refusal) -> [Rotation] {
+        let now = now
+        let records: [KeyRecord]
+        let usage: [PublicKeyHash: KeyUsage]
+        do {
+            records = try await administration.ledger.keyRecords().filter(isMeant)
+            usage = try await administration.ledger.usage(since: now.addingTimeInterval(-Self.stillInUse))
+        } catch {
+            throw error.refusal
+        }
+        let keys = records.map { record in
+            Rotation.Key(
+                record: record, entry: index.entry(record.publicKeyHash),
+                lastHour: usage[record.publicKeyHash] ?? KeyUsage(),
+                refusedLastHour: arrivals.lastHour(record.publicKeyHash, now: now),
+                wasUsed: index.uses(record.publicKeyHash).count > 0)
+        }
+        return Rotation.all(among: keys, now: now)
+    }
+
+    private func rotation(of merchant: String, _ algorithm: KeyAlgorithm) async throws(Refusal) -> Rotation {
+        guard let rotation = try await rotations(of: merchant).first(where: { $0.algorithm == algorithm }) else {
+            throw .defect
+        }
+        return rotation
+    }
+
+    // MARK: Starting
+
+    struct Start: Sendable {
+        let merchantIdentifier: String
+        /// Nil: what the merchant's key is now.
+        let algorithm: KeyAlgorithm?
+        /// Nil: where the merchant's key is now.
+        let token: String?
+    }
+
+    struct Started: Sendable {
+        let rotation: Rotation
+        /// Whether the key was made now, or in a dry run would be.
+        let created: Bool
+        /// Nil in a dry run.
+        let request: CertificateRequest?
+    }
+
+    /// Makes the new key, unless one waits for its certificate already, and its certificate request.
+    func start(
+        _ start: Start, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> Started {
+        record.is(.keyGenerate)
+        let merchant = start.merchantIdentifier
+        try KeyAdministration.judgeMerchant(merchant)
+        record.concerns(merchant: merchant)
+        await turn.take()
+        defer { turn.give() }
+        let before = try await rotations(of: merchant)
+        let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
+        let rotation = before.first { $0.algorithm == algorithm }
+        if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry {
+            if let token = start.token, !entry.tokens.contains(token) {
+                throw Refusal(
+                    .invalidState, "A new key waits for its certificate already, and not in the token \(token).",
+                    details: "\(rotation.newKey?.short ?? "") in \(entry.tokens.joined(separator: ", "))")
+            }
+            let request = try await administration.certificateRequest(
+                for: entry, by: caller, dryRun: dryRun, record: record)
+            return Started(rotation: rotation, created: false, request: request)
+        }
+        if let rotation, !rotation.oldKeys.isEmpty {
+            throw Refusal(
+                .invalidState,
+                "This merchant has two active \(algorithm.name) keys already: a rotation is under way. Finish it first "
+                    + "(rotate finish), or make a further key all the same with key generate.",
+                details: rotation.next)
+        }
+        let order = KeyAdministration.KeyOrder(
+            merchantIdentifier: merchant, algorithm: algorithm, token: start.token ?? tokenOfKey(rotation))
+        switch try await administration.generate(order, by: caller, dryRun: dryRun, record: record) {
+        case .wouldMake:
+            guard let shown = rotation ?? before.first else { throw .defect }
+            return Started(rotation: shown, created: true, request: nil)
+        case .made(let entry, _):
+            let request = try await administration.certificateRequest(
+                for: entry, by: caller, dryRun: false, record: record)
+            return Started(
+                rotation: try await self.rotation(of: merchant, algorithm), created: true, request: request)
+        }
+    }
+
+    /// What the merchant's tokens are encrypted with now.
+    private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
+        let serving = rotations.filter { $0.newKey != nil }
+        guard serving.count < 2 else {
+            throw Refusal(
+                .malformedRequest, "This merchant has an EC and an RSA key; say which of them is rotated.",
+                details: "type")
+        }
+        return (serving.first ?? rotations[0]).algorithm
+    }
+
+    /// Where the key is that is to be replaced: the first token of the configuration that takes calls.
+    private func tokenOfKey(_ rotation: Rotation?) -> String? {
+        let holders = rotation?.newKey?.entry?.tokens ?? []
+        return administration.tokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
+    }
+
+    // MARK: The certificate
+
+    /// Stores the new key's certificate and activates the key; any other certificate is refused.
+    func importCertificate(
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> (outcome: KeyAdministration.Outcome, rotation: Rotation) {
+        record.is(.certificateImport(certificate: AuditDigest.of(der)))
+        let certificate = try KeyAdministration.read(der)
+        record.concerns(key: certificate.publicKeyHash)
+        let known = index.entry(certificate.publicKeyHash)
+        // What is wrong with the certificate itself is told first, as by every import.
+        if let known, certificate.kind == .paymentProcessing, certificate.names(known.merchantIdentifier) {
+            record.concerns(merchant: known.merchantIdentifier)
+            try await judge(certificate, of: known)
+        }
+        let outcome = try await administration.importCertificate(
+            der, allowExpired: allowExpired, by: caller, dryRun: dryRun, record: record)
+        guard let merchant = known?.merchantIdentifier else { throw .defect }
+        return (outcome, try await rotation(of: merchant, certificate.algorithm))
+    }
+
+    /// Whether it is the new key's, or there already: a repetition is no mistake.
+    private func judge(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
+        let rotation = try await rotations(of: known.merchantIdentifier).first { $0.algorithm == known.algorithm }
+        if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
+            if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
+        } else if let rotation, rotation.isUnderWay, let newKey = rotation.newKey {
+            throw Refusal(
+                .certificateUnsuitable,
+                "This certificate is for another key of the merchant than the new one: it was made from another "
+                    + "request. Upload the one that rotate start writes.",
+                details: "the certificate's key is \(certificate.publicKeyHash.hex.prefix(16)), the new one "
+                    + newKey.short)
+        }
+        throw Refusal(
+            .invalidState,
+            "No rotation of this merchant waits for a certificate; certificate import takes it all the same.")
+    }
+
+    // MARK: The end
+
+    struct Finish: Sendable {
+        let algorithm: KeyAlgorithm?
+        /// Nil: the old keys open nothing from now on.
+        let cutOff: Date?
+        let force: Bool
+        let reason: AuditReason
+    }
+
+    struct Finished: Sendable {
+        let rotation: Rotation
+        let retired: [PublicKeyHash]
+    }
+
+    /// Deactivates the old keys, all of them in one transaction.
+    func finish(
+        _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> Finished {
+        let event = AuditEvent.keyStateChange(
+            KeyStateChange(from: nil, to: .deactivated, reason: finish.reason))
+        record.is(event)
+        record.concerns(merchant: merchant)
+        let all = try await rotations(of: merchant)
+        let candidates = all.filter { rotation in
+            finish.algorithm.map { $0 == rotation.algorithm } ?? !rotation.oldKeys.isEmpty
+        }
+        guard candidates.count < 2 else {
+            throw Refusal(
+                .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
+                details: "type")
+        }
+        guard let rotation = candidates.first ?? all.first(where: { _ in finish.algorithm == nil }) else {
+            throw Refusal(.invalidState, "This merchant has no key of that type.", details: "type")
+        }
+        let now = now
+        let retired = try rotation.finished(cutOff: finish.cutOff, force: finish.force, now: now)
+        let hashes = retired.map(\.publicKeyHash)
+        if let first = hashes.first { record.concerns(key: first) }
+        guard !dryRun else { return Finished(rotation: rotation, retired: hashes) }
+        var change = AdministrativeChange(at: now, records: [])
+        change.furtherKeys = retired.map { key in
+            var line = administration.recorder.record(of: record, by: caller)
+            line.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
+            return AdministrativeChange.KeyChange(key, precondition: .state(.active), record: line)
+        }
+        try await administration.recorder.apply(change, for: record)
+        do throws(LedgerFailure) {
+            try await administration.catalogue.refresh()
+        } catch {
+            throw error.refusal
+        }
+        return Finished(rotation: try await self.rotation(of: merchant, rotation.algorithm), retired: hashes)
+    }
+}

@@ -1,0 +1,32 @@
+import Foundation
+import PaymentToken
+import Synchronization
+
+/// Genuine tokens of the last hour that were refused because of their key's state: under a new key they say that its
+/// certificate was activated too early. In this process's memory only.
+final class RefusedArrivals: Sendable {
+    /// One minute's number, in whole minutes since 1970, and how many there were.
+    private typealias Minutes = [Int: Int]
+
+    private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
+
+    /// - Parameter hash: of a key that is known here, so that strangers cannot make this grow.
+    func count(_ hash: PublicKeyHash, at time: Date) {
+        let minute = Self.minute(time)
+        minutes.withLock { minutes in
+            minutes[hash, default: [:]][minute, default: 0] += 1
+            if minutes[hash, default: [:]].count > 60 {
+                minutes[hash] = minutes[hash]?.filter { $0.key > minute - 60 }
+            }
+        }
+    }
+
+    func lastHour(_ hash: PublicKeyHash, now: Date) -> Int {
+        let minute = Self.minute(now)
+        return minutes.withLock { minutes in
+            (minutes[hash] ?? [:]).reduce(0) { $1.key > minute - 60 ? $0 + $1.value : $0 }
+        }
+    }
+
+    private static func minute(_ time: Date) -> Int { Int((time.timeIntervalSince1970 / 60).rounded(.down)) }
+}

@@ -1,0 +1,98 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import MerchantKeys
+import Refusals
+import WorkerProtocol
+
+/// `/v1/rotations` and what is under it.
+struct RotationRoutes: Sendable {
+    let rotations: KeyRotations
+    let summaries: KeySummaries
+
+    /// All under way, by merchant.
+    func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0) }, next: nil))
+    }
+
+    /// One merchant's, under way or not: one item for each of EC and RSA that it has keys of.
+    func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try await .json(
+            ListAnswer(
+                items: rotations.rotations(of: request.pathArguments[0]).map { RotationStatus($0) }, next: nil))
+    }
+
+    func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.keyGenerate)
+        let body = try RotationStartRequest(parsing: request.body)
+        let started = try await rotations.start(
+            KeyRotations.Start(
+                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), token: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+        return try .json(
+            RotationStartAnswer(
+                rotation: RotationStatus(started.rotation), created: started.created, csr: started.request?.pem))
+    }
+
+    func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.certificateImport(certificate: nil))
+        let body = try CertificateImportRequest(parsing: request.body)
+        let (outcome, rotation) = try await rotations.importCertificate(
+            ImportRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+        guard let key = summaries.summary(outcome) else { throw .defect }
+        return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
+    }
+
+    func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.record.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
+        let body = try RotationFinishRequest(parsing: request.body)
+        let cutOff: Date? =
+            switch body.cutOff {
+            // Whole seconds, as the answer and the record have it.
+            case .standard:
+                Date(
+                    timeIntervalSince1970: (rotations.administration.clock.now().timeIntervalSince1970
+                        + KeyRotations.standardCutOff).rounded(.down))
+            case .now: nil
+            case .at(let date): date
+            }
+        let finished = try await rotations.finish(
+            request.pathArguments[0],
+            KeyRotations.Finish(
+                algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
+                reason: AuditReason(body.reason)),
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+        return try .json(
+            RotationFinishAnswer(
+                rotation: RotationStatus(finished.rotation), retired: finished.retired.map(\.base64), cutOff: cutOff))
+    }
+
+    private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
+        guard let name else { return nil }
+        return try KeyGenerationRoutes.algorithm(name)
+    }
+}
+
+extension RotationStatus {
+    init(_ rotation: Rotation) {
+        self.init(
+            merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
+            phase: rotation.phase.rawValue, next: rotation.next, newKey: rotation.newKey.map { RotationKey($0) },
+            oldKeys: (rotation.oldKeys + rotation.endingKeys).map { RotationKey($0) },
+            steps: rotation.steps.map {
+                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: $0.text)
+            },
+            remarks: rotation.remarks)
+    }
+}
+
+extension RotationKey {
+    init(_ key: Rotation.Key) {
+        self.init(
+            publicKeyHash: key.publicKeyHash.base64, state: key.record.state.rawValue,
+            condition: (key.entry?.condition ?? .missing).name, createdAt: key.record.createdAt,
+            notAfter: key.entry?.certificate?.notAfter, cutOff: key.record.cutOff, tokens: key.entry?.tokens ?? [],
+            openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour)
+    }
+}

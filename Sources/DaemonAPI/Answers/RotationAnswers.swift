@@ -1,0 +1,186 @@
+public import Foundation
+
+/// How far a merchant's rotation has come: `GET /v1/rotations` lists those under way.
+public struct RotationStatus: Codable, Sendable, Equatable {
+    public struct Step: Codable, Sendable, Equatable {
+        /// `generate`, `certificate`, `activate`, `drain`, `finish` or `cut-off`.
+        public var name: String
+        /// `done`, `next` or `open`.
+        public var status: String
+        public var text: String
+
+        public init(name: String, status: String, text: String) {
+            self.name = name
+            self.status = status
+            self.text = text
+        }
+    }
+
+    public var merchantIdentifier: String
+    /// `EC` or `RSA`; keys of both are rotated apart.
+    public var algorithm: String
+    /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
+    public var phase: String
+    /// What is to be done now, for people.
+    public var next: String
+    /// The key that is to stay; null when there is none.
+    public var newKey: RotationKey?
+    /// Keys that it replaces: active ones, then deactivated ones that still open late tokens.
+    public var oldKeys: [RotationKey]
+    public var steps: [Step]
+    /// What a person should know besides.
+    public var remarks: [String]
+
+    public init(
+        merchantIdentifier: String, algorithm: String, phase: String, next: String, newKey: RotationKey?,
+        oldKeys: [RotationKey], steps: [Step], remarks: [String]
+    ) {
+        self.merchantIdentifier = merchantIdentifier
+        self.algorithm = algorithm
+        self.phase = phase
+        self.next = next
+        self.newKey = newKey
+        self.oldKeys = oldKeys
+        self.steps = steps
+        self.remarks = remarks
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case merchantIdentifier, algorithm, phase, next, newKey, oldKeys, steps, remarks
+    }
+
+    // Written out because the synthesised form leaves absent members out.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(merchantIdentifier, forKey: .merchantIdentifier)
+        try container.encode(algorithm, forKey: .algorithm)
+        try container.encode(phase, forKey: .phase)
+        try container.encode(next, forKey: .next)
+        try container.encode(newKey, forKey: .newKey)
+        try container.encode(oldKeys, forKey: .oldKeys)
+        try container.encode(steps, forKey: .steps)
+        try container.encode(remarks, forKey: .remarks)
+    }
+}
+
+/// One key of a rotation, and what arrived for it.
+public struct RotationKey: Codable, Sendable, Equatable {
+    /// Base64 of 32 bytes.
+    public var publicKeyHash: String
+    public var state: String
+    public var condition: String
+    public var createdAt: Date
+    /// The certificate's end; null without a certificate.
+    public var notAfter: Date?
+    /// Until when a deactivated key still opens tokens; null in other states.
+    public var cutOff: Date?
+    public var tokens: [String]
+    /// Tokens that it opened within the last hour, by the ledger's claims.
+    public var openedLastHour: Int
+    /// The last of them.
+    public var lastUse: Date?
+    /// Genuine tokens for it that this process refused within the last hour because of the key's state.
+    public var refusedLastHour: Int
+
+    public init(
+        publicKeyHash: String, state: String, condition: String, createdAt: Date, notAfter: Date?, cutOff: Date?,
+        tokens: [String], openedLastHour: Int, lastUse: Date?, refusedLastHour: Int
+    ) {
+        self.publicKeyHash = publicKeyHash
+        self.state = state
+        self.condition = condition
+        self.createdAt = createdAt
+        self.notAfter = notAfter
+        self.cutOff = cutOff
+        self.tokens = tokens
+        self.openedLastHour = openedLastHour
+        self.lastUse = lastUse
+        self.refusedLastHour = refusedLastHour
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case publicKeyHash, state, condition, createdAt, notAfter, cutOff, tokens, openedLastHour, lastUse
+        case refusedLastHour
+    }
+
+    // Written out because the synthesised form leaves absent members out.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(publicKeyHash, forKey: .publicKeyHash)
+        try container.encode(state, forKey: .state)
+        try container.encode(condition, forKey: .condition)
+        try container.encode(createdAt, forKey: .createdAt)
+        try container.encode(notAfter, forKey: .notAfter)
+        try container.encode(cutOff, forKey: .cutOff)
+        try container.encode(tokens, forKey: .tokens)
+        try container.encode(openedLastHour, forKey: .openedLastHour)
+        try container.encode(lastUse, forKey: .lastUse)
+        try container.encode(refusedLastHour, forKey: .refusedLastHour)
+    }
+}
+
+/// The 200 answer of `POST /v1/rotations`.
+public struct RotationStartAnswer: Codable, Sendable, Equatable {
+    public var rotation: RotationStatus
+    /// Whether the new key was made now (in a dry run: would be); false when one was waiting for its certificate.
+    public var created: Bool
+    /// PKCS#10 in PEM; null in a dry run.
+    public var csr: String?
+
+    public init(rotation: RotationStatus, created: Bool, csr: String?) {
+        self.rotation = rotation
+        self.created = created
+        self.csr = csr
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case rotation, created, csr
+    }
+
+    // Written out because the synthesised form leaves absent members out.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(rotation, forKey: .rotation)
+        try container.encode(created, forKey: .created)
+        try container.encode(csr, forKey: .csr)
+    }
+}
+
+/// The 200 answer of `POST /v1/rotations/certificate`.
+public struct RotationImportAnswer: Codable, Sendable, Equatable {
+    public var rotation: RotationStatus
+    /// The new key; in a dry run as it would be.
+    public var key: KeySummary
+
+    public init(rotation: RotationStatus, key: KeySummary) {
+        self.rotation = rotation
+        self.key = key
+    }
+}
+
+/// The 200 answer of `POST /v1/rotations/{merchant}/finish`.
+public struct RotationFinishAnswer: Codable, Sendable, Equatable {
+    public var rotation: RotationStatus
+    /// The old keys that were deactivated (in a dry run: would be), base64 of 32 bytes each.
+    public var retired: [String]
+    /// Until when they still open tokens; null: they do not any more.
+    public var cutOff: Date?
+
+    public init(rotation: RotationStatus, retired: [String], cutOff: Date?) {
+        self.rotation = rotation
+        self.retired = retired
+        self.cutOff = cutOff
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case rotation, retired, cutOff
+    }
+
+    // Written out because the synthesised form leaves absent members out.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(rotation, forKey: .rotation)
+        try container.encode(retired, forKey: .retired)
+        try container.encode(cutOff, forKey: .cutOff)
+    }
+}

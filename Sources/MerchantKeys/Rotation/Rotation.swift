@@ -1,0 +1,133 @@
+public import Foundation
+public import PaymentToken
+public import WorkerProtocol
+
+/// A merchant's way from one key to the next, read off the keys themselves: nothing else remembers a rotation, so
+/// nothing can disagree with it.
+///
+/// A generated key without a certificate is the new one until it has one; from then on the youngest active key is, and
+/// the other active ones are old. EC and RSA keys are rotated apart, since tokens of both versions may arrive.
+public struct Rotation: Sendable, Equatable {
+    /// How far it has come.
+    public enum Phase: String, Sendable, CaseIterable {
+        /// No rotation is under way.
+        case none
+        /// The new key waits for its certificate.
+        case certificate
+        /// The new key could open tokens, and none has arrived under it: Apple still encrypts to the old one.
+        case activation
+        /// Tokens arrive under the new key, and under the old one too.
+        case overlap
+        /// Tokens arrive under the new key, and for an hour none has under the old one.
+        case finish
+        /// The old key is deactivated and still opens late tokens, until its cut-off.
+        case cutOff = "cut-off"
+    }
+
+    /// One key of the merchant, with what is known of its use.
+    public struct Key: Sendable, Equatable {
+        public let record: KeyRecord
+        /// As tokens and ledger show it now; nil when nothing does.
+        public let entry: KeyEntry?
+        /// Releases within the last hour, on all hosts.
+        public let lastHour: KeyUsage
+        /// Genuine tokens for it that were refused within the last hour since its state does not decrypt.
+        public let refusedLastHour: Int
+        /// Whether it has opened a token since the daemon started.
+        public let wasUsed: Bool
+
+        public init(
+            record: KeyRecord, entry: KeyEntry?, lastHour: KeyUsage = KeyUsage(), refusedLastHour: Int = 0,
+            wasUsed: Bool = false
+        ) {
+            self.record = record
+            self.entry = entry
+            self.lastHour = lastHour
+            self.refusedLastHour = refusedLastHour
+            self.wasUsed = wasUsed
+        }
+
+        public var publicKeyHash: PublicKeyHash { record.publicKeyHash }
+        var isWaiting: Bool { record.state == .preActivation && record.origin == .generated }
+        /// Apple has been seen to encrypt to it.
+        var isProven: Bool { wasUsed || lastHour.count > 0 }
+    }
+
+    public let merchantIdentifier: String
+    public let algorithm: KeyAlgorithm
+    public let phase: Phase
+    /// The key that is to stay; where no rotation is under way the one that serves. Nil when no key does.
+    public let newKey: Key?
+    /// Active keys that the new one replaces, the oldest first.
+    public let oldKeys: [Key]
+    /// Deactivated keys that still open tokens, the first to end first.
+    public let endingKeys: [Key]
+    /// Generated earlier than the new key, and without a certificate too.
+    public let leftOver: [Key]
+
+    /// - Parameter keys: of one merchant and algorithm; in any state, in any order.
+    init(merchantIdentifier: String, algorithm: KeyAlgorithm, keys: [Key], now: Date) {
+        let waiting = keys.filter(\.isWaiting).sorted(by: Self.older)
+        let active = keys.filter { $0.record.state == .active }.sorted(by: Self.older)
+        self.merchantIdentifier = merchantIdentifier
+        self.algorithm = algorithm
+        newKey = waiting.last ?? active.last
+        oldKeys = waiting.isEmpty ? active.dropLast() : active
+        leftOver = waiting.dropLast()
+        endingKeys = keys.filter { $0.record.state == .deactivated && $0.record.decrypts(at: now) }
+            .sorted {
+                ($0.record.cutOff ?? now, $0.publicKeyHash.hex) < ($1.record.cutOff ?? now, $1.publicKeyHash.hex)
+            }
+        phase =
+            if !waiting.isEmpty {
+                .certificate
+            } else if !oldKeys.isEmpty {
+                newKey?.isProven != true
+                    ? .activation : oldKeys.contains { $0.lastHour.count > 0 } ? .overlap : .finish
+            } else {
+                endingKeys.isEmpty ? .none : .cutOff
+            }
+    }
+
+    public var isUnderWay: Bool { phase != .none }
+
+    /// All of a ledger's keys, by merchant and algorithm. Keys that were destroyed or compromised begin nothing.
+    public static func all(among keys: [Key], now: Date) -> [Rotation] {
+        let groups = Dictionary(grouping: keys.filter { $0.record.state.mayBelong }) {
+            Group(merchant: $0.record.merchantIdentifier, algorithm: $0.record.algorithm.name)
+        }
+        return groups.sorted { $0.key < $1.key }.map { group, keys in
+            Rotation(
+                merchantIdentifier: group.merchant, algorithm: keys[0].record.algorithm, keys: keys, now: now)
+        }
+    }
+
+    private struct Group: Hashable, Comparable {
+        let merchant: String
+        let algorithm: String
+
+        static func < (one: Group, other: Group) -> Bool {
+            (one.merchant, one.algorithm) < (other.merchant, other.algorithm)
+        }
+    }
+
+    /// By the certificate's beginning, for that is what Apple has activated or will; by the key's own where there is none.
+    private static func older(_ one: Key, _ other: Key) -> Bool {
+        let (a, b) = (one.since, other.since)
+        if a != b { return a < b }
+        return (one.record.createdAt, one.publicKeyHash.hex) < (other.record.createdAt, other.publicKeyHash.hex)
+    }
+}
+
+extension Rotation.Key {
+    fileprivate var since: Date { entry?.certificate?.notBefore ?? record.createdAt }
+}
+
+extension KeyState {
+    fileprivate var mayBelong: Bool {
+        switch self {
+        case .preActivation, .active, .suspended, .deactivated: true
+        case .compromised, .destroyed: false
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import ArgumentParser
+import DaemonAPI
+
+/// A key's type as people write it.
+enum KeyTypeOption: String, ExpressibleByArgument, CaseIterable {
+    case ec
+    case rsa
+
+    /// As the API writes it.
+    var name: String { rawValue.uppercased() }
+}
+
+struct KeyGenerate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "generate",
+        abstract: "Makes a merchant's key pair inside the token, which it never leaves.",
+        discussion: """
+            The first steps for a new merchant; for one that has a key already, see rotate start.
+
+              paytokenctl key generate --merchant-identifier merchant.com.example
+              paytokenctl csr create 9c1185a5 --out merchant.certSigningRequest
+              paytokenctl certificate import apple_pay.cer
+
+            Between the second and the third, upload the request in Apple's developer portal as a Payment Processing \
+            Certificate. The key opens nothing before its certificate is there. ec is for EC_v1, which all regions but \
+            a few use; rsa for RSA_v1.
+
+            The key is in one token only. Several tokens hold the same key only by their vendor's cloning, or when a \
+            key from a file is imported into each.
+
+            A worker that ends meanwhile costs nothing: the command goes on, or repeating it finishes what it began. If \
+            the daemon itself ends in that moment, the token may be left with a key that key list shows as external: it \
+            is used for nothing, and the same command makes another.
+            """)
+
+    @Option(help: ArgumentHelp("The merchant, as Apple's portal has it.", valueName: "id"))
+    var merchantIdentifier: String
+
+    @Option(help: ArgumentHelp("ec (P-256) or rsa (2048 bits).", valueName: "ec|rsa"))
+    var type: KeyTypeOption = .ec
+
+    @Option(
+        help: ArgumentHelp(
+            "A token by its name in the configuration; needed when there are several.", valueName: "name"))
+    var token: String?
+
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        guard !merchantIdentifier.isEmpty else { throw ValidationError("--merchant-identifier is empty.") }
+    }
+
+    func run() async throws {
+        let request = KeyGenerationRequest(
+            merchantIdentifier: merchantIdentifier, type: type.name, token: token)
+        let target = dryRun.target("/v1/keys")
+        guard dryRun.isDryRun else {
+            let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
+            return try KeyTable.show(summary, bytes, format.output)
+        }
+        let (answer, bytes) = try await socket.connection.post(target, request, for: KeyGenerationDryRun.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table:
+            try Console.output(
+                Table(pairs: [
+                    ("Merchant", answer.merchantIdentifier), ("Algorithm", answer.algorithm), ("Token", answer.token),
+                ]).text)
+        }
+        dryRun.report("the key can be made")
+    }
+}

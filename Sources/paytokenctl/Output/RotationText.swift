@@ -1,0 +1,69 @@
+import DaemonAPI
+import Foundation
+import StrictJSON
+
+/// Rotations as people read them.
+enum RotationText {
+    /// One rotation with its steps, its keys and what is to be done.
+    static func one(_ rotation: RotationStatus) -> String {
+        var text = Table(pairs: [
+            ("Merchant", rotation.merchantIdentifier), ("Algorithm", rotation.algorithm), ("Phase", rotation.phase),
+        ]).text
+        if !rotation.steps.isEmpty {
+            var steps = Table(columns: ["STEP", "", ""])
+            for step in rotation.steps { steps.add([step.name, mark(step.status), step.text]) }
+            text += "\n" + steps.text
+        }
+        if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
+        for remark in rotation.remarks { text += "\n" + Printable.text(remark) + "\n" }
+        return text + "\n" + Printable.text("Next: \(rotation.next)") + "\n"
+    }
+
+    /// One line each.
+    static func several(_ rotations: [RotationStatus]) -> String {
+        var table = Table(columns: ["MERCHANT", "TYPE", "PHASE", "NEW/H", "OLD/H", "NEXT"])
+        for rotation in rotations {
+            table.add([
+                rotation.merchantIdentifier, rotation.algorithm, rotation.phase,
+                String(rotation.newKey?.openedLastHour ?? 0),
+                String(rotation.oldKeys.reduce(0) { $0 + $1.openedLastHour }), rotation.next,
+            ])
+        }
+        return table.text
+    }
+
+    private static func keys(of rotation: RotationStatus) -> String {
+        var table = Table(columns: ["KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", "OPENED/H", "REFUSED/H", "LAST"])
+        func add(_ what: String, _ key: RotationKey) {
+            let state = key.condition == "served" ? key.state : "\(key.state) (\(key.condition))"
+            table.add([
+                what, key.publicKeyHash, key.cutOff.map { "\(state) until \(RFC3339.string($0))" } ?? state,
+                key.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-", String(key.openedLastHour),
+                String(key.refusedLastHour), key.lastUse.map(RFC3339.string) ?? "-",
+            ])
+        }
+        if let key = rotation.newKey { add(rotation.phase == "none" ? "key" : "new", key) }
+        for key in rotation.oldKeys { add("old", key) }
+        return table.text
+    }
+
+    private static func mark(_ status: String) -> String {
+        switch status {
+        case "done": "done"
+        case "next": "NEXT"
+        default: "-"
+        }
+    }
+}
+
+/// A list's items as they came: what a newer daemon adds is passed on to programs.
+enum ListBytes {
+    static func items(_ bytes: [UInt8]) throws(CommandFailure) -> [UInt8] {
+        guard let items = (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue else {
+            throw CommandFailure(.defect, "internal_error: the daemon's list has no items.")
+        }
+        var writer = JSONWriter()
+        writer.value(.array(items))
+        return writer.bytes
+    }
+}

@@ -1,0 +1,203 @@
+import Foundation
+import PaymentToken
+import Refusals
+import Testing
+import WorkerProtocol
+
+@testable import MerchantKeys
+
+@Suite("Rotations, read off the keys")
+struct RotationTests {
+    private let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+    /// A key by a number, made that many hours before now.
+    private func key(
+        _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
+        cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
+        condition: KeyEntry.Condition = .served, merchant: String = "m", algorithm: KeyAlgorithm = .ec
+    ) -> Rotation.Key {
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
+        let record = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            cutOff: cutOffIn.map { now.addingTimeInterval($0) },
+            createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
+        let entry = KeyEntry(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            cutOff: record.cutOff, condition: condition, certificate: nil, tokens: ["primary"], remarks: [])
+        return Rotation.Key(
+            record: record, entry: entry,
+            lastHour: KeyUsage(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
+            refusedLastHour: refused, wasUsed: wasUsed)
+    }
+
+    private func rotation(_ keys: Rotation.Key...) throws -> Rotation {
+        let all = Rotation.all(among: keys.shuffled(), now: now)
+        try #require(all.count == 1)
+        return all[0]
+    }
+
+    private func turn(_ rotation: Rotation) -> RotationStep.Name? {
+        rotation.steps.first { $0.status == .next }?.name
+    }
+
+    @Test("one active key is no rotation, however many dead ones lie beside it")
+    func none() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 9), key(2, .deactivated, hoursAgo: 9),
+            key(3, .deactivated, hoursAgo: 9, cutOffIn: -1), key(4, .destroyed, hoursAgo: 9),
+            key(5, .compromised, hoursAgo: 2), key(6, .suspended, hoursAgo: 2))
+        #expect(rotation.phase == .none && !rotation.isUnderWay && rotation.steps.isEmpty)
+        #expect(rotation.newKey?.record.state == .active)
+        #expect(rotation.oldKeys.isEmpty && rotation.endingKeys.isEmpty)
+    }
+
+    @Test("a generated key without a certificate is the new one, and all active ones are old")
+    func waiting() throws {
+        let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)
+        let old = key(2, .active, hoursAgo: 1, opened: 3)
+        let rotation = try rotation(new, old)
+        #expect(rotation.phase == .certificate && turn(rotation) == .certificate)
+        #expect(rotation.newKey == new && rotation.oldKeys == [old])
+        #expect(rotation.next.contains("Upload the request") && rotation.next.contains("rotate import"))
+        #expect(rotation.steps.map(\.status) == [.done, .next, .open, .open, .open, .open])
+    }
+
+    @Test("a key without a certificate that was not generated here begins no rotation")
+    func imported() throws {
+        let rotation = try rotation(key(1, .preActivation, hoursAgo: 1), key(2, .active, hoursAgo: 9))
+        #expect(rotation.phase == .none && rotation.newKey?.record.state == .active)
+    }
+
+    @Test("of several generated keys the youngest is the new one, and the others are named")
+    func several() throws {
+        let young = key(1, .preActivation, hoursAgo: 1, origin: .generated)
+        let older = key(2, .preActivation, hoursAgo: 2, origin: .generated)
+        let rotation = try rotation(young, older, key(3, .active, hoursAgo: 99))
+        #expect(rotation.newKey == young && rotation.leftOver == [older])
+        #expect(rotation.remarks.contains { $0.contains(older.short) })
+    }
+
+    @Test("tokens that arrive for a key without its certificate say that it was activated too early")
+    func early() throws {
+        let rotation = try rotation(
+            key(1, .preActivation, hoursAgo: 1, origin: .generated, refused: 4), key(2, .active, hoursAgo: 9))
+        #expect(rotation.next.contains("4 tokens") && rotation.next.contains("activated already"))
+        #expect(rotation.next.contains("rotate import"))
+    }
+
+    @Test("of two active keys the younger is new: not activated, in overlap, ready to finish")
+    func phases() throws {
+        let quiet = try rotation(
+            key(1, .active, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9, opened: 5))
+        #expect(quiet.phase == .activation && turn(quiet) == .activate)
+        #expect(quiet.next.contains("Activate the certificate in Apple's developer portal"))
+        #expect(quiet.next.contains("5 tokens"))
+        let overlap = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
+            key(3, .active, hoursAgo: 99, opened: 2))
+        #expect(overlap.phase == .overlap && turn(overlap) == .drain)
+        #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait: 3 tokens"))
+        #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
+        let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
+        #expect(ready.phase == .finish && turn(ready) == .finish)
+        #expect(ready.next.contains("rotate finish m"))
+    }
+
+    @Test("a new key that was used since the start counts as activated though the last hour was silent")
+    func silentHour() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 5, wasUsed: true), key(2, .active, hoursAgo: 99))
+        #expect(rotation.phase == .finish)
+    }
+
+    @Test("a deactivated key before its cut-off ends the rotation; afterwards there is none")
+    func ending() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60))
+        #expect(rotation.phase == .cutOff && turn(rotation) == .cutOff && rotation.endingKeys.count == 1)
+        #expect(rotation.next.contains("2027-01-15T08:01:00Z"))
+        let over = try self.rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1))
+        #expect(over.phase == .none)
+    }
+
+    @Test("EC and RSA keys, and merchants, are rotated apart")
+    func apart() {
+        let all = Rotation.all(
+            among: [
+                key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 2, algorithm: .rsa),
+                key(3, .active, hoursAgo: 3, merchant: "a"),
+            ], now: now)
+        #expect(all.map(\.merchantIdentifier) == ["a", "m", "m"])
+        #expect(all.map(\.algorithm) == [.ec, .ec, .rsa])
+        #expect(all.allSatisfy { $0.phase == .none })
+    }
+
+    @Test("a certificate's beginning decides which active key is the new one, not the day of its import")
+    func certificates() throws {
+        let forged = try ForgedPair()
+        let lateImport = try forged.key(notBeforeDaysAgo: 700, importedHoursAgo: 1, now: now)
+        let rotated = try forged.key(notBeforeDaysAgo: 1, importedHoursAgo: 9, now: now)
+        let all = Rotation.all(among: [lateImport, rotated], now: now)
+        #expect(all.first?.newKey == rotated && all.first?.oldKeys == [lateImport])
+    }
+
+    // MARK: Finishing
+
+    private func refusal(_ rotation: Rotation, cutOff: Date? = nil, force: Bool = false) -> Refusal? {
+        do throws(Refusal) {
+            _ = try rotation.finished(cutOff: cutOff, force: force, now: now)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("finishing deactivates every old key with the cut-off, and no other")
+    func finished() throws {
+        let end = now.addingTimeInterval(7 * 86_400)
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9), key(3, .active, hoursAgo: 99))
+        let records = try rotation.finished(cutOff: end, force: false, now: now)
+        #expect(records.map(\.publicKeyHash) == rotation.oldKeys.map(\.publicKeyHash) && records.count == 2)
+        #expect(records.allSatisfy { $0.state == .deactivated && $0.cutOff == end })
+        #expect(try rotation.finished(cutOff: nil, force: false, now: now).allSatisfy { $0.cutOff == nil })
+    }
+
+    @Test("finishing is refused while tokens arrive under the old key, unless forced")
+    func inUse() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 12))
+        let refused = try #require(refusal(rotation))
+        #expect(refused.code == .invalidState && refused.message.contains("12 tokens arrived under the old key"))
+        #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("--force"))
+        #expect(refusal(rotation, force: true) == nil)
+    }
+
+    @Test("finishing is refused before a token has arrived under the new key, unless forced")
+    func notActivated() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 9))
+        let refused = try #require(refusal(rotation))
+        #expect(refused.code == .invalidState && refused.message.contains("Activate its certificate"))
+        #expect(refusal(rotation, force: true) == nil)
+    }
+
+    @Test("finishing is refused while no token shows the new key, unless forced")
+    func newKeyAway() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 3, condition: .missing), key(2, .active, hoursAgo: 9))
+        #expect(refusal(rotation)?.message.contains("The new key is missing") == true)
+        #expect(rotation.remarks.contains { $0.contains("No token shows this key") })
+        #expect(refusal(rotation, force: true) == nil)
+    }
+
+    @Test("what there is nothing to finish in, or would leave no key, is refused though forced")
+    func nothingToFinish() throws {
+        let one = try rotation(key(1, .active, hoursAgo: 1))
+        #expect(refusal(one, force: true)?.code == .invalidState)
+        let waiting = try rotation(
+            key(1, .preActivation, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9))
+        #expect(refusal(waiting, force: true)?.message.contains("no certificate yet") == true)
+        let two = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9))
+        #expect(refusal(two, cutOff: now, force: true)?.code == .malformedRequest)
+    }
+}

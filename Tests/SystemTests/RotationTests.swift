@@ -1,0 +1,252 @@
+import Foundation
+import StrictJSON
+import Synchronization
+import TestSupport
+import Testing
+import TokenForge
+
+/// The whole rotation with the real programs, and under load.
+@Suite struct RotationTests {
+    private static let started = Task {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512", "admin_mode: \"0666\""]
+        configuration.access = [
+            "{ user: \"12347\", roles: [monitor] }", "{ user: root, roles: [decrypt, admin, audit] }",
+        ]
+        let harness = try await DaemonHarness(configuration)
+        try harness.directory.open()
+        return harness
+    }
+
+    private func merchant(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> ForgedMerchant {
+        let merchant = try ForgedMerchant(
+            authority: SharedForge.authority, type: type,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
+        let imported = try await harness.importMerchant(merchant)
+        try #require(imported.status == 0, "\(imported)")
+        return merchant
+    }
+
+    /// Apple's certificate for a request, in a file.
+    private func certify(_ request: String, _ merchant: String, to file: String) throws -> Merchant {
+        let bytes = try Data(contentsOf: URL(filePath: request))
+        let der = try #require(PEM.bytes(of: bytes, label: "CERTIFICATE REQUEST"))
+        let certificate = try SharedForge.authority.merchantCertificate(
+            certificateSigningRequest: der, profile: MerchantCertificateProfile(merchantIdentifier: merchant))
+        try Data(certificate).write(to: URL(filePath: file))
+        return try Merchant(certificate: certificate)
+    }
+
+    private func decrypt(_ merchant: Merchant, _ harness: DaemonHarness) async throws -> CurlAnswer {
+        try await harness.decrypt(SharedForge.mint.mint(TokenRecipe(merchant: merchant)), reference: "r")
+    }
+
+    private func status(_ merchant: String, _ harness: DaemonHarness) async throws -> JSONObject {
+        let result = try await harness.paytokenctl(["rotate", "status", merchant, "--output", "json"])
+        try #require(result.status == 0, "\(result)")
+        let items = try JSONValue(parsing: result.outputBytes).arrayValue ?? []
+        try #require(items.count == 1)
+        return try #require(items[0].objectValue)
+    }
+
+    @Test("start, import, status, finish: each step, each refusal", arguments: [KeyType.p256, .rsa2048])
+    func whole(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let files = try FreshDirectory()
+        let old = try await merchant("whole.\(type)", type, harness)
+        let name = old.merchant.identifier
+        #expect(try await status(name, harness)["phase"]?.stringValue == "none")
+        let nothing = try await harness.paytokenctl(["rotate", "finish", name])
+        #expect(nothing.status == 1 && nothing.error.contains("no old"), "\(nothing)")
+
+        // Start, twice: one key.
+        let dry = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("x.csr"), "--dry-run"])
+        #expect(dry.status == 0 && !FileManager.default.fileExists(atPath: files.path("x.csr")), "\(dry)")
+        #expect(try await status(name, harness)["phase"]?.stringValue == "none")
+        let start = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("new.csr")])
+        #expect(start.status == 0 && start.output.contains("Next: Upload the request"), "\(start)")
+        let again = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("again.csr")])
+        #expect(again.status == 0 && again.error.contains("No key was made"), "\(again)")
+        let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
+        #expect(
+            try certify(files.path("again.csr"), name, to: files.path("again.cer")).publicKeyHash == new.publicKeyHash)
+        #expect(new.isEllipticCurve == (type == .p256))
+        #expect(try await status(name, harness)["phase"]?.stringValue == "certificate")
+
+        // Activated too early: the daemon says so.
+        #expect(try await decrypt(new, harness).code == "key_not_active")
+        #expect(try await status(name, harness)["next"]?.stringValue?.contains("activated already") == true)
+        let unfinished = try await harness.paytokenctl(["rotate", "finish", name, "--force"])
+        #expect(unfinished.status == 1 && unfinished.error.contains("no certificate yet"), "\(unfinished)")
+        try files.write(PEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
+        let wrong = try await harness.paytokenctl(["rotate", "import", files.path("old.pem")])
+        #expect(wrong.status == 1 && wrong.error.hasPrefix("certificate_unsuitable"), "\(wrong)")
+        #expect(wrong.error.contains("another key of the merchant"), "\(wrong)")
+
+        // Import: both keys serve, without a restart.
+        #expect(try await decrypt(old.merchant, harness).status == 200)
+        let dryImport = try await harness.paytokenctl(["rotate", "import", files.path("new.cer"), "--dry-run"])
+        #expect(dryImport.status == 0, "\(dryImport)")
+        #expect(try await status(name, harness)["phase"]?.stringValue == "certificate")
+        for _ in 0..<2 {
+            let imported = try await harness.paytokenctl(["rotate", "import", files.path("new.cer")])
+            #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
+        }
+        let inactive = try await harness.paytokenctl(["rotate", "finish", name])
+        #expect(inactive.status == 1 && inactive.error.contains("1 token arrived under the old key"), "\(inactive)")
+        let second = try await harness.paytokenctl(["rotate", "start", name])
+        #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
+        for merchant in [new, old.merchant] { #expect(try await decrypt(merchant, harness).status == 200) }
+        let overlap = try await status(name, harness)
+        #expect(overlap["phase"]?.stringValue == "overlap")
+        #expect(overlap["newKey"]?.objectValue?["openedLastHour"]?.numberValue?.int == 1)
+        #expect(overlap["oldKeys"]?.arrayValue?.first?.objectValue?["openedLastHour"]?.numberValue?.int == 2)
+
+        // Finish: refused while the old key is in use.
+        let refused = try await harness.paytokenctl(["rotate", "finish", name])
+        #expect(refused.status == 1 && refused.error.contains("2 tokens arrived under the old key"), "\(refused)")
+        let tried = try await harness.paytokenctl(["rotate", "finish", name, "--force", "--dry-run"])
+        #expect(tried.status == 0, "\(tried)")
+        #expect(try await status(name, harness)["phase"]?.stringValue == "overlap")
+        let finished = try await harness.paytokenctl(["rotate", "finish", name, "--force", "--output", "json"])
+        #expect(finished.status == 0, "\(finished)")
+        let hash = Data(old.merchant.publicKeyHash).base64EncodedString()
+        let answer = try JSONValue(parsing: finished.outputBytes).objectValue
+        #expect(answer?["retired"]?.arrayValue?.compactMap(\.stringValue) == [hash])
+        #expect(answer?["cutOff"]?.stringValue != nil)
+        for merchant in [new, old.merchant] { #expect(try await decrypt(merchant, harness).status == 200) }
+        #expect(try await status(name, harness)["phase"]?.stringValue == "cut-off")
+        let shown = try await harness.paytokenctl(["key", "show", hash, "--output", "json"])
+        #expect(try JSONValue(parsing: shown.outputBytes).string("state") == "deactivated")
+
+        let record = try await harness.paytokenctl(["audit", "list", "--merchant", name, "--output", "json"])
+        let events = try (JSONValue(parsing: record.outputBytes).arrayValue ?? [])
+            .filter { $0.string("outcome") == "ok" }.compactMap { $0.string("event") }
+        #expect(events.filter { $0 == "key_generate" }.count == 1, "\(events)")
+        #expect(events.filter { $0 == "csr_create" }.count == 2, "\(events)")
+        #expect(events.filter { $0 == "key_state_change" }.count == 1, "\(events)")
+    }
+
+    @Test("late tokens are opened until the cut-off and not after it; a cut-off of 0s is one at once")
+    func cutOff() async throws {
+        let harness = try await Self.started.value
+        let files = try FreshDirectory()
+        for cutOff in ["2s", "0s"] {
+            let old = try await merchant("cutoff.\(cutOff)", .p256, harness)
+            let name = old.merchant.identifier
+            let request = files.path("\(cutOff).csr")
+            #expect(try await harness.paytokenctl(["rotate", "start", name, "--out", request]).status == 0)
+            let new = try certify(request, name, to: files.path("\(cutOff).cer"))
+            #expect(try await harness.paytokenctl(["rotate", "import", files.path("\(cutOff).cer")]).status == 0)
+            let early = try await harness.paytokenctl(["rotate", "finish", name])
+            #expect(early.status == 1 && early.error.contains("No token has arrived under the new key"), "\(early)")
+            #expect(try await decrypt(new, harness).status == 200)
+            // Nothing arrived under the old key: no force is needed.
+            let finished = try await harness.paytokenctl(["rotate", "finish", name, "--cut-off", cutOff])
+            #expect(finished.status == 0, "\(finished)")
+            try await wait(for: "the cut-off to pass") {
+                let answer = try await decrypt(old.merchant, harness)
+                #expect(answer.status == 200 || answer.code == "key_not_active", "\(answer)")
+                return answer.code == "key_not_active"
+            }
+            #expect(try await decrypt(new, harness).status == 200)
+            #expect(try await status(name, harness)["phase"]?.stringValue == "none")
+        }
+    }
+
+    @Test("under load through the whole rotation not one request fails, under either key")
+    func underLoad() async throws {
+        let harness = try await Self.started.value
+        let files = try FreshDirectory()
+        let old = try await merchant("load", .p256, harness)
+        let name = old.merchant.identifier
+        let load = Load(old.merchant)
+        let clients = Task {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        while let merchant = load.recipient {
+                            load.count(try await decrypt(merchant, harness), for: merchant)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+        func more(_ count: Int, _ merchant: Merchant) async throws {
+            let before = load.released(merchant)
+            try await wait(for: "\(count) more releases", within: 120) { load.released(merchant) >= before + count }
+        }
+        try await more(10, old.merchant)
+        #expect(try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("new.csr")]).status == 0)
+        let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
+        try await more(10, old.merchant)
+        #expect(try await harness.paytokenctl(["rotate", "import", files.path("new.cer")]).status == 0)
+        // Apple's switch: wallets change over one by one.
+        load.add(new)
+        try await more(20, new)
+        try await more(20, old.merchant)
+        #expect(try await harness.paytokenctl(["rotate", "finish", name]).status == 1)
+        #expect(try await harness.paytokenctl(["rotate", "finish", name, "--force", "--cut-off", "1h"]).status == 0)
+        try await more(20, new)
+        try await more(20, old.merchant)
+        load.stop()
+        try await clients.value
+        #expect(load.failures.isEmpty, "\(load.failures)")
+        #expect(load.released(old.merchant) >= 60 && load.released(new) >= 40)
+        print(
+            "rotation under load: \(load.released(old.merchant)) releases under the old key, "
+                + "\(load.released(new)) under the new one, \(load.failures.count) failures")
+    }
+
+    @Test(
+        "a monitor sees rotations and starts none", .enabled(if: PeerIdentity.available, "only root can be another"))
+    func roles() async throws {
+        let harness = try await Self.started.value
+        let monitor = PeerIdentity(uid: 12347, gid: 12347)
+        let list = try await Curl.request("/v1/rotations", socket: harness.adminSocket, as: monitor)
+        #expect(list.status == 200, "\(list)")
+        for path in ["/v1/rotations", "/v1/rotations/certificate", "/v1/rotations/m/finish", "/v1/keys"] {
+            let refused = try await Curl.request(
+                path, socket: harness.adminSocket, body: Array("{}".utf8), as: monitor)
+            #expect(refused.status == 403 && refused.code == "forbidden", "\(path): \(refused)")
+        }
+        let unknown = try await harness.paytokenctl(["rotate", "start", "merchant.com.example.unknown"])
+        #expect(unknown.status == 1 && unknown.error.hasPrefix("key_not_found"), "\(unknown)")
+    }
+}
+
+/// What clients do meanwhile.
+private final class Load: Sendable {
+    private struct State {
+        var recipients: [Merchant]
+        var released: [[UInt8]: Int] = [:]
+        var failures: [String] = []
+        var stopped = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ merchant: Merchant) { state = Mutex(State(recipients: [merchant])) }
+
+    /// To whom the next token is encrypted; nil when there is to be none.
+    var recipient: Merchant? { state.withLock { $0.stopped ? nil : $0.recipients.randomElement() } }
+
+    func add(_ merchant: Merchant) { state.withLock { $0.recipients.append(merchant) } }
+
+    func stop() { state.withLock { $0.stopped = true } }
+
+    func count(_ answer: CurlAnswer, for merchant: Merchant) {
+        state.withLock { state in
+            if answer.status == 200 {
+                state.released[merchant.publicKeyHash, default: 0] += 1
+            } else {
+                state.failures.append(answer.description)
+            }
+        }
+    }
+
+    func released(_ merchant: Merchant) -> Int { state.withLock { $0.released[merchant.publicKeyHash] ?? 0 } }
+
+    var failures: [String] { state.withLock { $0.failures } }
+}
