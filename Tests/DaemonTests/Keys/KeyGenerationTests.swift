@@ -1,0 +1,126 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What becomes of a generated key when something fails beside it.
+@Suite struct KeyGenerationTests {
+    private let directory: FreshDirectory
+    private let fixture: RecordFixture
+    private let token = SoftwareKeyToken()
+    private let index = KeyIndex()
+    private let administration: KeyAdministration
+    private let caller = RecordRoutesFixture.auditor
+    private let order = KeyAdministration.KeyOrder(merchantIdentifier: "m", algorithm: .ec, token: nil)
+
+    init() async throws {
+        directory = try FreshDirectory()
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: SoftwareAuditToken())
+        await fixture.gate.judge()
+        let clock = WallClock { RecordFixture.noon }
+        administration = KeyAdministration(
+            catalogue: KeyCatalogue(
+                index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
+            tokens: [token], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
+            rule: TwoPersonRule(people: 1, expire: .seconds(60)), clock: clock)
+    }
+
+    private func generate() async -> Result<KeyAdministration.Generated, Refusal> {
+        do throws(Refusal) {
+            return .success(
+                try await administration.generate(order, by: caller, dryRun: false, record: RequestRecord()))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func refusal<T>(_ result: Result<T, Refusal>) -> Refusal? {
+        if case .failure(let refusal) = result { refusal } else { nil }
+    }
+
+    @Test("a key that the ledger does not record is taken out of the token again")
+    func withdrawn() async {
+        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        #expect(refusal(await generate())?.code == .ledgerUnavailable)
+        #expect(token.keyCount == 0)
+    }
+
+    @Test("when it cannot be taken out, the refusal names the key that nothing uses")
+    func left() async {
+        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        token.fail(at: .destroying)
+        let refused = refusal(await generate())
+        #expect(refused?.code == .ledgerUnavailable && token.keyCount == 1)
+        #expect(
+            refused?.details?.contains("keeps a key that is not recorded") == true, "\(String(describing: refused))")
+    }
+
+    @Test("a key that is made and recorded is answered though the token cannot be listed then")
+    func unlisted() async throws {
+        token.fail(at: .listing)
+        guard case .success(.made(let entry, _)) = await generate() else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(entry.condition == .missing && entry.state == .preActivation)
+        let records = try await fixture.ledger.keyRecords()
+        #expect(records.map(\.origin) == [.generated] && records.map(\.publicKeyHash) == [entry.publicKeyHash])
+        await fixture.ledger.close()
+    }
+
+    @Test("a request that cannot be recorded is not given away")
+    func unrecorded() async throws {
+        guard case .success(.made(let entry, _)) = await generate() else {
+            Issue.record("it was refused")
+            return
+        }
+        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        let refused: Refusal?
+        do throws(Refusal) {
+            _ = try await administration.certificateRequest(
+                for: entry, by: caller, dryRun: false, record: RequestRecord())
+            refused = nil
+        } catch {
+            refused = error
+        }
+        #expect(refused?.code == .ledgerUnavailable)
+    }
+
+    @Test("ten starts at once make one key, and each has a request for it")
+    func simultaneousStarts() async throws {
+        let old = PublicKeyHash.of(subjectPublicKeyInfo: [1])
+        try await fixture.ledger.record(
+            KeyRecord(
+                publicKeyHash: old, merchantIdentifier: "m", algorithm: .ec, state: .active,
+                createdAt: RecordFixture.noon, origin: .imported))
+        try await administration.catalogue.refresh()
+        let rotations = KeyRotations(administration: administration, arrivals: RefusedArrivals())
+        let caller = caller
+        let created = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<10 {
+                group.addTask {
+                    let started = try await rotations.start(
+                        KeyRotations.Start(merchantIdentifier: "m", algorithm: nil, token: nil), by: caller,
+                        dryRun: false, record: RequestRecord())
+                    #expect(started.request != nil && started.rotation.phase == .certificate)
+                    return started.created
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(created.filter { $0 }.count == 1 && created.count == 10)
+        #expect(token.keyCount == 1)
+        let events = try await fixture.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 100)
+            .records
+            .map { String(decoding: $0.line, as: UTF8.self) }
+        #expect(events.filter { $0.contains(#""event":"csr_create","outcome":"ok""#) }.count == 10)
+        await fixture.ledger.close()
+    }
+}

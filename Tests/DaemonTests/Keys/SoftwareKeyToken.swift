@@ -1,0 +1,79 @@
+import Crypto
+import Foundation
+import PaymentToken
+import Synchronization
+import WorkerProtocol
+
+@testable import Daemon
+
+/// A token whose merchant keys are in software: EC only. What it must not do can be told.
+final class SoftwareKeyToken: TokenAdministering {
+    enum Fault: Sendable {
+        case listing
+        case destroying
+    }
+
+    private struct State {
+        var keys: [(label: String, key: P256.Signing.PrivateKey)] = []
+        var faults: Set<Fault> = []
+        var meanwhile: (@Sendable () async -> Void)?
+    }
+
+    let name = "primary"
+    let isServing = true
+    private let state = Mutex(State())
+
+    func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
+
+    /// Something that happens while a key is made or signs.
+    func meanwhile(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.meanwhile = body } }
+
+    var keyCount: Int { state.withLock { $0.keys.count } }
+
+    private static func description(_ label: String, _ key: P256.Signing.PrivateKey) -> KeyDescription {
+        let information = Array(key.publicKey.derRepresentation)
+        return KeyDescription(
+            identifier: PublicKeyHash.of(subjectPublicKeyInfo: information).bytes, label: label, algorithm: .ec,
+            subjectPublicKeyInfo: information, certificates: [], isProtected: true, inconsistency: nil)
+    }
+
+    func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
+        let state = state.withLock { $0 }
+        guard !state.faults.contains(.listing) else { throw Self.away }
+        return state.keys.map { Self.description($0.label, $0.key) }
+    }
+
+    func generateKey(
+        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+    ) async throws(WorkerFailure) -> KeyDescription {
+        await state.withLock { $0.meanwhile }?()
+        let key = P256.Signing.PrivateKey()
+        state.withLock { $0.keys.append((merchantIdentifier, key)) }
+        return Self.description(merchantIdentifier, key)
+    }
+
+    func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        await state.withLock { $0.meanwhile }?()
+        let key = state.withLock { state in
+            state.keys.first { Self.description($0.label, $0.key).identifier == publicKeyHash }?.key
+        }
+        guard let signature = try? key?.signature(for: Data(information)) else { throw Self.away }
+        return Array(signature.derRepresentation)
+    }
+
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
+        let destroyed = state.withLock { state in
+            guard !state.faults.contains(.destroying) else { return false }
+            state.keys.removeAll { Self.description($0.label, $0.key).identifier == hash.bytes }
+            return true
+        }
+        guard destroyed else { throw Self.away }
+        return [(name, try await listKeys())]
+    }
+
+    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) { throw Self.away }
+
+    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure) { throw Self.away }
+
+    private static let away = WorkerFailure(.tokenUnavailable, "The token does not answer.")
+}
