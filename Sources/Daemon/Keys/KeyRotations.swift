@@ -129,6 +129,8 @@ struct KeyRotations: Sendable {
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
+            // A refusal from here on is one of its own in the record.
+            record.recorded(at: nil)
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, record: record)
             return Started(
