@@ -1,4 +1,5 @@
 import Foundation
+import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
@@ -9,8 +10,9 @@ import TokenForge
         let token: ScriptedToken
         let harness: DaemonHarness
 
-        init(_ lines: [String] = []) async throws {
+        init(_ lines: [String] = [], _ instructions: String...) async throws {
             token = try ScriptedToken(try await TokenDirectory())
+            try token.play(instructions)
             var configuration = DaemonConfiguration()
             configuration.tokens = [TokenEntry("primary", token, lines)]
             harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
@@ -140,6 +142,19 @@ import TokenForge
         #expect(logins() == before + 2)
         try await place.release(4)
         #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a token with room for fewer sessions than are configured serves with those, and status says how many")
+    func fewerSessions() async throws {
+        let place = try await Place(["sessions: 4"], "session-limit 3")
+        let status = try await place.harness.admin("/v1/status")
+        let token = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
+        #expect(token["condition"]?.stringValue == "ready")
+        // One of the three holds the login.
+        #expect(token["sessions"]?.numberValue?.int == 2)
+        try await place.release(12)
+        #expect(try await place.restarts("token") == 0)
+        #expect(try await place.harness.stop().status == 0)
     }
 
     @Test("waiting for the token and working in it are counted apart, once for each call")
