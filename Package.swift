@@ -224,6 +224,10 @@ let package = Package(
             name: "boundary-price",
             dependencies: ["CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
             path: "Tests/BoundaryPrice", swiftSettings: house),
+        .executableTarget(
+            name: "key-filler",
+            dependencies: ["Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "TokenForge", crypto],
+            path: "Tests/KeyFiller", swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

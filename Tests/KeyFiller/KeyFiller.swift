@@ -1,0 +1,68 @@
+import Crypto
+import Foundation
+import Ledger
+import MerchantKeys
+import PKCS11
+import PaymentToken
+import SecretMemory
+import TokenForge
+
+/// Fills a token and the ledger of a daemon that is not running with merchants' keys and certificates, as imports leave
+/// them and much faster: what `scripts/soak keys` measures many keys with.
+///
+///     key-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE AUTHORITY NAME
+///
+/// Merchants are merchant.com.example.NAME.0 and so on. The certificate of the last one is written to AUTHORITY/NAME.pem,
+/// for tokens to be minted with. SOFTHSM2_CONF must be set as for the daemon's worker.
+@main
+struct KeyFiller {
+    static func main() async {
+        let arguments = CommandLine.arguments
+        guard arguments.count == 8, let count = Int(arguments[2]), count > 0 else {
+            say("usage: key-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE AUTHORITY NAME")
+            exit(64)
+        }
+        do {
+            let directory = URL(filePath: arguments[6])
+            let authority = try ForgeAuthority(directory: directory)
+            let merchants = try (0..<count).map { number in
+                let profile = MerchantCertificateProfile(
+                    merchantIdentifier: "merchant.com.example.\(arguments[7]).\(number)")
+                return try ForgedMerchant(authority: authority, type: .p256, profile: profile)
+            }
+            let token = try FilledToken(
+                module: arguments[3], label: arguments[4], pin: SecretBytes(contentsOfFile: arguments[5]))
+            for merchant in merchants { try token.store(merchant) }
+            let ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: arguments[1]))
+            for start in stride(from: 0, to: count, by: together) {
+                try await record(merchants[start..<min(start + together, count)], in: ledger)
+            }
+            await ledger.close()
+            let last = PEM.text(merchants[count - 1].certificate, label: "CERTIFICATE")
+            try Data(last.utf8).write(to: directory.appending(path: "\(arguments[7]).pem"))
+        } catch {
+            say("key-filler: \(error)")
+            exit(1)
+        }
+    }
+
+    /// So many commits wait for each other at a time.
+    private static let together = 200
+
+    private static func record(_ merchants: ArraySlice<ForgedMerchant>, in ledger: SQLiteLedger) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for merchant in merchants {
+                let key = KeyRecord(
+                    publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
+                    merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: .active,
+                    createdAt: Date(), origin: .imported)
+                group.addTask { _ = try await ledger.record(key) }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    private static func say(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+}

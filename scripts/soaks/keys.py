@@ -1,0 +1,232 @@
+"""Many merchants: a daemon with few keys and one with many, over as many tokens, side by side. Tokens and ledger are
+filled while the daemon is stopped. Of each: start-up, memory, releases a second, the import of one more key, lists.
+
+SoftHSM slows with every object that it holds, so every figure stands beside what the tokens alone cost: the raw loop of
+HSM operations on the same key, and of start-up and import what was spent in calls to the tokens.
+
+Wrong is a refused release, a list that is not whole, and releases that get slower with the number of keys by more than the
+raw loop does.
+"""
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import sqlite3
+import sys
+import tempfile
+import time
+
+import load
+import proof
+import service
+
+MODULE = os.environ.get("SOAK_MODULE", "")
+# Of the few keys.
+BASE = 100
+YAML = """listener: {{ socket: {tag}.sock, admin_socket: {tag}-admin.sock }}
+tokens:
+{tokens}
+trust: {{ roots: [authority/root.pem] }}
+verification: {{ signing_time_window: 1d }}
+ledger: {{ url: "sqlite:{tag}.sqlite" }}
+log: {{ format: text }}
+"""
+TOKEN = """  - name: {name}
+    module: {module}
+    uri: "pkcs11:token={name}"
+    pin_file: pin
+    allow_extractable_secret: true
+    environment: {{ SOFTHSM2_CONF: {conf} }}"""
+
+
+class Keys:
+    """A daemon with `count` keys in `tokens` tokens, each in a SoftHSM of its own, whose files are in `stores`."""
+
+    def __init__(self, tag, count, tokens, stores):
+        self.tag, self.count = tag, count
+        self.names = [f"{tag}-{number}" for number in range(tokens)]
+        self.confs = {name: str(pathlib.Path(f"{name}.conf").resolve()) for name in self.names}
+        for name, conf in self.confs.items():
+            store = pathlib.Path(stores, name)
+            store.mkdir(mode=0o700)
+            pathlib.Path(conf).write_text(
+                f"directories.tokendir = {store}\nobjectstore.backend = file\nlog.level = ERROR\n")
+            service.run("paytokenctl", "token", "init", "--module", MODULE, "--label", name, "--so-pin-file", "so-pin",
+                        "--pin-file", "pin", env=self.environment(name))
+        entries = [TOKEN.format(name=name, module=MODULE, conf=conf) for name, conf in self.confs.items()]
+        pathlib.Path(f"{tag}.yaml").write_text(YAML.format(tag=tag, tokens="\n".join(entries)))
+        self.daemon = service.Service(f"{tag}.yaml", f"{tag}.sock", f"{tag}-admin.sock", log="paytokend.log")
+        # Makes the audit key, while ledger and token are both new.
+        self.daemon.start()
+        self.daemon.stop()
+        self.filled = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(self.fill, self.names))
+        self.filled = time.monotonic() - self.filled
+
+    def fill(self, name):
+        """At the same time as others, so with a ledger of its own, of which the daemon's gets the keys."""
+        service.run("key-filler", f"{name}.sqlite", self.count // len(self.names), MODULE, name, "pin", "authority", name,
+                    env=self.environment(name))
+        with contextlib.closing(sqlite3.connect(f"{self.tag}.sqlite", timeout=60)) as ledger:
+            ledger.execute("ATTACH ? AS filled", (f"{name}.sqlite",))
+            with ledger:
+                ledger.execute("INSERT INTO merchant_key SELECT * FROM filled.merchant_key")
+
+    def environment(self, name):
+        return {**os.environ, "SOFTHSM2_CONF": self.confs[name]}
+
+    def memory(self):
+        """Resident memory in MiB of the daemon, and of its workers together."""
+        sizes = [resident(process) for process in self.daemon.processes()]
+        return sizes[0], sum(sizes[1:])
+
+    def ask(self, path):
+        """Seconds, status and body of a GET on the admin socket."""
+        began = time.monotonic()
+        status, body = load.once(self.daemon.admin, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return time.monotonic() - began, status, body
+
+    def calls(self):
+        """Seconds that calls to the tokens took so far, by operation; the tokens' together."""
+        spent = collections.Counter()
+        for line in self.ask("/metrics")[2].decode().splitlines():
+            if line.startswith("paytokend_hsm_call_seconds_sum{"):
+                labels, _, value = line.rpartition(" ")
+                spent[labels.partition('operation="')[2].partition('"')[0]] += float(value)
+        return spent
+
+    def command(self, *arguments):
+        """Seconds that a command took, and what it printed."""
+        began = time.monotonic()
+        output = self.daemon.ctl(*arguments)
+        return time.monotonic() - began, output
+
+    def hashes(self):
+        """Of each token the key whose certificate is at hand."""
+        for name in self.names:
+            key = service.run("openssl", "x509", "-in", f"authority/{name}.pem", "-noout", "-pubkey")
+            yield name, hashlib.sha256(
+                service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
+
+    def releases(self, seconds, debug, clients, wrong):
+        """Releases a second, over a key of each token."""
+        # More than the service can take in that time.
+        each = int(seconds * (600 if debug else 6000)) // len(self.names)
+        minted = [service.mint(each, certificate=f"authority/{name}.pem") for name in self.names]
+        requests = [(index, load.decrypt(token)) for index, token in enumerate(sum(map(list, zip(*minted)), []))]
+        times, refusals = [], collections.Counter()
+
+        def answered(tag, status, body, began, ended):
+            times.append(ended - began)
+            if status != 200:
+                refusals[json.loads(body).get("code", status) if body else "no answer"] += 1
+        began = time.monotonic()
+        load.drive(self.daemon.socket, clients, requests, answered, until=began + seconds)
+        took = time.monotonic() - began
+        if refusals:
+            wrong.append(f"{self.tag}: refused: {dict(refusals)}")
+        return len(times) / took
+
+    def raw(self, seconds):
+        """The raw loop's operations a second, on a key of each token, the tokens one after the other."""
+        rates = [float(service.run("./raw-loop", MODULE, name, "pin", digest, 2, seconds,
+                                   env=self.environment(name)).split()[0]) for name, digest in self.hashes()]
+        return sum(rates) / len(rates)
+
+    def import_one(self):
+        name = f"{self.tag}-more"
+        service.run("token-forge", "merchant", "authority", "--merchant-identifier", f"merchant.com.example.{name}",
+                    "--type", "ec", "--name", name)
+        before = self.calls()
+        took, _ = self.command("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
+                               f"authority/{name}.pem", "--token", self.names[0])
+        return took, sum((self.calls() - before).values())
+
+    def measure(self, options, wrong):
+        """Rows by name: a value, its unit, and what of it is the tokens' (None where it is not theirs)."""
+        rows = {}
+        started = self.daemon.start(limit=900)
+        calls = self.calls()
+        # Tokens are opened at the same time, on all cores.
+        rows["start-up"] = started, "s", None
+        rows["  opening the tokens"] = calls["open"] / len(self.names), "s", "SoftHSM: C_Initialize, login, tiers"
+        rows["  reading, testing keys"] = calls["list_keys"] / len(self.names), "s", "SoftHSM: attributes, one operation a pair"
+        daemon, workers = self.memory()
+        rows["memory, daemon"] = daemon, "MiB", None
+        rows["memory, workers"] = workers, "MiB", "SoftHSM's objects, and the key map"
+        rows["raw loop"] = self.raw(1 if options.short else 3), "/s", "SoftHSM"
+        rows["releases"] = self.releases(2 if options.short else options.seconds, options.debug, 8, wrong), "/s", None
+        took, tokens = self.import_one()
+        rows["import of one more"] = took, "s", None
+        rows["  in the token"] = tokens, "s", "SoftHSM: searches by CKA_ID, C_CreateObject"
+        took, output = self.command("key", "list", "--output", "json")
+        rows["key list"] = took, "s", None
+        listed = json.loads(output)
+        if len(listed) != self.count + 1 or any(key["condition"] != "served" for key in listed):
+            wrong.append(f"{self.tag}: {len(listed)} keys are listed, not {self.count + 1}, or not all are served")
+        key = next(digest for _, digest in self.hashes())
+        rows["key show"] = self.command("key", "show", key)[0], "s", None
+        rows["key suspend"] = self.command("key", "suspend", key, "--reason", "soak")[0], "s", None
+        took, status, body = self.ask("/metrics")
+        rows["/metrics"] = took, "s", None
+        rows["  its size"] = len(body) / 1e6, "MB", None
+        if status != 200 or body.count(b"\npaytokend_key_expiry_days{") != self.count + 1:
+            wrong.append(f"{self.tag}: metrics do not show every key")
+        rows["/readyz"] = self.ask("/readyz")[0], "s", None
+        if not self.daemon.stop():
+            wrong.append(f"{self.tag}: the daemon did not end with 0 at SIGTERM")
+        return rows
+
+
+def resident(process):
+    with open(f"/proc/{process}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak keys", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=10_000, help="the many (10000; 400 with --short)")
+    parser.add_argument("--tokens", type=int, default=4, help="over which they are spread (4; 2 with --short)")
+    parser.add_argument("--seconds", type=float, default=10, help="of load (10; 2 with --short)")
+    options = service.arguments(parser)
+    many, tokens = (400, 2) if options.short else (options.keys, options.tokens)
+    few = 40 if options.short else BASE
+    wrong, table = [], []
+    # SoftHSM writes a file for every object, several times: in memory that takes a tenth of the time.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    for tag, count in (("few", few), ("many", many)):
+        stores = tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory)
+        keys = Keys(tag, count // tokens * tokens, tokens, stores.name)
+        try:
+            print(f"{keys.count} keys with certificates in {tokens} tokens, filled in {keys.filled:.1f} s", flush=True)
+            table.append(keys.measure(options, wrong))
+        finally:
+            keys.daemon.stop()
+            stores.cleanup()
+    small, large = table
+    print(f"{'':24} {few:>8} keys {many:>8} keys    each key more")
+    for name, (value, unit, whose) in large.items():
+        before = small[name][0]
+        growth = (value - before) / (many - few)
+        each = {"s": f"{growth * 1e6:10.1f} µs", "MiB": f"{growth * 1024:10.2f} KiB", "MB": f"{growth * 1e6:10.0f} B"}.get(
+            unit, f"{value / before:10.2f} times")
+        print(f"  {name:22} {before:10.3f} {unit:3} {value:9.3f} {unit:3} {each:16}  {whose or ''}", flush=True)
+    served = large["releases"][0] / small["releases"][0]
+    alone = large["raw loop"][0] / small["raw loop"][0]
+    print(f"look-up     {many} keys serve {served:.2f} times as many releases as {few}; the tokens alone do {alone:.2f} "
+          "times as many operations")
+    # A short run on a debug build says little about speed.
+    if not options.short and served < 0.85 * min(alone, 1):
+        wrong.append("releases get slower with the number of keys by more than the tokens do")
+    return proof.judge(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
