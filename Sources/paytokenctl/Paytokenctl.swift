@@ -37,7 +37,7 @@ struct Paytokenctl: AsyncParsableCommand {
             77 not permitted; 78 configuration. Results go to \
             standard output, all else to standard error.
 
-            Completions for bash, zsh or fish: \
+            Completions for bash, zsh or fish, of keys, merchants and approvals too: \
             source <(paytokenctl --generate-completion-script bash)
             """,
         version: "paytokenctl \(ProductVersion.current)",
@@ -50,7 +50,10 @@ struct Paytokenctl: AsyncParsableCommand {
 
     static func main() async {
         do {
-            var command = try parseAsRoot()
+            // Only a shell's completions wait while they are parsed. What waits opens descriptors, and where standard
+            // output is closed one of them would get its number.
+            let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
+            var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

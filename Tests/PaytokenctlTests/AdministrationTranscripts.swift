@@ -12,8 +12,8 @@ struct AdministrationTranscripts {
     func list() async throws {
         let short = Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "pre-activation")
         let daemon = try await FakeDaemon([
-            "GET /v1/keys": .ok(#"{"items":[\#(Sample.key)],"next":"a/b"}"#),
-            "GET /v1/keys?after=a%2Fb": .ok(#"{"items":[\#(short)]}"#),
+            "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key)],"next":"a/b"}"#),
+            "GET /v1/keys?limit=1000&after=a%2Fb": .ok(#"{"items":[\#(short)]}"#),
         ])
         let result = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
         #expect(result.status == 0)
@@ -32,16 +32,53 @@ struct AdministrationTranscripts {
     @Test("key list --expiring ends with 1 when something expires and with 0 when nothing does")
     func expiring() async throws {
         let soon = Sample.key(merchant: "soon", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000)
-        let daemon = try await FakeDaemon(["GET /v1/keys": .ok(#"{"items":[\#(Sample.key),\#(soon)]}"#)])
+        let daemon = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key),\#(soon)]}"#)])
         let some = try await Command.paytokenctl(
             ["key", "list", "--expiring", "60d", "--output", "json"], socket: daemon.path)
         #expect(some.status == 1)
         #expect(some.output == "[\(soon)]\n")
-        let quiet = try await FakeDaemon(["GET /v1/keys": .ok(#"{"items":[\#(Sample.key)]}"#)])
+        let quiet = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key)]}"#)])
         let none = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: quiet.path)
         #expect(none.status == 0)
         #expect(none.output == "")
         #expect(none.error == "No certificate ends within that time.\n")
+    }
+
+    @Test("key list begins with what ends soonest and ends with what has no certificate or is gone")
+    func order() async throws {
+        let keys = [
+            Sample.key(merchant: "none", notAfter: nil, daysLeft: nil, state: "pre-activation"),
+            Sample.key(merchant: "late", notAfter: "2101-01-01T00:00:00Z", daysLeft: 27000),
+            Sample.key(merchant: "gone", notAfter: "2019-01-01T00:00:00Z", daysLeft: -2500, state: "destroyed"),
+            Sample.key(merchant: "over", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000),
+            Sample.key(merchant: "soon", notAfter: "2100-01-01T00:00:00Z", daysLeft: 26000),
+            Sample.key(merchant: "same", notAfter: "2100-01-01T00:00:00Z", daysLeft: 26000),
+        ]
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(keys.joined(separator: ","))]}"#)
+        ])
+        let table = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
+        let merchants = table.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
+        #expect(merchants == ["over", "same", "soon", "late", "gone", "none"])
+        let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
+        let order = [3, 5, 4, 1, 2, 0].map { keys[$0] }.joined(separator: ",")
+        #expect(json.output == "[\(order)]\n")
+    }
+
+    @Test("key list --expiring leaves out what needs no new certificate")
+    func needsNone() async throws {
+        let keys = ["deactivated", "compromised", "destroyed"].map {
+            Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: $0)
+        }
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(keys.joined(separator: ","))]}"#)
+        ])
+        let result = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        // What is suspended may come back.
+        let suspended = Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: "suspended")
+        let other = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(suspended)]}"#)])
+        #expect(try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: other.path).status == 1)
     }
 
     @Test("key show takes the hash in base64 and passes the beginning of its hex on")

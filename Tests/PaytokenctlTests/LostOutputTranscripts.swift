@@ -18,7 +18,8 @@ struct LostOutputTranscripts {
     func full(arguments: [String]) async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
-            "GET /v1/keys": .ok(#"{"items":[\#(Sample.key)]}"#), "GET /v1/status": .ok(Sample.status()),
+            "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key)]}"#),
+            "GET /v1/status": .ok(Sample.status()),
             "GET /v1/audit/export?format=jsonl&purpose=export": .stream(record.export),
         ])
         let result = try await Self.shell("\"$0\" \"$@\" > /dev/full", arguments, socket: daemon.path)

@@ -15,6 +15,7 @@ struct StatusRoute: Sendable {
     let index: KeyIndex
     let ledger: any Ledger
     let live: LiveConfiguration
+    let clock: WallClock
     let startedAt: Date
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -39,7 +40,8 @@ struct StatusRoute: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: live.warnings.map { "\($0.place): \($0.message)" }
-                    + findings.warnings + index.remarks))
+                    + findings.warnings + index.remarks
+                    + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
     private func status(of token: TokenWorker) -> TokenStatus {

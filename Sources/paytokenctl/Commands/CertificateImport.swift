@@ -16,7 +16,7 @@ struct CertificateImport: AsyncParsableCommand {
               paytokenctl certificate import merchant.cer
             """)
 
-    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"))
+    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
     var file: String
 
     @Flag(help: "Takes a certificate that has expired.")

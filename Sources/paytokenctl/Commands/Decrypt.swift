@@ -19,7 +19,9 @@ struct Decrypt: AsyncParsableCommand {
               paytokenctl decrypt - --output json < token.json | jq .paymentData
             """)
 
-    @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))
+    @Argument(
+        help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"),
+        completion: .file())
     var file: String
 
     @Option(help: ArgumentHelp("Your name for this payment, 1 to 128 printable characters.", valueName: "text"))
@@ -34,7 +36,7 @@ struct Decrypt: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The merchant identifier that the token must be for.", valueName: "id"))
     var expectMerchant: String?
 
-    @Option(help: ArgumentHelp("A file with the original application data.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the original application data.", valueName: "file"), completion: .file())
     var expectApplicationData: String?
 
     @Flag(help: "Shows account number and cryptogram in full.")

@@ -32,36 +32,41 @@ struct KeyImport: AsyncParsableCommand {
             Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
             """)
 
-    @Option(help: ArgumentHelp("The merchant's private key; others may not read the file.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The merchant's private key; others may not read the file.", valueName: "file"),
+        completion: .file())
     var privateKey: String?
 
-    @Option(help: ArgumentHelp("Apple's Payment Processing certificate for it.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("Apple's Payment Processing certificate for it.", valueName: "file"), completion: .file())
     var certificate: String?
 
     @Option(
         help: ArgumentHelp(
             "A PKCS#12 bundle with the private key and its certificate; others may not read the file.",
-            valueName: "file"))
+            valueName: "file"), completion: .file())
     var pkcs12: String?
 
     @Option(
         help: ArgumentHelp(
-            "A file with the password of an encrypted PKCS#8 key or a PKCS#12 bundle.", valueName: "file"))
+            "A file with the password of an encrypted PKCS#8 key or a PKCS#12 bundle.", valueName: "file"),
+        completion: .file())
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"))
+    @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"), completion: .merchant)
     var merchantIdentifier: String?
 
     @Option(
         help: ArgumentHelp(
             "A token by its name in the configuration, may be repeated; required when there are several.",
-            valueName: "name"))
+            valueName: "name"), completion: .token)
     var token: [String] = []
 
     @Flag(help: "Takes a certificate that has expired.")
     var allowExpired = false
 
-    @Option(help: ArgumentHelp("Of a second person, where the import needed one.", valueName: "id"))
+    @Option(
+        help: ArgumentHelp("Of a second person, where the import needed one.", valueName: "id"), completion: .approval)
     var approval: String?
 
     @OptionGroup var dryRun: DryRunOption

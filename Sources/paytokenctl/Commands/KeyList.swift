@@ -8,8 +8,9 @@ struct KeyList: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the merchants' keys with state, expiry, tier and use.",
         discussion: """
-            With --expiring, only the keys whose certificate ends within that time or has ended; exit status 1 when \
-            there is one, 0 when there is none, for a monitoring job:
+            The certificate that ends soonest comes first, keys without one last. With --expiring, only the keys whose \
+            certificate ends within that time or has ended, but not what is retired, compromised or destroyed and needs \
+            no new one; exit status 1 when there is one, 0 when there is none, for a monitoring job:
 
               paytokenctl key list
               paytokenctl key list --output json | jq -r '.[].merchantIdentifier'
@@ -29,6 +30,8 @@ struct KeyList: AsyncParsableCommand {
             let chosen = keys.indices.filter { Self.isExpiring(keys[$0], before: end) }
             (keys, items) = (chosen.map { keys[$0] }, chosen.map { items[$0] })
         }
+        let order = Self.order(keys)
+        (keys, items) = (order.map { keys[$0] }, order.map { items[$0] })
         switch format.output {
         case .json:
             var writer = JSONWriter()
@@ -45,8 +48,18 @@ struct KeyList: AsyncParsableCommand {
     }
 
     static func isExpiring(_ key: KeySummary, before end: Date) -> Bool {
-        guard let notAfter = key.notAfter, key.state != "destroyed" else { return false }
+        guard let notAfter = key.notAfter, !["deactivated", "compromised", "destroyed"].contains(key.state)
+        else { return false }
         return notAfter <= end
+    }
+
+    /// The soonest end first; without one, or when the key is gone, last. Then by merchant and hash.
+    static func order(_ keys: [KeySummary]) -> [Int] {
+        func rank(_ key: KeySummary) -> (Date, String, String) {
+            let end = key.state == "destroyed" ? nil : key.notAfter
+            return (end ?? .distantFuture, key.merchantIdentifier ?? "", key.publicKeyHash)
+        }
+        return keys.indices.map { ($0, rank(keys[$0])) }.sorted { $0.1 < $1.1 }.map(\.0)
     }
 
     /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
@@ -57,7 +70,7 @@ struct KeyList: AsyncParsableCommand {
         var next: String?
         // As many pages as any real list has; a daemon that never ends one is broken.
         for _ in 0..<1000 {
-            let query = QueryText.of(next.map { [("after", $0)] } ?? [])
+            let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
             let (page, bytes) = try await connection.send(.get("/v1/keys" + query), for: ListAnswer<KeySummary>.self)
             keys += page.items
             items += (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue ?? []

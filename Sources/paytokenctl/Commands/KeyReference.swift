@@ -17,6 +17,8 @@ struct KeyReference: ExpressibleByArgument, Equatable {
         }
     }
 
+    static var defaultCompletionKind: CompletionKind { .key }
+
     private static func isHexDigit(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),

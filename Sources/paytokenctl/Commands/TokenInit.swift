@@ -22,16 +22,18 @@ struct TokenInit: AsyncParsableCommand {
                   --label paytokend --so-pin-file so-pin --pin-file pin
             """)
 
-    @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"))
+    @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"), completion: .file())
     var module: String
 
     @Option(help: ArgumentHelp("The new token's label, at most 32 bytes.", valueName: "text"))
     var label: String
 
-    @Option(help: ArgumentHelp("A file with the security officer's PIN.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the security officer's PIN.", valueName: "file"), completion: .file())
     var soPinFile: String
 
-    @Option(help: ArgumentHelp("A file with the user PIN, which the daemon will log in with.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("A file with the user PIN, which the daemon will log in with.", valueName: "file"),
+        completion: .file())
     var pinFile: String
 
     @Option(help: ArgumentHelp("The library's own initialisation string (NSS).", valueName: "text"))

@@ -13,7 +13,9 @@ struct Verify: AsyncParsableCommand {
               paytokenctl verify token.json --at 2026-01-31T12:00:00Z
             """)
 
-    @Argument(help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"))
+    @Argument(
+        help: ArgumentHelp("A PKPaymentToken or its paymentData; - for standard input.", valueName: "file"),
+        completion: .file())
     var file: String
 
     @Option(help: ArgumentHelp("The time to judge by, in RFC 3339; default now.", valueName: "time"))

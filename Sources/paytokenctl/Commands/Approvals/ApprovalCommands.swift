@@ -30,7 +30,7 @@ struct ApprovalList: AsyncParsableCommand {
 
 /// What every decision is told.
 struct DecisionOptions: ParsableArguments {
-    @Argument(help: ArgumentHelp("The approval, as approval list names it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The approval, as approval list names it.", valueName: "id"), completion: .approval)
     var approval: String
 
     @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))

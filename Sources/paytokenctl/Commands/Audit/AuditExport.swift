@@ -27,7 +27,8 @@ struct AuditExport: AsyncParsableCommand {
               paytokenctl audit export --since 5m --follow | logger --tag paytokend
             """)
 
-    @Option(help: ArgumentHelp("A new file to write to; default standard output.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("A new file to write to; default standard output.", valueName: "file"), completion: .file())
     var out: String?
 
     @Option(help: ArgumentHelp("JSON lines, or CSV for reading.", valueName: "jsonl|csv"))

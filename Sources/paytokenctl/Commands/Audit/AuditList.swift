@@ -24,7 +24,7 @@ struct AuditList: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))
     var key: KeyReference?
 
-    @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"))
+    @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"), completion: .merchant)
     var merchant: String?
 
     @Option(help: ArgumentHelp("The caller's name, or its uid.", valueName: "name"))

@@ -31,10 +31,13 @@ struct AuditVerify: AsyncParsableCommand {
             """)
 
     @Option(
-        help: ArgumentHelp("An export in JSON lines, - for standard input; default the daemon's.", valueName: "file"))
+        help: ArgumentHelp("An export in JSON lines, - for standard input; default the daemon's.", valueName: "file"),
+        completion: .file())
     var export: String?
 
-    @Option(help: ArgumentHelp("The checkpoints' public keys in PEM; default the daemon's.", valueName: "file"))
+    @Option(
+        help: ArgumentHelp("The checkpoints' public keys in PEM; default the daemon's.", valueName: "file"),
+        completion: .file())
     var publicKey: String?
 
     @Option(

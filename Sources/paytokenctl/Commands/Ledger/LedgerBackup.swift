@@ -19,7 +19,7 @@ struct LedgerBackup: AsyncParsableCommand {
             it, start paytokend with --await-restore, then see: paytokenctl ledger accept-restore --help
             """)
 
-    @Argument(help: ArgumentHelp("A new file.", valueName: "file"))
+    @Argument(help: ArgumentHelp("A new file.", valueName: "file"), completion: .file())
     var file: String
 
     @OptionGroup var format: OutputOptions

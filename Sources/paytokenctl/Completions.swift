@@ -1,0 +1,91 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+
+/// What a shell offers when somebody presses the tab key: keys, merchants, approvals and tokens as the daemon knows
+/// them. Where it cannot be asked nothing is offered, and nothing is said.
+extension CompletionKind {
+    /// A key, by the first 16 hex digits of its publicKeyHash.
+    static let key = CompletionKind.custom { words, _, prefix in await Candidates(words).keys(prefix) }
+    static let merchant = CompletionKind.custom { words, _, prefix in await Candidates(words).merchants(prefix) }
+    /// An approval that the command can do something with.
+    static let approval = CompletionKind.custom { words, _, prefix in await Candidates(words).approvals(prefix) }
+    /// A token's name in the configuration.
+    static let token = CompletionKind.custom { words, _, prefix in await Candidates(words).tokens(prefix) }
+}
+
+/// One question to the daemon, on behalf of a command line that is not finished.
+private struct Candidates {
+    private let words: [String]
+    private let client: UnixSocketClient
+
+    /// More are of no use to anybody who looks for one.
+    private static let most = 100
+    /// Keys by the thousand, for their merchants.
+    private static let mostPages = 20
+
+    init(_ words: [String]) {
+        self.words = words
+        let option = words.firstIndex(of: "--socket").map { words[min($0 + 1, words.endIndex - 1)] }
+        client = UnixSocketClient(
+            path: DaemonSocket.admin.path(option: option, environment: ProcessInfo.processInfo.environment),
+            deadline: .seconds(3))
+    }
+
+    func keys(_ prefix: String) async -> [String] {
+        let prefix = prefix.lowercased()
+        guard prefix.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else { return [] }
+        // The list is in the order of the hashes, and what begins with the prefix comes right after it.
+        let query = [("limit", String(Self.most))] + (prefix.isEmpty ? [] : [("after", prefix)])
+        let found = await items("/v1/keys" + QueryText.of(query), KeySummary.self)?.items ?? []
+        return found.filter(suits).compactMap { key in
+            guard let bytes = Data(base64Encoded: key.publicKeyHash) else { return nil }
+            let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            guard hex.hasPrefix(prefix) else { return nil }
+            return prefix.count > 16 ? hex : String(hex.prefix(16))
+        }
+    }
+
+    /// Whether the command could do something with the key.
+    private func suits(_ key: KeySummary) -> Bool {
+        let verbs = Set(words.dropFirst().prefix(3))
+        if verbs.contains("show") || verbs.contains("list") { return true }
+        if verbs.contains("adopt") { return key.condition == "external" }
+        if verbs.contains("suspend") { return ["active", "deactivated"].contains(key.state) }
+        if verbs.contains("resume") { return key.state == "suspended" }
+        if verbs.contains("retire") { return ["active", "suspended"].contains(key.state) }
+        if verbs.contains("destroy") { return !["active", "destroyed"].contains(key.state) }
+        return key.state != "destroyed"
+    }
+
+    func merchants(_ prefix: String) async -> [String] {
+        var merchants: Set<String> = []
+        var next: String?
+        for _ in 0..<Self.mostPages {
+            let query = [("limit", "1000")] + (next.map { [("after", $0)] } ?? [])
+            guard let page = await items("/v1/keys" + QueryText.of(query), KeySummary.self) else { break }
+            merchants.formUnion(page.items.compactMap(\.merchantIdentifier).filter { $0.hasPrefix(prefix) })
+            next = page.next
+            if next == nil { break }
+        }
+        return Array(merchants.sorted().prefix(Self.most))
+    }
+
+    func approvals(_ prefix: String) async -> [String] {
+        let wanted = words.contains("import") ? "approved" : "pending"
+        let found = await items("/v1/approvals", ApprovalSummary.self)?.items ?? []
+        return found.filter { $0.status == wanted && $0.approval.hasPrefix(prefix) }.map(\.approval)
+    }
+
+    func tokens(_ prefix: String) async -> [String] {
+        guard let answer = try? await client.send(.get("/v1/status")), answer.isSuccess,
+            let status = try? answer.decoded(as: StatusAnswer.self)
+        else { return [] }
+        return status.tokens.map(\.name).filter { $0.hasPrefix(prefix) }
+    }
+
+    private func items<Item: Codable & Sendable>(_ target: String, _ type: Item.Type) async -> ListAnswer<Item>? {
+        guard let answer = try? await client.send(.get(target)), answer.isSuccess else { return nil }
+        return try? answer.decoded(as: ListAnswer<Item>.self)
+    }
+}

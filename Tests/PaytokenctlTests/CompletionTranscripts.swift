@@ -1,0 +1,99 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import paytokenctl
+
+@Suite("Transcripts: completions")
+struct CompletionTranscripts {
+    /// What bash offers for a command line of which the last word is being written.
+    private func offers(_ words: [String], socket: String) async throws -> [String] {
+        let directory = try FreshDirectory()
+        let program = try Program.built("paytokenctl")
+        let made = try await Command.paytokenctl(["--generate-completion-script", "bash"])
+        #expect(made.status == 0 && made.error == "", "\(made)")
+        try directory.write(made.outputBytes, to: "completions.bash")
+        // As readline does it: the words, the place, and then the function that the script registered.
+        let line = (["paytokenctl"] + words).joined(separator: " ")
+        try directory.write(
+            """
+            source \(directory.path("completions.bash"))
+            paytokenctl() { \(program) "$@"; }
+            COMP_WORDS=(paytokenctl \(words.map { "'\($0)'" }.joined(separator: " ")))
+            COMP_CWORD=\(words.count)
+            COMP_LINE='\(line)'
+            COMP_POINT=\(line.utf8.count)
+            COMPREPLY=()
+            $(complete -p paytokenctl | sed 's/.*-F \\([^ ]*\\).*/\\1/') paytokenctl '\(words.last ?? "")' \
+                '\(words.dropLast().last ?? "paytokenctl")'
+            [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' "${COMPREPLY[@]}"
+
+            """, to: "press-tab.bash")
+        let result = try await Program.run(
+            Program.installed("bash"), ["--norc", directory.path("press-tab.bash")],
+            environment: ["PAYTOKEND_ADMIN_SOCKET": socket])
+        #expect(result.error == "", "\(result)")
+        return result.output.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    private func daemon() async throws -> FakeDaemon {
+        let other = Sample.key(merchant: "merchant.com.other", notAfter: nil, daysLeft: nil, state: "suspended")
+            .replacingOccurrences(of: Sample.hash, with: Data(repeating: 0xab, count: 32).base64EncodedString())
+        let keys = FakeDaemon.Answer.ok(#"{"items":[\#(Sample.key),\#(other)]}"#)
+        func approval(_ name: String, _ status: String) -> String {
+            """
+            {"approval":"\(name)","operation":"key_destroy","status":"\(status)","publicKeyHash":"\(Sample.hash)",\
+            "keyState":"suspended","reason":"r","requestedBy":"alice","requester":1001,\
+            "requestedAt":"2026-01-31T12:00:00Z","expires":"2100-01-01T00:00:00Z"}
+            """
+        }
+        let approvals = [approval("0a1b2c3d4e5f6071", "pending"), approval("ffffffffffffffff", "approved")]
+        return try await FakeDaemon([
+            "GET /v1/keys?limit=100": keys, "GET /v1/keys?limit=100&after=00": keys,
+            "GET /v1/keys?limit=100&after=000102030405060708": keys, "GET /v1/keys?limit=1000": keys,
+            "GET /v1/approvals": .ok(#"{"items":[\#(approvals.joined(separator: ","))]}"#),
+            "GET /v1/status": .ok(Sample.status()),
+        ])
+    }
+
+    @Test("bash completes commands, keys that suit, merchants, approvals and tokens")
+    func bash() async throws {
+        let daemon = try await daemon()
+        #expect(try await offers(["key", "sus"], socket: daemon.path) == ["suspend"])
+        let short = String(Sample.hex.prefix(16))
+        #expect(try await offers(["key", "show", ""], socket: daemon.path).prefix(2) == [short, "abababababababab"])
+        #expect(try await offers(["key", "show", "00"], socket: daemon.path) == [short])
+        #expect(try await offers(["key", "show", "000102030405060708"], socket: daemon.path) == [Sample.hex])
+        #expect(try await offers(["key", "suspend", "00"], socket: daemon.path) == [short])
+        // Only a suspended key is resumed.
+        #expect(try await offers(["key", "resume", "00"], socket: daemon.path) == [])
+        #expect(
+            try await offers(["audit", "list", "--merchant", "merchant.com.o"], socket: daemon.path)
+                == ["merchant.com.other"])
+        #expect(try await offers(["approval", "approve", "0"], socket: daemon.path) == ["0a1b2c3d4e5f6071"])
+        #expect(try await offers(["key", "import", "--approval", "f"], socket: daemon.path) == ["ffffffffffffffff"])
+        #expect(try await offers(["key", "import", "--token", "p"], socket: daemon.path) == ["primary"])
+        #expect(try await offers(["key", "list", "--output", "j"], socket: daemon.path) == ["json"])
+    }
+
+    @Test("where the daemon cannot be asked nothing is offered and nothing is said")
+    func quiet() async throws {
+        let directory = try FreshDirectory()
+        let refusing = try await FakeDaemon([:])
+        for socket in [directory.path("none"), refusing.path] {
+            #expect(try await offers(["key", "show", "00"], socket: socket) == [])
+            #expect(try await offers(["approval", "approve", "0"], socket: socket) == [])
+            #expect(try await offers(["audit", "list", "--merchant", "m"], socket: socket) == [])
+        }
+    }
+
+    @Test("zsh and fish have scripts too, and what is no shell is said")
+    func otherShells() async throws {
+        for (shell, word) in [("zsh", "#compdef paytokenctl"), ("fish", "complete -c 'paytokenctl'")] {
+            let script = try await Command.paytokenctl(["--generate-completion-script", shell])
+            #expect(script.status == 0 && script.error == "")
+            #expect(script.output.contains(word), "\(script.output.prefix(300))")
+        }
+        #expect(try await Command.paytokenctl(["--generate-completion-script", "cmd"]).status == 64)
+    }
+}

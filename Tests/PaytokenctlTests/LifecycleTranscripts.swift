@@ -1,0 +1,213 @@
+import DaemonAPI
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import paytokenctl
+
+@Suite("Transcripts: states and approvals")
+struct LifecycleTranscripts {
+    private static let short = String(Sample.hex.prefix(12))
+    private static let approval = "0a1b2c3d4e5f6071"
+    private static let pending = FakeDaemon.Answer(
+        status: 202,
+        body: Array(#"{"status":"pending","approval":"\#(approval)","expires":"2100-01-01T00:00:00Z"}"#.utf8))
+
+    private static func summary(_ status: String, decidedBy: String = "null", key: String? = Sample.hash) -> String {
+        """
+        {"approval":"\(approval)","operation":"key_destroy","status":"\(status)",\
+        "publicKeyHash":\(key.map { "\"\($0)\"" } ?? "null"),"keyState":"suspended","reason":"laptop stolen",\
+        "requestedBy":"alice","requester":1001,"requestedAt":"2026-01-31T12:00:00Z",\
+        "expires":"2100-01-01T00:00:00Z","decidedBy":\(decidedBy),"decidedAt":null}
+        """
+    }
+
+    @Test(
+        "each change of a state asks for its state with the reason, and shows the key as it is then",
+        arguments: [
+            ("suspend", "suspended"), ("resume", "active"), ("retire", "deactivated"), ("compromise", "compromised"),
+            ("destroy", "destroyed"),
+        ])
+    func changes(verb: String, state: String) async throws {
+        let key = Sample.key(merchant: "merchant.com.example", notAfter: nil, daysLeft: nil, state: state)
+        let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": .ok(key)])
+        let result = try await Command.paytokenctl(
+            ["key", verb, Self.short, "--reason", "laptop stolen"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.error == "")
+        #expect(
+            result.output == """
+                Merchant       merchant.com.example
+                publicKeyHash  \(Sample.hash)
+                  in hex       \(Sample.hex)
+                Algorithm      EC
+                State          \(state)
+                Expires        -
+                Days left      -
+                Tier           C
+                Last use       -
+                Uses           7
+                Tokens         primary
+
+                """)
+        let body = try #require(daemon.asked.last?.body)
+        #expect(try JSONValue(parsing: body).objectValue?["to"] == .string(state))
+        #expect(try JSONValue(parsing: body).objectValue?["reason"] == .string("laptop stolen"))
+        let json = try await Command.paytokenctl(
+            ["key", verb, Self.short, "--reason", "r", "--output", "json"], socket: daemon.path)
+        #expect(json.output == key + "\n")
+    }
+
+    @Test(
+        "what needs a second person ends in 75 and says what that person types",
+        arguments: ["resume", "compromise", "destroy", "adopt"])
+    func waits(verb: String) async throws {
+        let path = verb == "adopt" ? "adopt" : "state"
+        let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/\(path)": Self.pending])
+        for format in ["table", "json"] {
+            let result = try await Command.paytokenctl(
+                ["key", verb, Self.short, "--reason", "r", "--output", format], socket: daemon.path)
+            #expect(result.status == 75)
+            #expect(result.output == "")
+            #expect(
+                result.error == """
+                    pending: a second person must permit this before 2100-01-01T00:00:00Z: \
+                    paytokenctl approval approve \(Self.approval)
+
+                    """)
+        }
+    }
+
+    @Test("a dry run is the query's, and the daemon's remark is shown")
+    func dryRun() async throws {
+        let key = Sample.key.replacingOccurrences(
+            of: #""remark":null"#, with: #""remark":"A dry run: nothing has been changed.""#)
+        let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state?dry_run=true": .ok(key)])
+        let result = try await Command.paytokenctl(
+            ["key", "suspend", Self.short, "--reason", "r", "--dry-run"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output.hasSuffix("Remark         A dry run: nothing has been changed.\n"), "\(result)")
+    }
+
+    @Test("retire takes a cut-off from now on")
+    func cutOff() async throws {
+        let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": .ok(Sample.key)])
+        let before = Date()
+        let result = try await Command.paytokenctl(
+            ["key", "retire", Self.short, "--cut-off", "24h", "--reason", "rotated"], socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        let request = try KeyStateRequest(parsing: #require(daemon.asked.last?.body))
+        let cutOff = try #require(request.cutOff)
+        // The request's times have whole seconds.
+        #expect(cutOff.timeIntervalSince(before) > 86_398 && cutOff.timeIntervalSinceNow < 86_401)
+    }
+
+    @Test("a refusal is the daemon's code and sentence, and ends in 1; another role's in 77")
+    func refused() async throws {
+        let answers: [(FakeDaemon.Answer, Int32, String)] = [
+            (
+                .refusal(
+                    409, "invalid_state", "A key that is active cannot become destroyed.",
+                    details: "from active it can become suspended, deactivated, compromised"), 1,
+                "invalid_state: A key that is active cannot become destroyed. "
+                    + "(from active it can become suspended, deactivated, compromised)\n"
+            ),
+            (
+                .refusal(422, "key_not_found", "There is no such key here."), 1,
+                "key_not_found: There is no such key here.\n"
+            ),
+            (.refusal(403, "forbidden", "Not your role."), 77, "forbidden: Not your role.\n"),
+            (
+                .refusal(503, "ledger_unavailable", "The disk is full."), 75, "ledger_unavailable: The disk is full.\n"
+            ),
+        ]
+        for (answer, status, message) in answers {
+            let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": answer])
+            let result = try await Command.paytokenctl(
+                ["key", "destroy", Self.short, "--reason", "r"], socket: daemon.path)
+            #expect(result.status == status)
+            #expect(result.output == "")
+            #expect(result.error == message)
+        }
+    }
+
+    @Test("without a reason, or with one that is too long, nothing is asked")
+    func reasons() async throws {
+        let daemon = try await FakeDaemon([:])
+        for verb in ["suspend", "resume", "retire", "compromise", "destroy", "adopt"] {
+            let cases =
+                [["key", verb, Self.short], ["key", verb, "--reason", "r"]]
+                + ["", String(repeating: "r", count: 201)].map { ["key", verb, Self.short, "--reason", $0] }
+            for arguments in cases {
+                let result = try await Command.paytokenctl(arguments, socket: daemon.path)
+                #expect(result.status == 64, "\(arguments)")
+            }
+        }
+        #expect(daemon.asked == [])
+    }
+
+    @Test("approval list lines up what waits and what waited, and says when nothing does")
+    func list() async throws {
+        let restore = Self.summary("rejected", decidedBy: "1002", key: nil)
+        let daemon = try await FakeDaemon([
+            "GET /v1/approvals": .ok(#"{"items":[\#(Self.summary("pending")),\#(restore)]}"#)
+        ])
+        let result = try await Command.paytokenctl(["approval", "list"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                APPROVAL          OPERATION    STATUS    KEY           REQUESTED BY  EXPIRES               REASON
+                \(Self.approval)  key_destroy  pending   AAECAwQFBgcI  alice (1001)  2100-01-01T00:00:00Z  laptop stolen
+                \(Self.approval)  key_destroy  rejected  -             alice (1001)  2100-01-01T00:00:00Z  laptop stolen
+
+                """)
+        let quiet = try await FakeDaemon(["GET /v1/approvals": .ok(#"{"items":[]}"#)])
+        let none = try await Command.paytokenctl(["approval", "list"], socket: quiet.path)
+        #expect(none.status == 0 && none.output == "")
+        #expect(none.error == "Nothing waits for a second person.\n")
+    }
+
+    @Test(
+        "a decision says what came of it",
+        arguments: [("approve", "done"), ("reject", "rejected"), ("withdraw", "withdrawn")])
+    func decisions(verb: String, status: String) async throws {
+        let key =
+            status == "done" ? Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "destroyed") : "null"
+        let answer = #"{"approval":\#(Self.summary(status, decidedBy: "1002")),"key":\#(key)}"#
+        let daemon = try await FakeDaemon(["POST /v1/approvals/\(Self.approval)": .ok(answer)])
+        let result = try await Command.paytokenctl(
+            ["approval", verb, Self.approval, "--reason", "seen"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(
+            result.output == """
+                Approval     \(Self.approval)
+                Operation    key_destroy
+                Status       \(status)
+                Key          \(Sample.hash)
+                Key's state  \(status == "done" ? "destroyed" : "suspended")
+
+                """)
+        let body = try #require(daemon.asked.last?.body)
+        #expect(try JSONValue(parsing: body).objectValue?["decision"] == .string(verb))
+        #expect(try JSONValue(parsing: body).objectValue?["reason"] == .string("seen"))
+        let json = try await Command.paytokenctl(
+            ["approval", verb, Self.approval, "--output", "json"], socket: daemon.path)
+        #expect(json.output == answer + "\n")
+    }
+
+    @Test("a decision that does not serve is refused in one sentence; what is no approval's name is wrong usage")
+    func noDecision() async throws {
+        let sentence = "Who asked for an operation cannot approve it; a second person must."
+        let daemon = try await FakeDaemon([
+            "POST /v1/approvals/\(Self.approval)": .refusal(409, "approval_invalid", sentence)
+        ])
+        let result = try await Command.paytokenctl(["approval", "approve", Self.approval], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(result.error == "approval_invalid: \(sentence)\n")
+        for name in ["", "xyz", "0A1B2C3D4E5F6071", "../keys"] {
+            #expect(try await Command.paytokenctl(["approval", "approve", name], socket: daemon.path).status == 64)
+        }
+        #expect(daemon.asked.count == 1)
+    }
+}
