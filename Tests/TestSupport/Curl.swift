@@ -36,11 +36,14 @@ public struct PeerIdentity: Sendable {
     public var uid: UInt32
     public var gid: UInt32
     public var supplementaryGroups: [UInt32] = []
+    /// Under which it logged in, as audit's loginuid has it; nil leaves the tests' own.
+    public var loginUID: UInt32?
 
-    public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = []) {
+    public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = [], loginUID: UInt32? = nil) {
         self.uid = uid
         self.gid = gid
         self.supplementaryGroups = supplementaryGroups
+        self.loginUID = loginUID
     }
 
     /// Whether the tests may take on an identity at all.
@@ -51,6 +54,18 @@ public struct PeerIdentity: Sendable {
         let groups = supplementaryGroups.map(String.init).joined(separator: ",")
         return ["--reuid", String(uid), "--regid", String(gid)]
             + (groups.isEmpty ? ["--clear-groups"] : ["--groups", groups])
+    }
+
+    /// Runs a program under this identity; only root can.
+    public func run(
+        _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
+        within seconds: Double = 120
+    ) async throws -> ProgramResult {
+        let line = [try Program.installed("setpriv")] + self.arguments + [path] + arguments
+        let script = (loginUID.map { "echo \($0) > /proc/self/loginuid && " } ?? "") + "exec \"$@\""
+        return try await Program.run(
+            Program.installed("sh"), ["-c", script, "sh"] + line, environment: environment, input: input,
+            within: seconds)
     }
 }
 
@@ -84,8 +99,7 @@ public enum Curl {
         let curl = try Program.installed("curl")
         let result =
             if let identity {
-                try await Program.run(
-                    Program.installed("setpriv"), identity.arguments + [curl] + line, within: seconds + 10)
+                try await identity.run(curl, line, within: seconds + 10)
             } else {
                 try await Program.run(curl, line, waitsForTurn: waitsForTurn, within: seconds + 10)
             }

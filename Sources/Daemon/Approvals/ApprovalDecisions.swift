@@ -46,6 +46,7 @@ struct ApprovalDecisions: Sendable {
         case .reject: step = .reject(identifier, by: caller.peer.person)
         case .withdraw: step = .withdraw(identifier, by: caller.peer.person)
         case .approve:
+            try judgeStatus(approval, now)
             try judgeRequester(approval)
             return try await approve(approval, by: caller, at: now, record: record)
         }
@@ -53,6 +54,18 @@ struct ApprovalDecisions: Sendable {
             AdministrativeChange(
                 at: now, approval: step, records: [recorder.record(of: record, by: caller)]), for: record)
         return Outcome(approval: try await find(identifier), key: nil)
+    }
+
+    /// What was decided already, or too late, is said as that, and not as what the key's state makes of it. The
+    /// transaction judges it again.
+    private func judgeStatus(_ approval: Approval, _ now: Date) throws(Refusal) {
+        let conflict: ApprovalConflict
+        switch approval.status(at: now) {
+        case .pending: return
+        case .expired: conflict = .expired
+        case .approved, .done, .rejected, .withdrawn: conflict = .notPending(approval.status)
+        }
+        throw Refusal(.approvalInvalid, conflict.description)
     }
 
     /// Whoever asked must still be somebody who may ask.

@@ -4,6 +4,12 @@ import Foundation
 public struct DaemonConfiguration: Sendable {
     /// Lines under `listener:`, each `name: value`.
     public var listener: [String] = []
+    /// The PKCS#11 library; nil is SoftHSM itself.
+    public var module: String?
+    /// More of every token's environment.
+    public var environment: [String: String] = [:]
+    /// Lines under `approvals:`.
+    public var approvals = ["people: 1"]
     /// Lines under the first token, `primary`.
     public var token: [String] = []
     /// Names of further tokens; each has a directory and a SoftHSM configuration of its own.
@@ -39,10 +45,12 @@ public struct DaemonConfiguration: Sendable {
         ]
         lines += tokens.map(\.yaml)
         for name in ownTokens {
+            let variables =
+                ["SOFTHSM2_CONF: \(softHSMConfiguration(name))"] + environment.map { "\($0.key): \($0.value)" }.sorted()
             lines += [
                 "  - name: \(name)", "    module: \(module)", "    uri: \"pkcs11:token=paytokend\"",
                 "    pin_file: pin", "    allow_extractable_secret: true",
-                "    environment: { SOFTHSM2_CONF: \(softHSMConfiguration(name)) }",
+                "    environment: { \(variables.joined(separator: ", ")) }",
             ]
             if name == "primary" { lines += token.map { "    \($0)" } }
         }
@@ -51,7 +59,7 @@ public struct DaemonConfiguration: Sendable {
         lines += ["trust:", "  roots: [\(rootList)]", "  distrusted: [\(distrustedList)]"]
         lines += ["verification:", "  signing_time_window: \(signingTimeWindow)"]
         lines += ["ledger:", "  url: sqlite:ledger.sqlite"] + ledger.map { "  \($0)" }
-        lines += ["approvals:", "  people: 1"]
+        lines += ["approvals:"] + approvals.map { "  \($0)" }
         if !access.isEmpty { lines += ["access:"] + access.map { "  - \($0)" } }
         lines += ["log: { level: \(logLevel), format: json }"]
         return lines.joined(separator: "\n") + "\n"

@@ -79,7 +79,8 @@ public final class DaemonHarness: Sendable {
     public func configure(_ configuration: DaemonConfiguration) throws {
         try directory.write(
             configuration.yaml(
-                module: Self.softHSMModule, softHSMConfiguration: { directory.path(Self.softHSMConfiguration(of: $0)) },
+                module: configuration.module ?? Self.softHSMModule,
+                softHSMConfiguration: { directory.path(Self.softHSMConfiguration(of: $0)) },
                 root: "root.pem"),
             to: "paytokend.yaml")
     }
@@ -188,10 +189,17 @@ public final class DaemonHarness: Sendable {
     }
 
     /// `paytokenctl` against this daemon.
-    public func paytokenctl(_ arguments: [String], input: [UInt8] = []) async throws -> ProgramResult {
-        try await Program.run(
-            Program.built("paytokenctl"), arguments,
-            environment: ["PAYTOKEND_SOCKET": socket, "PAYTOKEND_ADMIN_SOCKET": adminSocket], input: input)
+    ///
+    /// - Parameter identity: whom it runs as; only root can be somebody else.
+    public func paytokenctl(
+        _ arguments: [String], input: [UInt8] = [], as identity: PeerIdentity? = nil
+    ) async throws -> ProgramResult {
+        let environment = ["PAYTOKEND_SOCKET": socket, "PAYTOKEND_ADMIN_SOCKET": adminSocket]
+        let path = try Program.built("paytokenctl")
+        if let identity {
+            return try await identity.run(path, arguments, environment: environment, input: input)
+        }
+        return try await Program.run(path, arguments, environment: environment, input: input)
     }
 
     /// `paytokenctl key import` of a merchant's key and certificate.

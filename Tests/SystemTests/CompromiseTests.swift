@@ -1,0 +1,99 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// A key that others may have, from the first alarm to its end, as the security team types it.
+@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
+struct CompromiseTests {
+    @Test(
+        "the walk through a compromise: suspended at once, final with the second person, destroyed, and in the record")
+    func walk() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("leaked")
+        #expect(try await daemon.decrypt(merchant).status == 200)
+
+        let first = try await daemon.ask(.alice, "key", "compromise", merchant.hex, "--reason", "found in a repository")
+        #expect(try await daemon.state(merchant) == "suspended")
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        let waiting = try await daemon.run(.bob, "approval", "list")
+        #expect(waiting.status == 0)
+        let line = try #require(waiting.output.split(separator: "\n").dropFirst().first)
+        #expect(line.contains(first) && line.contains("key_compromise") && line.contains("alice (21001)"))
+        #expect(line.hasSuffix("found in a repository"))
+
+        let approved = try await daemon.run(.bob, "approval", "approve", first)
+        #expect(approved.status == 0, "\(approved)")
+        #expect(
+            approved.output == """
+                Approval     \(first)
+                Operation    key_compromise
+                Status       done
+                Key          \(Data(merchant.merchant.publicKeyHash).base64EncodedString())
+                Key's state  compromised
+
+                """)
+        // From here it can only be destroyed.
+        for verb in ["resume", "suspend", "retire"] {
+            let back = try await daemon.run(nil, "key", verb, merchant.hex, "--reason", "a mistake")
+            #expect(back.status == 1)
+            #expect(back.error.hasPrefix("invalid_state: A key that is compromised cannot become "), "\(back)")
+            #expect(back.error.hasSuffix("(from compromised it can become destroyed)\n"), "\(back)")
+        }
+        let imported = try await daemon.harness.importMerchant(merchant)
+        #expect(imported.status == 1 && imported.error.hasPrefix("invalid_state: "), "\(imported)")
+
+        let second = try await daemon.ask(.bob, "key", "destroy", merchant.hex, "--reason", "compromised")
+        #expect(try await daemon.run(.alice, "approval", "approve", second).status == 0)
+        let shown = try await daemon.run(nil, "key", "show", merchant.hex, "--output", "json")
+        let key = try #require(try JSONValue(parsing: shown.outputBytes).objectValue)
+        #expect(key["state"]?.stringValue == "destroyed")
+        #expect(key["condition"]?.stringValue == "missing")
+        #expect(key["tokens"]?.arrayValue?.isEmpty == true)
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+
+        try await record(daemon, merchant, [first, second])
+        // The token's own word: another daemon of the same token, with the ledger it has, sees no key either.
+        #expect(try await daemon.harness.stop().status == 0)
+        try await daemon.harness.start()
+        #expect(try await daemon.state(merchant) == "destroyed")
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        #expect(try await daemon.isIntact())
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    /// What an auditor finds of it afterwards.
+    private func record(
+        _ daemon: StaffedDaemon, _ merchant: ForgedMerchant, _ approvals: [String]
+    ) async throws {
+        struct Line: Equatable {
+            let event, outcome, caller: String?
+            let detail: String?
+        }
+        let lines = try await daemon.records(merchant).map { record in
+            Line(
+                event: record.string("event"), outcome: record.string("outcome"),
+                caller: record.objectValue?["caller"]?.string("name"),
+                detail: record.string("to") ?? record.string("decision"))
+        }
+        func line(_ event: String, _ outcome: String, _ caller: String?, _ detail: String? = nil) -> Line {
+            Line(event: event, outcome: outcome, caller: caller, detail: detail)
+        }
+        let expected = [
+            line("key_import", "ok", "0"), line("decrypt", "ok", "0"),
+            line("key_state_change", "ok", "alice", "suspended"), line("approval_request", "ok", "alice"),
+            line("decrypt", "key_not_active", "0"),
+            line("approval_decision", "ok", "bob", "approve"), line("key_state_change", "ok", "bob", "compromised"),
+            line("key_state_change", "invalid_state", "0", "active"),
+            line("key_state_change", "invalid_state", "0", "suspended"),
+            line("key_state_change", "invalid_state", "0", "deactivated"), line("key_import", "invalid_state", "0"),
+            line("approval_request", "ok", "bob"), line("approval_decision", "ok", "alice", "approve"),
+            line("key_state_change", "ok", "alice", "destroyed"), line("decrypt", "key_not_active", "0"),
+        ]
+        #expect(lines == expected)
+        let named = Set(try await daemon.records(merchant).compactMap { $0.string("approval") })
+        #expect(named == Set(approvals))
+        #expect(try await daemon.isIntact())
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// People of the security team, by numbers that are nobody's.
+enum Staff: UInt32, CaseIterable {
+    case alice = 21001
+    case bob = 21002
+    /// May look, and no more.
+    case carol = 21003
+
+    var identity: PeerIdentity { PeerIdentity(uid: rawValue, gid: rawValue) }
+
+    static let needsRoot: Comment = "only root can be several people, and the programs must be where others reach them"
+
+    /// Whether the tests can run the programs as somebody else.
+    static func canAct() async throws -> Bool {
+        guard PeerIdentity.available else { return false }
+        return try await alice.identity.run(Program.built("paytokenctl"), ["--version"]).status == 0
+    }
+
+    /// Whether a process may be given a login uid: not in every container.
+    static func canLogIn() async throws -> Bool {
+        guard try await canAct() else { return false }
+        var identity = alice.identity
+        identity.loginUID = 22000
+        return try await identity.run(Program.installed("true"), []).status == 0
+    }
+
+    /// Two people where two are needed, sockets that everybody reaches, and root.
+    static func configuration(_ rules: [String] = []) -> DaemonConfiguration {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]
+        configuration.approvals = ["people: 2", "expire: 1h"]
+        configuration.access =
+            rules + [
+                "{ name: alice, user: \"21001\", roles: [admin, audit] }",
+                "{ name: bob, user: \"21002\", roles: [admin, audit] }",
+                "{ name: carol, user: \"21003\", roles: [monitor] }",
+                "{ user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
+            ]
+        return configuration
+    }
+}
+
+/// A daemon that staff administers.
+struct StaffedDaemon {
+    let harness: DaemonHarness
+
+    init(
+        _ configuration: DaemonConfiguration = Staff.configuration(), merchants: [ForgedMerchant] = []
+    ) async throws {
+        harness = try await DaemonHarness(configuration, merchants: merchants)
+        // Others pass through to the sockets; where they could write, the daemon would not start.
+        try FileManager.default.setAttributes([.posixPermissions: 0o711], ofItemAtPath: harness.directory.path)
+    }
+
+    /// `paytokenctl` as one of them, or as root.
+    func run(_ who: Staff?, _ arguments: String...) async throws -> ProgramResult {
+        try await harness.paytokenctl(arguments, as: who?.identity)
+    }
+
+    /// A key of its own, in service; root imports it, whom the rule does not bind.
+    func merchant(_ name: String) async throws -> ForgedMerchant {
+        let merchant = try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
+        let imported = try await harness.importMerchant(merchant)
+        try #require(imported.status == 0, "\(imported)")
+        return merchant
+    }
+
+    /// Asks for what needs a second person.
+    ///
+    /// - Returns: the approval's name, out of what the command says.
+    func ask(_ who: Staff, _ arguments: String...) async throws -> String {
+        let asked = try await harness.paytokenctl(arguments, as: who.identity)
+        try #require(asked.status == 75, "\(asked)")
+        #expect(asked.output == "")
+        #expect(asked.error.hasPrefix("pending: a second person must permit this before "), "\(asked)")
+        return try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
+    }
+
+    func decrypt(_ merchant: ForgedMerchant) async throws -> CurlAnswer {
+        try await harness.decrypt(SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)))
+    }
+
+    /// The state that `key show` gives.
+    func state(_ merchant: ForgedMerchant) async throws -> String? {
+        let shown = try await harness.paytokenctl(["key", "show", merchant.hex, "--output", "json"])
+        return try JSONValue(parsing: shown.outputBytes).string("state")
+    }
+
+    /// `audit list` of a key, the oldest first.
+    func records(_ merchant: ForgedMerchant) async throws -> [JSONValue] {
+        let listed = try await harness.paytokenctl(["audit", "list", "--key", merchant.hex, "--output", "json"])
+        try #require(listed.status == 0, "\(listed)")
+        return try (JSONValue(parsing: listed.outputBytes).arrayValue ?? []).reversed()
+    }
+
+    func approval(_ name: String) async throws -> JSONValue? {
+        let listed = try await harness.paytokenctl(["approval", "list", "--output", "json"])
+        let items = try JSONValue(parsing: listed.outputBytes).objectValue?["items"]?.arrayValue
+        return items?.first { $0.string("approval") == name }
+    }
+
+    func isIntact() async throws -> Bool {
+        let verified = try await harness.paytokenctl(["audit", "verify"])
+        return verified.status == 0 && verified.output.hasPrefix("intact")
+    }
+}
+
+extension ForgedMerchant {
+    /// The publicKeyHash as the command line takes it.
+    var hex: String {
+        merchant.publicKeyHash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    /// Key and certificate in files that only `who` reads.
+    func files(for who: Staff) throws -> FreshDirectory {
+        let files = try FreshDirectory()
+        try write(to: files.url, prefix: "m")
+        for name in try FileManager.default.contentsOfDirectory(atPath: files.path) {
+            try FileManager.default.setAttributes(
+                [.ownerAccountID: Int(who.rawValue), .groupOwnerAccountID: Int(who.rawValue)],
+                ofItemAtPath: files.path(name))
+        }
+        try files.open()
+        return files
+    }
+}

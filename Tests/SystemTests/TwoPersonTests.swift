@@ -1,0 +1,222 @@
+import Foundation
+import GRDB
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// What nobody does alone, with the real programs under real accounts, and the ways around it.
+@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
+struct TwoPersonTests {
+    private static let started = Task { try await StaffedDaemon() }
+
+    @Test("an import waits for another person, then for its requester with the very same files")
+    func keyImport() async throws {
+        let daemon = try await Self.started.value
+        func forged(_ name: String) throws -> ForgedMerchant {
+            try ForgedMerchant(
+                authority: SharedForge.authority, type: .p256,
+                profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
+        }
+        let (merchant, other) = (try forged("import"), try forged("substitute"))
+        let files = try merchant.files(for: .alice)
+        let substitutes = try other.files(for: .alice)
+        func words(_ files: FreshDirectory, _ more: [String] = []) -> [String] {
+            ["key", "import", "--private-key", files.path("m.key.pem"), "--certificate", files.path("m.pem")] + more
+        }
+        let asked = try await daemon.harness.paytokenctl(words(files), as: Staff.alice.identity)
+        #expect(asked.status == 75, "\(asked)")
+        let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
+        #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
+        func use(_ files: FreshDirectory, as who: Staff, saying sentence: String) async throws {
+            let used = try await daemon.harness.paytokenctl(words(files, ["--approval", approval]), as: who.identity)
+            #expect(used.status == 1 && used.error.hasPrefix("approval_invalid: \(sentence)"), "\(used)")
+        }
+        try await use(files, as: .alice, saying: "Nobody has approved it yet")
+        let alone = try await daemon.run(.alice, "approval", "approve", approval)
+        #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
+        let approved = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(approved.status == 0 && approved.output.contains("Status       approved"), "\(approved)")
+        #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
+        // Bob has the approval's name, and files of his own.
+        try await use(try merchant.files(for: .bob), as: .bob, saying: "Only the person who asked")
+        try await use(substitutes, as: .alice, saying: "The approval was given for another operation or other")
+        let done = try await daemon.harness.paytokenctl(
+            words(files, ["--approval", approval]), as: Staff.alice.identity)
+        #expect(done.status == 0, "\(done)")
+        #expect(try await daemon.decrypt(merchant).status == 200)
+        try await use(files, as: .alice, saying: "The approval is done")
+        #expect(try await daemon.decrypt(other).code == "unknown_public_key_hash")
+        let events = try await daemon.records(merchant).compactMap { $0.string("event") }
+        #expect(events.contains("approval_request") && events.contains("approval_decision"), "\(events)")
+        #expect(events.filter { $0 == "key_import" }.count >= 1)
+    }
+
+    @Test("suspending is one person's, at once; resuming is two persons'")
+    func resume() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("resume")
+        #expect(try await daemon.run(.alice, "key", "suspend", merchant.hex, "--reason", "laptop stolen").status == 0)
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "laptop found")
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        let alone = try await daemon.run(.alice, "approval", "approve", approval)
+        #expect(alone.status == 1 && alone.error.hasPrefix("approval_invalid: "), "\(alone)")
+        let looking = try await daemon.run(.carol, "approval", "approve", approval)
+        #expect(looking.status == 77 && looking.error.hasPrefix("forbidden: "), "\(looking)")
+        #expect(try await daemon.state(merchant) == "suspended")
+        let done = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(done.status == 0 && done.output.contains("Key's state  active"), "\(done)")
+        #expect(try await daemon.decrypt(merchant).status == 200)
+        let again = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(again.status == 1 && again.error.contains("The approval is done"), "\(again)")
+    }
+
+    @Test("what is rejected or withdrawn is not done; only its requester withdraws")
+    func rejectedAndWithdrawn() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("rejected")
+        #expect(try await daemon.run(nil, "key", "retire", merchant.hex, "--reason", "rotated").status == 0)
+        let first = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "retired")
+        let notHis = try await daemon.run(.bob, "approval", "withdraw", first)
+        #expect(notHis.status == 1 && notHis.error.contains("Only the person who asked"), "\(notHis)")
+        let rejected = try await daemon.run(.bob, "approval", "reject", first, "--reason", "too early")
+        #expect(rejected.status == 0 && rejected.output.contains("Status       rejected"), "\(rejected)")
+        let second = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "retired")
+        let withdrawn = try await daemon.run(.alice, "approval", "withdraw", second)
+        #expect(withdrawn.status == 0 && withdrawn.output.contains("Status       withdrawn"), "\(withdrawn)")
+        for (approval, status) in [(first, "rejected"), (second, "withdrawn")] {
+            let late = try await daemon.run(.bob, "approval", "approve", approval)
+            #expect(late.status == 1 && late.error.contains("The approval is \(status)"), "\(late)")
+        }
+        #expect(try await daemon.state(merchant) == "deactivated")
+    }
+
+    @Test("a request whose key changed meanwhile is not carried out")
+    func keyChanged() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("changed")
+        #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let approval = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "r")
+        // Root needs nobody.
+        #expect(try await daemon.run(nil, "key", "resume", merchant.hex, "--reason", "a mistake").status == 0)
+        #expect(try await daemon.run(nil, "key", "retire", merchant.hex, "--reason", "rotated").status == 0)
+        let late = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(late.status == 1 && late.error.contains("from suspended to deactivated"), "\(late)")
+        #expect(try await daemon.state(merchant) == "deactivated")
+    }
+
+    @Test("a request that nobody approved in time has expired")
+    func expired() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("expired")
+        #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
+        // An hour goes by: the ledger's file is told so.
+        let database = try DatabaseQueue(path: daemon.harness.directory.path("ledger.sqlite"))
+        try await database.write { db in
+            try db.execute(
+                sql: "UPDATE approval SET expires_at = expires_at - 3600000 WHERE lower(hex(identifier)) = ?",
+                arguments: [approval])
+        }
+        try database.close()
+        #expect(try await daemon.approval(approval)?.string("status") == "expired")
+        for verb in ["approve", "reject"] {
+            let late = try await daemon.run(.bob, "approval", verb, approval)
+            #expect(late.status == 1 && late.error.contains("The approval has expired"), "\(late)")
+        }
+        #expect(try await daemon.state(merchant) == "suspended")
+    }
+
+    @Test("a requester who has lost the role asks for nothing any more")
+    func roleLost() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("role")
+        #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
+        try daemon.harness.configure(Staff.configuration(["{ user: \"21001\", roles: [monitor] }"]))
+        try daemon.harness.daemon.signal(SIGHUP)
+        try await wait(for: "the new rules") {
+            try await daemon.run(.alice, "approval", "list").status == 77
+        }
+        let late = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(late.status == 1 && late.error.contains("does not hold the role admin any more"), "\(late)")
+        #expect(try await daemon.state(merchant) == "suspended")
+        // Nor does the rule let one person pass who was two before.
+        let alone = try await daemon.run(.alice, "key", "resume", merchant.hex, "--reason", "r")
+        #expect(alone.status == 77, "\(alone)")
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    @Test("requests survive a restart, and so do the rule and the suspension")
+    func restart() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("restart")
+        let approval = try await daemon.ask(
+            .alice, "key", "compromise", merchant.hex, "--reason", "found in a repository")
+        #expect(try await daemon.harness.stop().status == 0)
+        try await daemon.harness.start()
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        #expect(try await daemon.run(.alice, "approval", "approve", approval).status == 1)
+        #expect(try await daemon.run(.bob, "approval", "approve", approval).status == 0)
+        #expect(try await daemon.state(merchant) == "compromised")
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    @Test("a restored ledger is accepted by two; a key that it does not know is adopted by two")
+    func acceptAndAdopt() async throws {
+        let daemon = try await StaffedDaemon()
+        let backup = daemon.harness.directory.path("backup.sqlite")
+        #expect(try await daemon.run(nil, "ledger", "backup", backup).status == 0)
+        let merchant = try await daemon.merchant("adopted")
+        #expect(try await daemon.harness.stop().status == 0)
+        for name in ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"] {
+            try? FileManager.default.removeItem(atPath: daemon.harness.directory.path(name))
+        }
+        try FileManager.default.copyItem(atPath: backup, toPath: daemon.harness.directory.path("ledger.sqlite"))
+        try await daemon.harness.start(["--await-restore"], untilReady: false)
+        try await wait(for: "the comparison") {
+            try await Curl.request("/readyz", socket: daemon.harness.socket).text.contains("is an older copy")
+        }
+        let restore = try await daemon.ask(.alice, "ledger", "accept-restore", "--reason", "disk failed")
+        #expect(try await daemon.run(.alice, "approval", "approve", restore).status == 1)
+        #expect(try await daemon.decrypt(merchant).status != 200)
+        let accepted = try await daemon.run(.bob, "approval", "approve", restore)
+        #expect(accepted.status == 0, "\(accepted)")
+        try await daemon.harness.waitUntilReady()
+
+        // The ledger was copied before the import: the key lies in the token and is nobody's.
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        let adoption = try await daemon.ask(
+            .alice, "key", "adopt", merchant.hex, "--reason", "imported after the backup")
+        #expect(try await daemon.run(.alice, "approval", "approve", adoption).status == 1)
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+        #expect(try await daemon.run(.bob, "approval", "approve", adoption).status == 0)
+        #expect(try await daemon.decrypt(merchant).status == 200)
+        #expect(try await daemon.isIntact())
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    @Test(
+        "a person is the login uid: two accounts of one person are one, one account of two persons is two",
+        .enabled("this container lets nobody set a login uid") { try await Staff.canLogIn() })
+    func loginUID() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("login")
+        func run(_ who: Staff, _ login: UInt32, _ arguments: String...) async throws -> ProgramResult {
+            var identity = who.identity
+            identity.loginUID = login
+            return try await daemon.harness.paytokenctl(arguments, as: identity)
+        }
+        #expect(try await run(.alice, 22001, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let asked = try await run(.alice, 22001, "key", "resume", merchant.hex, "--reason", "r")
+        #expect(asked.status == 75, "\(asked)")
+        let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
+        // sudo to another account makes nobody another person.
+        let same = try await run(.bob, 22001, "approval", "approve", approval)
+        #expect(same.status == 1 && same.error.contains("a second person must"), "\(same)")
+        let other = try await run(.alice, 22002, "approval", "approve", approval)
+        #expect(other.status == 0, "\(other)")
+        #expect(try await daemon.decrypt(merchant).status == 200)
+    }
+}
