@@ -6,31 +6,31 @@ public import WorkerProtocol
 
 /// Every merchant key by its publicKeyHash.
 ///
-/// A look-up costs a short lock and one probe of a hash table, however many keys there are. ``rebuild(tokens:records:now:)``
-/// makes a new table beside the old one and swaps them; it does so one at a time and may take a while with thousands
-/// of keys, so it is not for an event loop.
+/// A look-up costs a short lock and one probe of a hash table, however many keys there are, and so does
+/// ``update(_:tokens:record:now:)`` of one key. ``rebuild(tokens:records:now:)`` makes a new table beside the old one and
+/// swaps them; it does so one at a time and may take a while with thousands of keys, so it is not for an event loop.
 public final class KeyIndex: Sendable {
-    private let current = Mutex(KeyIndexSnapshot())
+    private let current = Mutex(KeyTable())
     private let rebuilding = Mutex(())
     private let usage = Mutex<[PublicKeyHash: (count: Int, last: Date)]>([:])
 
     public init() {}
 
-    private var snapshot: KeyIndexSnapshot { current.withLock { $0 } }
-
-    public func entry(_ hash: PublicKeyHash) -> KeyEntry? { snapshot.byHash[hash] }
+    public func entry(_ hash: PublicKeyHash) -> KeyEntry? { current.withLock { $0.byHash[hash] } }
 
     /// All of them, by hash, ascending.
-    public var entries: [KeyEntry] { snapshot.sorted }
+    public var entries: [KeyEntry] { current.withLock { $0.sorted } }
+
+    /// Those whose hash in lower-case hex comes after `hex`, ascending.
+    public func entries(after hex: String) -> ArraySlice<KeyEntry> { current.withLock { $0 }.entries(after: hex) }
 
     /// A key's SubjectPublicKeyInfo in DER, as a token shows it; nil when none does.
     public func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
-        snapshot.shown.values.joined().first { $0.identifier == hash.bytes && !$0.subjectPublicKeyInfo.isEmpty }?
-            .subjectPublicKeyInfo
+        current.withLock { $0.subjectPublicKeyInfo(hash) }
     }
 
     /// What the tokens hold and cannot be listed as a key, a sentence each.
-    public var remarks: [String] { snapshot.remarks }
+    public var remarks: [String] { current.withLock { $0 }.remarks }
 
     /// Judges anew what tokens and ledger say.
     ///
@@ -42,8 +42,22 @@ public final class KeyIndex: Sendable {
         tokens: [(name: String, keys: [KeyDescription])], records: [KeyRecord], now: Date = Date()
     ) {
         rebuilding.withLock { _ in
-            let next = KeyIndexSnapshot(after: snapshot, tokens: tokens, records: records, now: now)
+            let before = current.withLock { $0 }
+            let next = KeyTable(after: before, tokens: tokens, records: records, now: now)
             current.withLock { $0 = next }
+        }
+    }
+
+    /// Judges anew what tokens and ledger say of one key.
+    ///
+    /// - Parameters:
+    ///   - tokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
+    ///   - record: the ledger's; nil when it does not know the key.
+    public func update(
+        _ hash: PublicKeyHash, tokens: [(name: String, keys: [KeyDescription])], record: KeyRecord?, now: Date = Date()
+    ) {
+        rebuilding.withLock { _ in
+            current.withLock { $0.update(hash, tokens: tokens, record: record, now: now) }
         }
     }
 
@@ -76,7 +90,8 @@ public final class KeyIndex: Sendable {
                 .keyNotFound,
                 "A key is named by its publicKeyHash: 44 characters of base64, or 8 to 64 characters of hex.")
         }
-        let found = snapshot.sorted.filter { prefix.begins($0.publicKeyHash.bytes) }
+        if let hash = PublicKeyHash(hex: text) { return try require(entry(hash)) }
+        let found = entries.filter { prefix.begins($0.publicKeyHash.bytes) }
         guard found.count < 2 else {
             throw Refusal(.keyNotFound, "\(found.count) keys begin with that; give more characters.")
         }

@@ -6,19 +6,22 @@ import WorkerProtocol
 struct TokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
+    /// In DER; empty when the token has no public key beside the private one.
+    let subjectPublicKeyInfo: [UInt8]
     let certificates: [MerchantCertificate]
     /// Why it is not to be served from this token.
     let disagreement: String?
 
     /// Nil when the key can be given no hash at all: its identifier is not 32 bytes and it has no public key.
     ///
-    /// - Parameter known: certificates read before, by their DER, since reading thousands anew takes seconds.
-    init?(_ key: KeyDescription, known: [[UInt8]: MerchantCertificate]) {
+    /// - Parameter known: certificates of this key that were read before, since reading thousands anew takes seconds.
+    init?(_ key: KeyDescription, known: [MerchantCertificate]) {
         let recomputed =
             key.subjectPublicKeyInfo.isEmpty ? nil : PublicKeyHash.of(subjectPublicKeyInfo: key.subjectPublicKeyInfo)
         guard let hash = recomputed ?? PublicKeyHash(bytes: key.identifier) else { return nil }
         publicKeyHash = hash
         algorithm = key.algorithm
+        subjectPublicKeyInfo = key.subjectPublicKeyInfo
 
         var read: [MerchantCertificate] = []
         var problem = key.inconsistency
@@ -34,7 +37,7 @@ struct TokenKey: Sendable {
             problem = problem ?? "The private key's CKA_ID is not the SHA-256 of its public key."
         }
         for der in key.certificates {
-            if let before = known[der] {
+            if let before = known.first(where: { $0.der == der }) {
                 read.append(before)
                 continue
             }

@@ -3,7 +3,7 @@
 public enum FieldBound {
     /// A request's frame, without its length prefix.
     public static let requestFrame = 256 * 1024
-    /// An answer's frame: a listing of about two thousand keys with their certificates.
+    /// An answer's frame. The largest is a page of keys.
     public static let answerFrame = 8 * 1024 * 1024
 
     /// SHA-256 of a SubjectPublicKeyInfo, or another CKA_ID found in a token.
@@ -38,8 +38,13 @@ public enum FieldBound {
     /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
-    /// Elements of a list.
-    static let keys = 4096
+    /// Elements of a list; keys are those of one page.
+    public static let keys = 1024
+    /// After so many bytes of keys and certificates a page ends; one more key, with all its certificates, still fits
+    /// into the frame.
+    public static let keyPage = 1024 * 1024
+    /// Keys of one listing, over all its pages.
+    public static let listedKeys = 100_000
     static let certificatesPerKey = 32
     static let shortcomings = 16
     static let deniedSystemCalls = 64

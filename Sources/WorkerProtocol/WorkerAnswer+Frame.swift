@@ -12,6 +12,7 @@ extension WorkerAnswer {
         case heads = 73
         case generatedKey = 74
         case requestSignature = 75
+        case keyPage = 76
     }
 
     /// The answer as one frame with its length prefix.
@@ -24,6 +25,12 @@ extension WorkerAnswer {
             try description.write(to: &writer)
         case .keys(let keys):
             writer = FieldWriter(type: FrameType.keys.rawValue, identifier: identifier)
+            try writer.list(keys, atMost: FieldBound.keys) { (writer, key) throws(FrameError) in
+                try key.write(to: &writer)
+            }
+        case .keyPage(let keys, let listing):
+            writer = FieldWriter(type: FrameType.keyPage.rawValue, identifier: identifier)
+            writer.integer(listing)
             try writer.list(keys, atMost: FieldBound.keys) { (writer, key) throws(FrameError) in
                 try key.write(to: &writer)
             }
@@ -76,6 +83,12 @@ extension WorkerAnswer {
                 try reader.list(atMost: FieldBound.keys) { (reader) throws(FrameError) in
                     try KeyDescription(from: &reader)
                 })
+        case .keyPage:
+            let listing: UInt64 = try reader.integer()
+            self = .keyPage(
+                try reader.list(atMost: FieldBound.keys) { (reader) throws(FrameError) in
+                    try KeyDescription(from: &reader)
+                }, listing: listing)
         case .plaintext:
             let plaintext = try reader.octets(atMost: FieldBound.paymentData)
             self = .plaintext(plaintext, tier: try ProtectionTier(from: &reader))

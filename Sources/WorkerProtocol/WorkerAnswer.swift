@@ -1,7 +1,10 @@
 /// What a worker answers. Which case answers which request is fixed by ``WorkerRequest``.
 public enum WorkerAnswer: Sendable, Equatable {
     case opened(TokenDescription)
+    /// All keys that were asked for, or the last page of them.
     case keys([KeyDescription])
+    /// A page of keys, at least one, after which more are to be asked for with this listing's number.
+    case keyPage([KeyDescription], listing: UInt64)
     /// The opened data, and the tier that opened it.
     case plaintext([UInt8], tier: ProtectionTier)
     /// An import, a probe, a checkpoint to be remembered.

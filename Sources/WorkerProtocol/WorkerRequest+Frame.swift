@@ -15,6 +15,8 @@ extension WorkerRequest {
         case generateKey = 12
         case signRequest = 13
         case destroyKey = 15
+        case listMoreKeys = 16
+        case describeKey = 17
     }
 
     /// The request as one frame with its length prefix.
@@ -27,6 +29,12 @@ extension WorkerRequest {
             try opening.write(to: &writer)
         case .listKeys:
             writer = FieldWriter(type: FrameType.listKeys.rawValue, identifier: identifier)
+        case .listMoreKeys(let listing):
+            writer = FieldWriter(type: FrameType.listMoreKeys.rawValue, identifier: identifier)
+            writer.integer(listing)
+        case .describeKey(let publicKeyHash):
+            writer = FieldWriter(type: FrameType.describeKey.rawValue, identifier: identifier)
+            try writer.octets(publicKeyHash, atMost: FieldBound.identifier)
         case .decrypt(let decryption):
             writer = FieldWriter(
                 type: FrameType.decrypt.rawValue, identifier: identifier,
@@ -73,6 +81,8 @@ extension WorkerRequest {
         switch type {
         case .open: self = .open(try TokenOpening(from: &reader))
         case .listKeys: self = .listKeys
+        case .listMoreKeys: self = .listMoreKeys(listing: try reader.integer())
+        case .describeKey: self = .describeKey(publicKeyHash: try reader.octets(atMost: FieldBound.identifier))
         case .decrypt: self = .decrypt(try Decryption(from: &reader))
         case .importPrivateKey: self = .importPrivateKey(try PrivateKeyImport(from: &reader))
         case .importCertificate: self = .importCertificate(try CertificateImport(from: &reader))

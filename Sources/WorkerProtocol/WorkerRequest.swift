@@ -2,8 +2,12 @@
 public enum WorkerRequest: Sendable, Equatable {
     /// The first frame, and only the first: loads the library, logs in, tests the tiers.
     case open(TokenOpening)
-    /// Every merchant key pair and certificate that the token shows now.
+    /// Every merchant key pair and certificate that the token shows now; the answer may be the first page of several.
     case listKeys
+    /// The page after the one that named this listing. A listing that was given up for another is `overloaded`.
+    case listMoreKeys(listing: UInt64)
+    /// One key pair with its certificates, 32 bytes of publicKeyHash, read anew; no key when there is none.
+    case describeKey(publicKeyHash: [UInt8])
     /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
     case decrypt(Decryption)
     /// Stores a private key, non-extractable and sensitive from then on, with its public key and certificate.

@@ -20,6 +20,8 @@ struct KeyRecordTests {
         }
         records.sort { $0.publicKeyHash.bytes.lexicographicallyPrecedes($1.publicKeyHash.bytes) }
         #expect(try await fixture.ledger.keyRecords() == records)
+        for record in records { #expect(try await fixture.ledger.keyRecord(record.publicKeyHash) == record) }
+        #expect(try await fixture.ledger.keyRecord(LedgerFixture.hash(200)) == nil)
     }
 
     @Test("A key's merchant and algorithm never change")

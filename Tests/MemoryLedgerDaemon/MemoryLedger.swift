@@ -78,6 +78,8 @@ final class MemoryLedger: Ledger {
 
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { state.withLock { Array($0.keys.values) } }
 
+    func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord? { state.withLock { $0.keys[hash] } }
+
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
         state.withLock { state in
             if let key = change.key { state.keys[key.publicKeyHash] = key }

@@ -60,7 +60,7 @@ import WorkerProtocol
             try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0xFF, 0xFF]))
         }
         #expect(throws: FrameError.truncated) {
-            try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0x0F, 0xFF]))
+            try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0x03, 0xFF]))
         }
     }
 

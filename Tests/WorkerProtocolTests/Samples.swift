@@ -10,6 +10,8 @@ enum Samples {
                 initializationString: "configdir='sql:/x'", allowExtractableSecret: true, callTimeout: 0x0102_0304,
                 refusedLogins: "/var/lib/refused", deniedSystemCalls: ["execve", "connect"])),
         .listKeys,
+        .listMoreKeys(listing: 0x0102_0304_0506_0708),
+        .describeKey(publicKeyHash: octets(32, from: 40)),
         .decrypt(
             Decryption(
                 publicKeyHash: octets(32, from: 1), scheme: .ecV1, keyMaterial: octets(65, from: 4),
@@ -48,6 +50,14 @@ enum Samples {
                 label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
                 tierRSAv1: .b, shortcomings: [], importKey: [])),
         .keys([]),
+        .keyPage([], listing: .max),
+        .keyPage(
+            [
+                KeyDescription(
+                    identifier: octets(32, from: 41), label: "merchant.com.example", algorithm: .rsa,
+                    subjectPublicKeyInfo: octets(294, from: 42), certificates: [octets(1400, from: 43)],
+                    isProtected: true, inconsistency: nil)
+            ], listing: 0x0908_0706_0504_0302),
         .keys([
             KeyDescription(
                 identifier: octets(32, from: 12), label: "merchant.com.example", algorithm: .ec,

@@ -146,9 +146,9 @@ extension KeyAdministration {
     /// another one.
     private func entry(new hash: PublicKeyHash, in token: any TokenAdministering) async throws(Refusal) -> KeyEntry {
         do throws(Refusal) {
-            try await relist(token)
+            try await lookAgain(at: hash, in: token)
         } catch {
-            try? await catalogue.refresh()
+            try? await catalogue.keyChanged(hash)
         }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
@@ -159,7 +159,7 @@ extension KeyAdministration {
         of hash: PublicKeyHash, from token: any TokenAdministering, after refusal: Refusal
     ) async -> Refusal {
         if (try? await token.destroyKey(hash)) != nil { return refusal }
-        try? await relist(token)
+        try? await lookAgain(at: hash, in: token)
         return Refusal(
             refusal.code, refusal.message,
             details:

@@ -28,16 +28,16 @@ extension KeyAdministration {
 
     /// What is said when a token does not take a key that others have been given already.
     ///
-    /// - Parameter new: the key when none of them had it before, so that it may be taken out again.
+    /// - Parameter isNew: none of them had it before, so that it may be taken out again.
     func refusal(
         _ failure: WorkerFailure, at token: any TokenAdministering, _ holding: [any TokenAdministering],
-        _ new: PublicKeyHash?
+        _ key: PublicKeyHash, isNew: Bool
     ) async -> Refusal {
         let refusal = failure.refusal
         var keeping: [String] = []
         for token in holding {
-            if let new, (try? await token.destroyKey(new)) != nil { continue }
-            try? await relist(token)
+            if isNew, (try? await token.destroyKey(key)) != nil { continue }
+            try? await lookAgain(at: key, in: token)
             keeping.append(token.name)
         }
         guard !keeping.isEmpty else { return refusal }
@@ -72,15 +72,16 @@ extension KeyAdministration {
         return (holding, remarks)
     }
 
-    func relist(_ token: any TokenAdministering) async throws(Refusal) {
-        let keys: [KeyDescription]
+    /// Has the index know what a token shows of a key now.
+    func lookAgain(at key: PublicKeyHash, in token: any TokenAdministering) async throws(Refusal) {
+        let shown: [KeyDescription]
         do {
-            keys = try await token.listKeys()
+            shown = try await token.describeKey(key)
         } catch {
             throw error.refusal
         }
         do {
-            try await catalogue.tokenShows(keys, token: token.name)
+            try await catalogue.keyChanged(key, shown: [(token.name, shown)])
         } catch {
             throw error.refusal
         }
@@ -92,13 +93,13 @@ protocol TokenAdministering: Sendable {
     var name: String { get }
     /// A worker has opened it and takes calls.
     var isServing: Bool { get }
-    func listKeys() async throws(WorkerFailure) -> [KeyDescription]
+    /// What it shows of one key now; empty when it shows none.
+    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
     func generateKey(
         _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription
     func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8]
-    @discardableResult
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])]
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure)
 }

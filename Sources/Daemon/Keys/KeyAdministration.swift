@@ -99,7 +99,7 @@ struct KeyAdministration: Sendable {
                         merchantIdentifier: merchant, certificate: certificate.der,
                         encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
             } catch {
-                throw await refusal(error, at: token, holding, isNew ? certificate.publicKeyHash : nil)
+                throw await refusal(error, at: token, holding, certificate.publicKeyHash, isNew: isNew)
             }
             holding.append(token)
         }
@@ -202,7 +202,7 @@ struct KeyAdministration: Sendable {
 
     private func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         do {
-            return try await ledger.keyRecords().first { $0.publicKeyHash == hash }
+            return try await ledger.keyRecord(hash)
         } catch {
             throw error.refusal
         }
@@ -249,7 +249,7 @@ struct KeyAdministration: Sendable {
 
     /// The key as it stands in the index once these tokens have been asked again.
     private func entry(_ hash: PublicKeyHash, in holding: [any TokenAdministering]) async throws(Refusal) -> KeyEntry {
-        for token in holding { try await relist(token) }
+        for token in holding { try await lookAgain(at: hash, in: token) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
     }

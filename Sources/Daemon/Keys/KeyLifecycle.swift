@@ -98,6 +98,10 @@ struct KeyLifecycle: Sendable {
             event = .keyAdopt(approval: approval.identifier)
         } else {
             let known = try await self.record(of: entry)
+            if known.state != approval.keyState {
+                let conflict = ApprovalConflict.keyChanged(from: approval.keyState, to: known.state)
+                throw Refusal(.approvalInvalid, conflict.description)
+            }
             let wanted = StateChange(to: Self.target(of: approval.operation), reason: approval.reason)
             change.key = try Self.next(known, wanted, now: clock.now())
             change.precondition = .state(known.state)
@@ -117,7 +121,7 @@ struct KeyLifecycle: Sendable {
     private func record(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
         let known: KeyRecord?
         do throws(LedgerFailure) {
-            known = try await ledger.keyRecords().first { $0.publicKeyHash == entry.publicKeyHash }
+            known = try await ledger.keyRecord(entry.publicKeyHash)
         } catch {
             throw error.refusal
         }
@@ -247,21 +251,21 @@ struct KeyLifecycle: Sendable {
             at: clock.now(), key: key, precondition: state.map { .state($0) } ?? .any, approval: .request(approval),
             records: records)
         try await recorder.apply(change, for: record)
-        if key != nil { try await refresh() }
+        if let key { try await lookAgain(at: key.publicKeyHash) }
     }
 
     private func apply(
         _ change: AdministrativeChange, _ entry: KeyEntry, record: RequestRecord
     ) async throws(Refusal) -> KeyEntry {
         try await recorder.apply(change, for: record)
-        try await refresh()
+        try await lookAgain(at: entry.publicKeyHash)
         guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
         return try await destroyObjects(entry)
     }
 
-    private func refresh() async throws(Refusal) {
+    private func lookAgain(at key: PublicKeyHash, emptied tokens: [String] = []) async throws(Refusal) {
         do throws(LedgerFailure) {
-            try await catalogue.refresh()
+            try await catalogue.keyChanged(key, shown: tokens.map { ($0, []) })
         } catch {
             throw error.refusal
         }
@@ -269,20 +273,16 @@ struct KeyLifecycle: Sendable {
 
     /// The ledger has the key destroyed by now, so it is never used again; what a token still holds is removed.
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
-        let shown: [(name: String, keys: [KeyDescription])]
+        let emptied: [String]
         do {
-            shown = try await tokens.destroyKey(entry.publicKeyHash)
+            emptied = try await tokens.destroyKey(entry.publicKeyHash)
         } catch {
             throw Refusal(
                 .hsmUnavailable,
                 "The key is recorded as destroyed and is not used again, but its objects are still in a token; repeat "
                     + "the command when the token can be reached.")
         }
-        do throws(LedgerFailure) {
-            for token in shown { try await catalogue.tokenShows(token.keys, token: token.name) }
-        } catch {
-            throw error.refusal
-        }
+        try await lookAgain(at: entry.publicKeyHash, emptied: emptied)
         return catalogue.index.entry(entry.publicKeyHash) ?? entry
     }
 }
@@ -291,6 +291,6 @@ struct KeyLifecycle: Sendable {
 protocol KeyDestroying: Sendable {
     /// Removes the key's objects, private, public and certificates, from every token that has them.
     ///
-    /// - Returns: by configured name, what each of those tokens shows now.
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])]
+    /// - Returns: the configured names of the tokens that do not show it any more.
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String]
 }

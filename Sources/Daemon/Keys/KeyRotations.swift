@@ -242,7 +242,7 @@ struct KeyRotations: Sendable {
         }
         try await administration.recorder.apply(change, for: record)
         do throws(LedgerFailure) {
-            try await administration.catalogue.refresh()
+            for hash in hashes { try await administration.catalogue.keyChanged(hash) }
         } catch {
             throw error.refusal
         }

@@ -23,7 +23,7 @@ struct Instruments: Sendable {
         labels: ["publicKeyHash", "merchant"])
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
-        labels: ["publicKeyHash"])
+        labels: ["publicKeyHash"], mostSeries: maximumSeriesOfKeys)
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])

@@ -11,26 +11,29 @@ protocol MetricFamily: Sendable {
 typealias LabelValues = [String]
 
 /// How many series one family may have: labels come from closed sets and configuration, so more is a defect, and a
-/// defect must not grow without bound. What comes later is counted under `other`.
+/// defect must not grow without bound. What comes later is counted under `other`. Merchants' keys are their own bound.
 let maximumSeriesPerFamily = 2_000
+let maximumSeriesOfKeys = 100_000
 
 /// A value that only grows: `_total`.
 final class Counter: MetricFamily {
     let name: String
     private let help: String
     private let labels: [String]
+    private let mostSeries: Int
     private let series: Mutex<[LabelValues: UInt64]>
 
-    init(_ name: String, help: String, labels: [String] = []) {
+    init(_ name: String, help: String, labels: [String] = [], mostSeries: Int = maximumSeriesPerFamily) {
         self.name = name
         self.help = help
         self.labels = labels
+        self.mostSeries = mostSeries
         series = Mutex(labels.isEmpty ? [[]: 0] : [:])
     }
 
     /// - Parameter values: as many as the family has labels.
     func increment(_ values: String..., by amount: UInt64 = 1) {
-        series.withLock { $0[bounded(values, among: $0), default: 0] &+= amount }
+        series.withLock { $0[bounded(values, among: $0, mostSeries), default: 0] &+= amount }
     }
 
     func value(_ values: String...) -> UInt64 {
@@ -85,7 +88,9 @@ final class Gauge: MetricFamily {
 }
 
 /// The series to count under: the asked one, or `other` once the family is full.
-func bounded<Value>(_ values: LabelValues, among series: [LabelValues: Value]) -> LabelValues {
-    series.count < maximumSeriesPerFamily || series[values] != nil
+func bounded<Value>(
+    _ values: LabelValues, among series: [LabelValues: Value], _ most: Int = maximumSeriesPerFamily
+) -> LabelValues {
+    series.count < most || series[values] != nil
         ? values : LabelValues(repeating: "other", count: values.count)
 }

@@ -11,10 +11,7 @@ struct KeyRoutes: Sendable {
     /// `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into `after`.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
-        var entries = index.entries[...]
-        if let after = request.query["after"] {
-            entries = entries.drop { $0.publicKeyHash.hex <= after }
-        }
+        let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
         return try .json(
             ListAnswer(

@@ -81,7 +81,8 @@ struct Assembly: Sendable {
             health: HealthRoutes(readiness: readiness),
             metrics: MetricsRoute(instruments: instruments, index: index, clock: clock),
             status: StatusRoute(
-                readiness: readiness, tokens: tokens, index: index, ledger: ledger, live: live, startedAt: clock.now()),
+                readiness: readiness, tokens: tokens, index: index, ledger: ledger, live: live, clock: clock,
+                startedAt: clock.now()),
             keys: KeyRoutes(summaries: summaries, index: index),
             imports: ImportRoutes(administration: administration, summaries: summaries),
             keyStates: KeyStateRoutes(lifecycle: lifecycle, summaries: summaries, clock: clock),
@@ -121,7 +122,7 @@ struct Assembly: Sendable {
             return TokenWorker(
                 name: token, settings: settings, executable: executable, logger: logger,
                 events: WorkerEvents(
-                    keys: { keys in await catalogue.tokenHasOpened(token, showing: keys) },
+                    keys: { keys, began in await catalogue.tokenHasOpened(token, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
                     called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
                     restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }),

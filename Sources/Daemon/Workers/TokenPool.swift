@@ -44,22 +44,19 @@ final class TokenPool: Sendable {
     }
 
     /// Removes a key from every token that can be reached.
-    /// - Returns: by configured name, what each token shows now.
+    /// - Returns: the names of all tokens, which do not show it any more.
     /// - Throws: the first failure, after all tokens have been asked: one that is away may still hold the key.
-    func destroyKey(
-        _ hash: PublicKeyHash
-    ) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
-        var shown: [(name: String, keys: [KeyDescription])] = []
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
         var first: WorkerFailure?
         for token in tokens {
             do throws(WorkerFailure) {
-                shown += try await token.destroyKey(hash)
+                try await token.destroyKey(hash)
             } catch {
                 first = first ?? error
             }
         }
         if let first { throw first }
-        return shown
+        return names
     }
 
     // MARK: Decryption

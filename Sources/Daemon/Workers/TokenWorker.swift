@@ -78,7 +78,14 @@ final class TokenWorker: Sendable {
 
     /// The key pairs that the token shows now, read anew.
     func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
-        guard case .keys(let keys) = try await answer(to: .listKeys) else { throw Self.wrongAnswer }
+        try await KeyPages.all { (request) async throws(WorkerFailure) in try await answer(to: request) }
+    }
+
+    /// What the token shows of one key now; empty when it shows none.
+    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
+        guard case .keys(let keys) = try await answer(to: .describeKey(publicKeyHash: hash.bytes)) else {
+            throw Self.wrongAnswer
+        }
         return keys
     }
 
@@ -92,12 +99,9 @@ final class TokenWorker: Sendable {
         guard case .done = try await answer(to: .importCertificate(certificateImport)) else { throw Self.wrongAnswer }
     }
 
-    /// Removes a key's objects; nothing where there are none.
-    func destroyKey(
-        _ hash: PublicKeyHash
-    ) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
+    /// Removes a key's objects; nothing where there are none. The worker has looked whether they are gone.
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
         guard case .done = try await answer(to: .destroyKey(publicKeyHash: hash.bytes)) else { throw Self.wrongAnswer }
-        return [(name, try await listKeys())]
     }
 
     /// One cheap call through the worker into the token's library.

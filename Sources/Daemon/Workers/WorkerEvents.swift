@@ -17,8 +17,9 @@ struct WorkerEvents: Sendable {
         case memory
     }
 
-    /// The key pairs that the token shows, after each (re)opening and before the worker serves.
-    var keys: @Sendable ([KeyDescription]) async -> Void
+    /// The key pairs that the token shows, after each (re)opening and before the worker serves, and when their listing
+    /// began: what is known to have changed since then is newer.
+    var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (WorkerCondition) -> Void
     /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
@@ -27,7 +28,7 @@ struct WorkerEvents: Sendable {
     var restarted: @Sendable (RestartReason) -> Void
 
     init(
-        keys: @escaping @Sendable ([KeyDescription]) async -> Void = { _ in },
+        keys: @escaping @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void = { _, _ in },
         condition: @escaping @Sendable (WorkerCondition) -> Void = { _ in },
         waited: @escaping @Sendable (Double) -> Void = { _ in },
         called: @escaping @Sendable (WorkerOperation, Double) -> Void = { _, _ in },
@@ -45,6 +46,7 @@ struct WorkerEvents: Sendable {
 enum WorkerOperation: String, Sendable, CaseIterable {
     case open
     case listKeys = "list_keys"
+    case describeKey = "describe_key"
     case decrypt
     case importPrivateKey = "import_private_key"
     case importCertificate = "import_certificate"
@@ -62,7 +64,8 @@ enum WorkerOperation: String, Sendable, CaseIterable {
         self =
             switch request {
             case .open: .open
-            case .listKeys: .listKeys
+            case .listKeys, .listMoreKeys: .listKeys
+            case .describeKey: .describeKey
             case .decrypt: .decrypt
             case .importPrivateKey: .importPrivateKey
             case .importCertificate: .importCertificate
@@ -82,7 +85,7 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     /// more. A key that is gone stays gone, an audit key is made once for its identifier, and a checkpoint that is remembered already stays.
     var isRepeatable: Bool {
         switch self {
-        case .listKeys, .decrypt, .probe, .signRequest: true
+        case .listKeys, .describeKey, .decrypt, .probe, .signRequest: true
         case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead, .destroyKey: true
         case .open, .importPrivateKey, .importCertificate, .generateKey: false
         }
@@ -93,8 +96,8 @@ enum WorkerOperation: String, Sendable, CaseIterable {
     func limit(callTimeout: Duration) -> Duration {
         switch self {
         case .decrypt, .probe, .signCheckpoint: callTimeout
-        case .listKeys, .importPrivateKey, .importCertificate, .destroyKey, .listAuditKeys, .createAuditKey, .listHeads,
-            .rememberHead, .signRequest:
+        case .listKeys, .describeKey, .importPrivateKey, .importCertificate, .destroyKey, .listAuditKeys,
+            .createAuditKey, .listHeads, .rememberHead, .signRequest:
             max(callTimeout, .seconds(30))
         // An RSA key takes a slow token many seconds.
         case .open, .generateKey: max(callTimeout, .seconds(60))

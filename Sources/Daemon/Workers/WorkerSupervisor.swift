@@ -317,11 +317,15 @@ final class WorkerSupervisor: Sendable {
             callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
             refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
         do throws(WorkerFailure) {
-            guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer(),
-                case .keys(let keys) = try await calls.submit(.listKeys, to: lane).answer()
-            else { throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.") }
+            guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer() else {
+                throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.")
+            }
             // The keys are known before the first call is made with them.
-            await events.keys(keys)
+            let began = ContinuousClock.now
+            let keys = try await KeyPages.all { (request) async throws(WorkerFailure) in
+                try await calls.submit(request, to: lane).answer()
+            }
+            await events.keys(keys, began)
             guard calls.serve(with: lane) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
             state.withLock { $0.serving = lane }
             let memory = WorkerMemory.resident(of: process.identifier)

@@ -15,7 +15,7 @@ extension OpenToken {
         }
         var doubts = DecryptionDoubts()
         while true {
-            let entry = try entry(for: input)
+            let entry = try entry(for: input, in: &session)
             do throws(RestorationError) {
                 return (try tier.open(input, with: entry, in: &session), tier.protection)
             } catch {
@@ -75,11 +75,11 @@ extension OpenToken {
         var isSecond = false
         while true {
             do throws(CallError) {
-                try exclusively { () throws(CallError) in try listKeys(without: entry, in: &session) }
+                try exclusively { () throws(CallError) in try lookAgain(for: entry, in: &session) }
             } catch {
                 if error.saysBusy, deadline.wait() { continue }
                 guard !isSecond else {
-                    throw WorkerFailure(.tokenUnavailable, "\(call), and the keys cannot be listed: \(error).")
+                    throw WorkerFailure(.tokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
                 }
                 isSecond = true
                 try reopen(&session, &deadline)
@@ -96,14 +96,28 @@ extension OpenToken {
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
-    private func entry(for input: Decryption) throws(WorkerFailure) -> PrivateKeyEntry {
-        // While the keys are listed anew they may be missing for a moment.
-        guard let entry = keys[input.publicKeyHash] ?? exclusively({ keys[input.publicKeyHash] }) else {
+    private func entry(
+        for input: Decryption, in session: inout Session
+    ) throws(WorkerFailure) -> PrivateKeyEntry {
+        guard let entry = keys[input.publicKeyHash] ?? newlyFound(input.publicKeyHash, in: &session) else {
             throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
         }
         // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
         guard entry.publicKey.algorithm == input.scheme.algorithm else { throw Self.decryptionFailed }
         return entry
+    }
+}
+
+extension OpenToken {
+    /// The daemon asks only for keys that the token has shown: one that is not known came in while this worker listed
+    /// the others, by its predecessor.
+    private func newlyFound(_ hash: [UInt8], in session: inout Session) -> PrivateKeyEntry? {
+        exclusively {
+            // Listed anew, keys may be missing for a moment.
+            if let entry = keys[hash] { return entry }
+            _ = try? describeKey(hash, in: &session)
+            return keys[hash]
+        }
     }
 }
 

@@ -87,15 +87,18 @@ final class SessionSeat: Sendable {
         case .open, .decrypt:
             throw WorkerFailure(.protocolViolation, "The token is open already.")
         case .listKeys:
-            do {
-                return .keys(
+            return try listKeys(nil, &session, &deadline)
+        case .listMoreKeys(let listing):
+            return try listKeys(listing, &session, &deadline)
+        case .describeKey(let publicKeyHash):
+            return .keys(
+                try Self.listing { () throws(CallError) in
                     try deadline.patiently { () throws(CallError) in
-                        try token.exclusively { () throws(CallError) in try token.listKeys(in: &session) }
-                    })
-            } catch {
-                throw WorkerFailure(
-                    error.saysBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
-            }
+                        try token.exclusively { () throws(CallError) in
+                            try token.describeKey(publicKeyHash, in: &session)
+                        }
+                    }
+                })
         case .importPrivateKey(let request):
             try token.exclusively { () throws(WorkerFailure) in
                 try token.importPrivateKey(request, in: &session)
@@ -132,6 +135,29 @@ final class SessionSeat: Sendable {
         case .probe:
             // The session was looked at already.
             return .done
+        }
+    }
+
+    private func listKeys(
+        _ listing: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) -> WorkerAnswer {
+        let page = try Self.listing { () throws(CallError) in
+            try deadline.patiently { () throws(CallError) in
+                try token.exclusively { () throws(CallError) in try token.listKeys(listing, in: &session) }
+            }
+        }
+        guard let page else {
+            throw WorkerFailure(.overloaded, "Another listing of the keys has begun meanwhile; list them again.")
+        }
+        return page
+    }
+
+    private static func listing<Value>(_ body: () throws(CallError) -> Value) throws(WorkerFailure) -> Value {
+        do {
+            return try body()
+        } catch {
+            throw WorkerFailure(
+                error.saysBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
         }
     }
 }

@@ -1,15 +1,20 @@
 import PKCS11
 import WorkerProtocol
 
-/// Reads every merchant key of a token and tests it.
+/// Reads every merchant key of a token, or those with one CKA_ID, and tests them, some at a time.
 ///
 /// Three searches and then attributes by handle: a search for each key would be quadratic in the token's objects.
-struct KeyListing {
+struct KeyListing: Sendable {
     private let tiers: TierSelection
     /// Entries of an earlier listing: a pair that was tested is not tested again while its object is the same.
-    private let known: [[UInt8]: PrivateKeyEntry]
+    let known: [[UInt8]: PrivateKeyEntry]
+    private let privateKeys: [ObjectHandle]
+    private let publicKeys: [[UInt8]: [ObjectHandle]]
+    private let certificates: [[UInt8]: [ObjectHandle]]
+    /// How many of the private keys have been read.
+    private var position = 0
 
-    private(set) var descriptions: [KeyDescription] = []
+    /// The keys that passed, of all pages so far.
     private(set) var entries: [[UInt8]: PrivateKeyEntry] = [:]
 
     private struct PrivateKey {
@@ -25,28 +30,74 @@ struct KeyListing {
     ) throws(CallError) {
         self.tiers = tiers
         self.known = known
-        let publicKeys = try Self.publicKeys(&session)
-        let certificates = try Self.certificates(&session)
-        for object in try session.findObjects(matching: [.objectClass(.privateKey), .token(true)]) {
-            guard let key = try Self.privateKey(object, &session) else { continue }
-            try add(key, publicKeys[key.identifier] ?? [], certificates[key.identifier] ?? [], &session)
-        }
+        publicKeys = try Self.byIdentifier(.publicKey, &session)
+        certificates = try Self.byIdentifier(.certificate, &session)
+        privateKeys = try session.findObjects(matching: [.objectClass(.privateKey), .token(true)])
     }
 
-    private mutating func add(
-        _ key: PrivateKey, _ publicKeys: [ObjectHandle], _ certificates: [[UInt8]], _ session: inout Session
+    /// What there is under one CKA_ID: one search, which costs some tokens a look at every object that they hold.
+    init(
+        of identifier: [UInt8], _ session: inout Session, tiers: TierSelection, known: [[UInt8]: PrivateKeyEntry]
     ) throws(CallError) {
+        self.tiers = tiers
+        self.known = known
+        var found: [ObjectClass: [ObjectHandle]] = [:]
+        for object in try session.findObjects(matching: [.token(true), .identifier(identifier)]) {
+            guard let objectClass = try session.attributes([.objectClass], of: object).objectClass else { continue }
+            found[objectClass, default: []].append(object)
+        }
+        privateKeys = found[.privateKey] ?? []
+        publicKeys = [identifier: found[.publicKey] ?? []]
+        certificates = [identifier: found[.certificate] ?? []]
+    }
+
+    var isDone: Bool { position == privateKeys.count }
+
+    /// The next keys, as many as an answer's frame holds and as can be read and tested in about `time`, at least one
+    /// while there are any.
+    mutating func next(in session: inout Session, within time: Duration) throws(CallError) -> [KeyDescription] {
+        let end = ContinuousClock.now + time
+        var (page, size): ([KeyDescription], Int) = ([], 0)
+        while !isDone, size < FieldBound.keyPage, page.count < FieldBound.keys, page.isEmpty || .now < end {
+            do throws(CallError) {
+                if let key = try describe(privateKeys[position], &session) {
+                    page.append(key)
+                    size += key.certificates.reduce(256) { $0 + $1.count }
+                }
+            } catch {
+                // Destroyed since the search.
+                guard error.saysHandle else {
+                    // What was read is not lost: the next page begins with this key again.
+                    if page.isEmpty { throw error }
+                    return page
+                }
+            }
+            position += 1
+        }
+        return page
+    }
+
+    private mutating func describe(
+        _ object: ObjectHandle, _ session: inout Session
+    ) throws(CallError) -> KeyDescription? {
+        guard let key = try Self.privateKey(object, &session) else { return nil }
         var publicKey: SubjectPublicKeyInfo?
-        for object in publicKeys where publicKey == nil {
+        for object in publicKeys[key.identifier] ?? [] where publicKey == nil {
             publicKey = try session.publicKey(object, key.algorithm)
         }
-        let inconsistency = try judge(key, publicKey, &session)
-        descriptions.append(
-            KeyDescription(
-                identifier: key.identifier, label: key.label, algorithm: key.algorithm,
-                subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
-                isProtected: key.isProtected, inconsistency: inconsistency))
+        var certificates: [[UInt8]] = []
+        for object in (self.certificates[key.identifier] ?? []).prefix(Self.mostCertificates) {
+            guard let der = try session.attributes([.value], of: object).bytes(.value), der.count <= 16 * 1024
+            else { continue }
+            certificates.append(der)
+        }
+        return KeyDescription(
+            identifier: key.identifier, label: key.label, algorithm: key.algorithm,
+            subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
+            isProtected: key.isProtected, inconsistency: try judge(key, publicKey, &session))
     }
+
+    private static let mostCertificates = 32
 
     /// - Returns: nil when the key may be used; it is then among the entries.
     /// - Throws: what keeps the token from telling.
@@ -103,25 +154,15 @@ struct KeyListing {
             isProtected: values.flag(.sensitive) == true && values.flag(.extractable) == false)
     }
 
-    private static func publicKeys(_ session: inout Session) throws(CallError) -> [[UInt8]: [ObjectHandle]] {
+    private static func byIdentifier(
+        _ objectClass: ObjectClass, _ session: inout Session
+    ) throws(CallError) -> [[UInt8]: [ObjectHandle]] {
         var found: [[UInt8]: [ObjectHandle]] = [:]
-        for object in try session.findObjects(matching: [.objectClass(.publicKey), .token(true)]) {
+        for object in try session.findObjects(matching: [.objectClass(objectClass), .token(true)]) {
             guard let identifier = try session.attributes([.identifier], of: object).bytes(.identifier) else {
                 continue
             }
             found[identifier, default: []].append(object)
-        }
-        return found
-    }
-
-    private static func certificates(_ session: inout Session) throws(CallError) -> [[UInt8]: [[UInt8]]] {
-        var found: [[UInt8]: [[UInt8]]] = [:]
-        for object in try session.findObjects(matching: [.objectClass(.certificate), .token(true)]) {
-            let values = try session.attributes([.identifier, .value], of: object)
-            guard let identifier = values.bytes(.identifier), let der = values.bytes(.value),
-                der.count <= 16 * 1024, found[identifier, default: []].count < 32
-            else { continue }
-            found[identifier, default: []].append(der)
         }
         return found
     }

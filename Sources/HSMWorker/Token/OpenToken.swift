@@ -9,6 +9,8 @@ final class OpenToken: Sendable {
     let description: TokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
+    /// The listing of which pages are still to be asked for.
+    let listing = Mutex<(number: UInt64, keys: KeyListing)?>(nil)
     let auditKeys = AuditKeyMap()
     /// For imports, made at this start and known to nobody else.
     let importRecipient = KeySealing.Recipient()
@@ -117,37 +119,10 @@ final class OpenToken: Sendable {
         try keyOperations.withLock { (_) throws(Failure) in try body() }
     }
 
-    /// Reads and tests the token's keys anew, and serves those that passed.
-    func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
-        let former = keys.all
-        let listing = try KeyListing(&session, tiers: tiers, known: former)
-        keys.replace(with: listing.entries.mapValues(withWorkingCopy))
-        for (hash, entry) in former where listing.entries[hash]?.object != entry.object { forget(entry) }
-        return listing.descriptions
-    }
-
-    /// The same after a key's object, or its working copy, was found gone: it is looked for and tested anew. What it was
-    /// stays where the token does not show it any more, so that whoever has a call with it learns that the token has
-    /// lost it, and not that there never was such a key.
-    func listKeys(without entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
-        let hash = entry.publicKey.publicKeyHash
-        var known = keys.all
-        // Another thread may have been here.
-        guard known.removeValue(forKey: hash)?.working == entry.working else { return }
-        let listing = try KeyListing(&session, tiers: tiers, known: known)
-        var entries = listing.entries
-        if let found = entries[hash] {
-            forget(entry)
-            entries[hash] = withWorkingCopy(found)
-        } else {
-            entries[hash] = entry
-        }
-        keys.replace(with: entries)
-    }
-
     /// After the session that owned them was lost: no working copy is left, and none is forgotten one by one.
     func dropKeys() {
         keys.replace(with: [:])
+        listing.withLock { $0 = nil }
     }
 
     /// Serves a key that was just made and tested.
@@ -158,7 +133,7 @@ final class OpenToken: Sendable {
     /// Session objects cost memory and, in large numbers, time: beyond this many keys the token's objects do.
     private static let workingCopies = 64
 
-    private func withWorkingCopy(_ entry: PrivateKeyEntry) -> PrivateKeyEntry {
+    func withWorkingCopy(_ entry: PrivateKeyEntry) -> PrivateKeyEntry {
         guard entry.working == entry.object, keys.all.count < Self.workingCopies else { return entry }
         return anchor.withLock { session in
             guard let copy = try? session.copyObject(entry.object, [.token(false)]) else { return entry }
@@ -174,7 +149,7 @@ final class OpenToken: Sendable {
         }
     }
 
-    private func forget(_ entry: PrivateKeyEntry) {
+    func forget(_ entry: PrivateKeyEntry) {
         guard entry.working != entry.object else { return }
         anchor.withLock { try? $0.destroyObject(entry.working) }
     }

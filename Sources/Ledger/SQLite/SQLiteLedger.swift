@@ -138,6 +138,10 @@ public final class SQLiteLedger: Ledger {
         try await search { [claims] db in try claims.usage(since: StoredTime.milliseconds(time), db) }
     }
 
+    public func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord? {
+        try await read { [keys] db in try keys.find(hash, db) }
+    }
+
     /// For reads that are short. What a file holds that is no longer in its place is no answer.
     func read<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
         try await connections.read { [place] db in

@@ -37,10 +37,10 @@ final class SoftwareKeyToken: TokenAdministering {
             subjectPublicKeyInfo: information, certificates: [], isProtected: true, inconsistency: nil)
     }
 
-    func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
+    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
         let state = state.withLock { $0 }
         guard !state.faults.contains(.listing) else { throw Self.away }
-        return state.keys.map { Self.description($0.label, $0.key) }
+        return state.keys.map { Self.description($0.label, $0.key) }.filter { $0.identifier == hash.bytes }
     }
 
     func generateKey(
@@ -61,14 +61,13 @@ final class SoftwareKeyToken: TokenAdministering {
         return Array(signature.derRepresentation)
     }
 
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [(name: String, keys: [KeyDescription])] {
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
         let destroyed = state.withLock { state in
             guard !state.faults.contains(.destroying) else { return false }
             state.keys.removeAll { Self.description($0.label, $0.key).identifier == hash.bytes }
             return true
         }
         guard destroyed else { throw Self.away }
-        return [(name, try await listKeys())]
     }
 
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) { throw Self.away }

@@ -39,6 +39,16 @@ struct MetricsTests {
                 """)
     }
 
+    @Test("ten thousand keys each have their own series; other labels are bounded")
+    func manyKeys() {
+        let instruments = Instruments()
+        for number in 0..<10_000 { instruments.keyUses.increment("key\(number)") }
+        #expect(instruments.keyUses.value("key9999") == 1)
+        #expect(instruments.keyUses.value("other") == 0)
+        for number in 0..<3_000 { instruments.requests.increment("endpoint\(number)", "ok") }
+        #expect(instruments.requests.value("other", "other") == 1_000)
+    }
+
     @Test("label values are escaped")
     func escapes() {
         let gauge = Gauge("g", help: "a\\b\nc", labels: ["l"])

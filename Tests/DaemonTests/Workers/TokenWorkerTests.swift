@@ -21,7 +21,7 @@ import WorkerProtocol
 
         var events: WorkerEvents {
             WorkerEvents(
-                keys: { keys in self.listings.withLock { $0.append(keys) } },
+                keys: { keys, _ in self.listings.withLock { $0.append(keys) } },
                 restarted: { reason in self.restarts.withLock { $0.append(reason) } })
         }
         var keyListings: [[KeyDescription]] { listings.withLock { $0 } }

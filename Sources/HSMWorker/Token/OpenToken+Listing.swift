@@ -1,0 +1,97 @@
+import PKCS11
+import WorkerProtocol
+
+// What the token shows of its keys, read and tested anew. Every call here is made exclusively.
+extension OpenToken {
+    /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
+    ///
+    /// - Parameter number: of the listing to go on with.
+    /// - Returns: nil when that listing was given up for another.
+    func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
+        var pages: (number: UInt64, keys: KeyListing)
+        if let number {
+            let taken = listing.withLock { listing in
+                defer { listing = nil }
+                return listing
+            }
+            guard let taken, taken.number == number else { return nil }
+            pages = taken
+        } else {
+            pages = (.random(in: 1 ... .max), try KeyListing(&session, tiers: tiers, known: keys.all))
+        }
+        let page: [KeyDescription]
+        do throws(CallError) {
+            page = try pages.keys.next(in: &session, within: pageTime)
+        } catch {
+            listing.withLock { $0 = pages }
+            throw error
+        }
+        serve(page, pages.keys)
+        guard !pages.keys.isDone else {
+            forgetUnlisted(pages.keys)
+            return .keys(page)
+        }
+        listing.withLock { $0 = pages }
+        return .keyPage(page, listing: pages.number)
+    }
+
+    /// The whole token at once, however long it takes.
+    func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
+        var pages = try KeyListing(&session, tiers: tiers, known: keys.all)
+        var descriptions: [KeyDescription] = []
+        while !pages.isDone {
+            let page = try pages.next(in: &session, within: .seconds(3600))
+            serve(page, pages)
+            descriptions += page
+        }
+        forgetUnlisted(pages)
+        return descriptions
+    }
+
+    /// The same for one key.
+    func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
+        let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
+        var listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
+        var descriptions: [KeyDescription] = []
+        while !listing.isDone { descriptions += try listing.next(in: &session, within: pageTime) }
+        serve(descriptions, listing)
+        forgetUnlisted(listing)
+        return descriptions
+    }
+
+    /// After a key's object, or its working copy, was found gone: it is looked for and tested anew. What it was stays where
+    /// the token does not show it any more, so that whoever has a call with it learns that the token has lost it, and not
+    /// that there never was such a key.
+    func lookAgain(for entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
+        let hash = entry.publicKey.publicKeyHash
+        // Another thread may have been here.
+        guard keys[hash]?.working == entry.working else { return }
+        var listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
+        while !listing.isDone { _ = try listing.next(in: &session, within: pageTime) }
+        guard let found = listing.entries[hash] else { return }
+        forget(entry)
+        keys.insert(withWorkingCopy(found))
+    }
+
+    /// A page is to be there well within the daemon's limit, with time for the searches before the first one.
+    private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
+
+    private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
+        for description in page {
+            guard let entry = listing.entries[description.identifier] else { continue }
+            let former = keys[description.identifier]
+            if let former, former.object == entry.object { continue }
+            keys.insert(withWorkingCopy(entry))
+            if let former { forget(former) }
+        }
+    }
+
+    /// What was there when the listing began, and is not among what it found.
+    private func forgetUnlisted(_ listing: KeyListing) {
+        for (hash, entry) in listing.known
+        where listing.entries[hash] == nil && keys[hash]?.working == entry.working {
+            keys.remove(hash)
+            forget(entry)
+        }
+    }
+}

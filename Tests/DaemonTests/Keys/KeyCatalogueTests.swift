@@ -1,0 +1,108 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+@Suite("Key catalogue")
+struct KeyCatalogueTests {
+    private let directory: FreshDirectory
+    private let ledger: SQLiteLedger
+    private let catalogue: KeyCatalogue
+    private var index: KeyIndex { catalogue.index }
+
+    init() async throws {
+        directory = try FreshDirectory()
+        ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("ledger"), node: "node-1"))
+        catalogue = KeyCatalogue(
+            index: KeyIndex(), ledger: ledger, clock: WallClock { RecordFixture.noon }, logger: RecordFixture.quiet)
+    }
+
+    private func pair(_ number: UInt8) -> (key: KeyDescription, hash: PublicKeyHash) {
+        let information = [UInt8](repeating: number, count: 91)
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: information)
+        return (
+            KeyDescription(
+                identifier: hash.bytes, label: "m", algorithm: .ec, subjectPublicKeyInfo: information,
+                certificates: [], isProtected: true, inconsistency: nil), hash
+        )
+    }
+
+    private func record(_ hash: PublicKeyHash, state: KeyState = .active) async throws {
+        _ = try await ledger.record(
+            KeyRecord(
+                publicKeyHash: hash, merchantIdentifier: "merchant.com.example", algorithm: .ec, state: state,
+                createdAt: RecordFixture.noon, origin: .imported))
+    }
+
+    @Test("a change of one key is seen, and the others are left as they are")
+    func one() async throws {
+        let (first, second) = (pair(1), pair(2))
+        for hash in [first.hash, second.hash] { try await record(hash) }
+        await catalogue.tokenHasOpened("primary", showing: [first.key, second.key], asOf: .now)
+        #expect(index.entries.map(\.condition) == [.served, .served])
+        for hash in [first.hash, second.hash] { try await record(hash, state: .suspended) }
+        try await catalogue.keyChanged(first.hash)
+        #expect(index.entry(first.hash)?.state == .suspended)
+        #expect(index.entry(second.hash)?.state == .active)
+        try await catalogue.keyChanged(second.hash, shown: [("primary", [])])
+        #expect(index.entry(second.hash)?.condition == .missing)
+        #expect(index.entry(first.hash)?.condition == .served)
+        await ledger.close()
+    }
+
+    @Test("what is known of a key since a listing began is newer than the listing, and older than the next one")
+    func listingUnderWay() async throws {
+        let (first, second) = (pair(1), pair(2))
+        for hash in [first.hash, second.hash] { try await record(hash) }
+        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        let began = ContinuousClock.now
+        // Its successor lists meanwhile: one key is imported, the other destroyed.
+        try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
+        try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
+        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: began)
+        #expect(index.entry(second.hash)?.condition == .served)
+        #expect(index.entry(first.hash)?.condition == .missing)
+        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        #expect(index.entry(second.hash)?.condition == .missing)
+        #expect(index.entry(first.hash)?.condition == .served)
+        await ledger.close()
+    }
+
+    @Test("while the ledger cannot be read, what tokens show waits for it, and older does not replace newer")
+    func behind() async throws {
+        let (first, second) = (pair(1), pair(2))
+        await ledger.close()
+        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        #expect(catalogue.isBehind)
+        await #expect(throws: LedgerFailure.self) {
+            try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
+        }
+        #expect(index.entries.isEmpty)
+        #expect(catalogue.isBehind)
+    }
+
+    @Test("many changes at the same time end with the ledger's last word")
+    func simultaneous() async throws {
+        let (key, hash) = pair(1)
+        try await record(hash)
+        await catalogue.tokenHasOpened("primary", showing: [key], asOf: .now)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<40 {
+                group.addTask {
+                    try await record(hash, state: number % 2 == 0 ? .suspended : .active)
+                    try await catalogue.keyChanged(hash)
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(index.entry(hash)?.state == (try await ledger.keyRecord(hash)?.state))
+        await ledger.close()
+    }
+}

@@ -1,0 +1,141 @@
+import PKCS11
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+@Suite("Keys, page by page")
+struct KeyPagesTests {
+    /// A token with the EC and the RSA merchant's keys and a third, whose every page holds one key: it has no time for
+    /// two.
+    private func harness() throws -> OpenTokenHarness {
+        let harness = try OpenTokenHarness(callTimeout: 0)
+        var session = try harness.softHSM.openSession()
+        try OpenTokenHarness.store(SharedForge.rsaMerchant, in: &session)
+        try OpenTokenHarness.store(Self.third(), in: &session)
+        return harness
+    }
+
+    private static func third() throws -> ForgedMerchant {
+        try ForgedMerchant(
+            authority: SharedForge.authority, type: .p256,
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.third"))
+    }
+
+    @Test("a listing that has no time for more gives one key at a time, and serves each")
+    func pages() throws {
+        let harness = try harness()
+        var session = try harness.softHSM.openSession()
+        let token = harness.token
+        #expect(token.keys.all.count == 1)
+        var found: [[UInt8]] = []
+        var number: UInt64?
+        for _ in 0..<2 {
+            guard case .keyPage(let page, let next) = try token.listKeys(number, in: &session) else {
+                Issue.record("the listing ended early")
+                return
+            }
+            #expect(page.count == 1)
+            found += page.map(\.identifier)
+            number = next
+        }
+        guard case .keys(let last) = try token.listKeys(number, in: &session) else {
+            Issue.record("the listing does not end")
+            return
+        }
+        found += last.map(\.identifier)
+        #expect(Set(found) == Set(token.keys.all.keys))
+        #expect(Set(found).count == 3)
+        #expect(try token.listKeys(number, in: &session) == nil)
+    }
+
+    @Test("another listing, or none, gives one up")
+    func givenUp() throws {
+        let harness = try harness()
+        var session = try harness.softHSM.openSession()
+        guard case .keyPage(_, let first) = try harness.token.listKeys(nil, in: &session),
+            case .keyPage(_, let second) = try harness.token.listKeys(nil, in: &session)
+        else {
+            Issue.record("three keys on one page")
+            return
+        }
+        #expect(try harness.token.listKeys(first, in: &session) == nil)
+        // And with it the one that was asked about.
+        #expect(try harness.token.listKeys(second, in: &session) == nil)
+    }
+
+    @Test("a key that is destroyed between two pages is left out and not served")
+    func destroyed() throws {
+        let harness = try harness()
+        var session = try harness.softHSM.openSession()
+        let token = harness.token
+        _ = try token.listKeys(in: &session)
+        guard case .keyPage(let page, var number) = try token.listKeys(nil, in: &session) else {
+            Issue.record("three keys on one page")
+            return
+        }
+        let later = try #require(token.keys.all.keys.first { $0 != page[0].identifier })
+        try token.destroyKey(later, in: &session)
+        var rest: [KeyDescription] = []
+        while case .keyPage(let page, let next)? = try token.listKeys(number, in: &session) {
+            rest += page
+            number = next
+            try #require(rest.count < 5)
+        }
+        #expect(!rest.contains { $0.identifier == later })
+        #expect(token.keys[later] == nil)
+        #expect(token.keys.all.count == 2)
+    }
+
+    @Test("a key that is made between two pages stays served, and one that vanished does not")
+    func interleaved() throws {
+        let harness = try harness()
+        var session = try harness.softHSM.openSession()
+        let token = harness.token
+        _ = try token.listKeys(in: &session)
+        let vanished = try SharedForge.ecMerchant.merchant.publicKeyHash
+        for object in try session.findObjects(matching: [.identifier(vanished)]) { try session.destroyObject(object) }
+        guard case .keyPage(_, let number) = try token.listKeys(nil, in: &session) else {
+            Issue.record("two keys on one page")
+            return
+        }
+        let made = try token.generateKey(
+            KeyGeneration(merchantIdentifier: "merchant.made", algorithm: .ec), in: &session)
+        guard case .keys = try token.listKeys(number, in: &session) else {
+            Issue.record("the listing does not end")
+            return
+        }
+        #expect(token.keys[made.identifier] != nil)
+        #expect(token.keys[vanished] == nil)
+        #expect(token.keys.all.count == 3)
+    }
+
+    @Test("one key is described as a listing describes it, and none where there is none")
+    func oneKey() throws {
+        let harness = try harness()
+        var session = try harness.softHSM.openSession()
+        let all = try harness.token.listKeys(in: &session)
+        for key in all {
+            #expect(try harness.token.describeKey(key.identifier, in: &session) == [key])
+        }
+        #expect(try harness.token.describeKey([UInt8](repeating: 7, count: 32), in: &session).isEmpty)
+        #expect(harness.token.keys.all.count == 3)
+        let one = all[0].identifier
+        for object in try session.findObjects(matching: [.identifier(one)]) { try session.destroyObject(object) }
+        #expect(try harness.token.describeKey(one, in: &session).isEmpty)
+        #expect(harness.token.keys[one] == nil)
+    }
+
+    @Test("a key that came in after the listing opens payments all the same")
+    func newcomer() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let third = try Self.third()
+        try OpenTokenHarness.store(third, in: &session)
+        let payment = try EncryptedPayment(ec: third.key.subjectPublicKeyInfo)
+        let opened = harness.decrypt(payment, in: &session)
+        #expect(try opened.get() == payment.plaintext)
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import MerchantKeys
+
+@Suite("Key index, one key at a time")
+struct KeyIndexUpdateTests {
+    private let now = Date()
+
+    @Test("Updated one by one, the index is what it would be if it had been built whole", arguments: [1, 2, 3])
+    func sameAsWhole(seed: Int) throws {
+        var random = Steps(state: UInt64(seed))
+        let pairs = try (0..<12).map { try Self.pair($0) }
+        let index = KeyIndex()
+        index.rebuild(tokens: [("a", []), ("b", [])], records: [], now: now)
+        var shown: [String: [PublicKeyHash: KeyDescription]] = ["a": [:], "b": [:]]
+        var records: [PublicKeyHash: KeyRecord] = [:]
+        for _ in 0..<200 {
+            let (key, record) = try #require(pairs.randomElement(using: &random))
+            let hash = record.publicKeyHash
+            let token = Bool.random(using: &random) ? "a" : "b"
+            var tokens: [(name: String, keys: [KeyDescription])] = []
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0:
+                shown[token]?[hash] = nil
+                tokens = [(token, [])]
+            case 1:
+                var key = key
+                if Bool.random(using: &random) { key.inconsistency = "The pair failed its test." }
+                shown[token]?[hash] = key
+                tokens = [(token, [key])]
+            case 2:
+                var record = record
+                record.state = try #require(KeyState.allCases.randomElement(using: &random))
+                records[hash] = record
+            default:
+                tokens = []
+            }
+            index.update(hash, tokens: tokens, record: records[hash], now: now)
+        }
+        let whole = KeyIndex()
+        // What was seen once stays listed, so the other one sees everything once too.
+        whole.rebuild(
+            tokens: [
+                (
+                    "a",
+                    index.entries.compactMap { entry in pairs.first { $0.1.publicKeyHash == entry.publicKeyHash }?.0 }
+                )
+            ],
+            records: [], now: now)
+        let known = records.values.sorted { $0.publicKeyHash.hex < $1.publicKeyHash.hex }
+        whole.rebuild(
+            tokens: ["a", "b"].map { ($0, Array((shown[$0] ?? [:]).values)) }, records: known, now: now)
+        #expect(index.entries.map(\.publicKeyHash) == whole.entries.map(\.publicKeyHash))
+        for entry in whole.entries {
+            let other = try #require(index.entry(entry.publicKeyHash))
+            #expect(other.condition == entry.condition)
+            #expect(other.state == entry.state)
+            #expect(other.tokens == entry.tokens)
+            #expect(other.remarks == entry.remarks)
+            #expect(index.entries.first { $0.publicKeyHash == entry.publicKeyHash } == other)
+        }
+        #expect(index.remarks == whole.remarks)
+    }
+
+    @Test("A key that is updated away is missing, and one that was never there is not made up")
+    func gone() throws {
+        let (key, record) = try Self.pair(1)
+        let index = KeyIndex()
+        index.update(record.publicKeyHash, tokens: [("a", [])], record: nil, now: now)
+        #expect(index.entries.isEmpty)
+        index.update(record.publicKeyHash, tokens: [("a", [key])], record: nil, now: now)
+        #expect(index.entry(record.publicKeyHash)?.condition == .external)
+        index.update(record.publicKeyHash, tokens: [("a", [])], record: nil, now: now)
+        #expect(index.entry(record.publicKeyHash)?.condition == .missing)
+    }
+
+    @Test("Another key under this one's CKA_ID is not taken for it")
+    func stranger() throws {
+        let (key, record) = try Self.pair(1)
+        var stranger = try Self.pair(2).0
+        stranger.identifier = key.identifier
+        let index = KeyIndex()
+        index.update(record.publicKeyHash, tokens: [("a", [stranger])], record: record, now: now)
+        #expect(index.entry(record.publicKeyHash)?.condition == .missing)
+        #expect(index.entries.count == 1)
+    }
+
+    @Test("A list goes on after any hash, or the beginning of one")
+    func after() throws {
+        let pairs = try (0..<9).map { try Self.pair($0) }
+        let index = KeyIndex()
+        index.rebuild(tokens: [("a", pairs.map(\.0))], records: [], now: now)
+        let hashes = index.entries.map(\.publicKeyHash.hex)
+        #expect(hashes == hashes.sorted())
+        for (number, hash) in hashes.enumerated() {
+            #expect(index.entries(after: hash).map(\.publicKeyHash.hex) == Array(hashes[(number + 1)...]))
+            #expect(index.entries(after: String(hash.prefix(20))).first?.publicKeyHash.hex == hash)
+        }
+        #expect(index.entries(after: "").count == 9)
+        #expect(index.entries(after: "g").isEmpty)
+    }
+
+    // Fixtures.
+
+    /// SplitMix64.
+    private struct Steps: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var mixed = state
+            mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+            return mixed ^ (mixed >> 31)
+        }
+    }
+
+    /// A key without a certificate: only its public key's bytes count here.
+    private static func pair(_ number: Int) throws -> (KeyDescription, KeyRecord) {
+        let information = [UInt8](repeating: UInt8(number), count: 91)
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: information)
+        let key = KeyDescription(
+            identifier: hash.bytes, label: "m", algorithm: .ec, subjectPublicKeyInfo: information, certificates: [],
+            isProtected: true, inconsistency: nil)
+        let record = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: "merchant.com.example.\(number)", algorithm: .ec, state: .active,
+            createdAt: Date(timeIntervalSince1970: 0), origin: .imported)
+        return (key, record)
+    }
+}
