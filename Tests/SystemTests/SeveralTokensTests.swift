@@ -80,6 +80,10 @@ import TokenForge
         let killing = Task {
             for _ in 0..<4 {
                 try await Task.sleep(for: .milliseconds(400))
+                // A call is made once more and no third time: the other token has to be there for it.
+                try await wait(for: "both tokens to serve") {
+                    try await self.status(harness).tokens.allSatisfy { $0["condition"]?.stringValue == "ready" }
+                }
                 if let worker = try harness.workers().randomElement() { kill(worker, SIGKILL) }
             }
         }
