@@ -8,8 +8,8 @@ struct Decrypt: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Verifies and decrypts a payment token.",
         discussion: """
-            F is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the token: \
-            a second time it is refused as replayed, unless the same user repeats it with the same --reference.
+            The file is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the \
+            token: a second time it is refused as replayed, unless the same user repeats it with the same --reference.
 
             The account number (but its last four digits) and the cryptogram are masked unless --reveal is given.
 

@@ -29,6 +29,12 @@ struct KeyImport: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --token a --token b
 
+            Where a second person is needed, the command ends with 75 and names an approval. The approved import \
+            waits for its requester: repeat the same command with --approval ID. Nothing of the key is kept meanwhile.
+
+              paytokenctl key import --private-key key.pem --certificate merchant.cer \\
+                  --approval 0a1b2c3d4e5f6071
+
             Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
             """)
 
@@ -66,7 +72,7 @@ struct KeyImport: AsyncParsableCommand {
     var allowExpired = false
 
     @Option(
-        help: ArgumentHelp("Of a second person, where the import needed one.", valueName: "id"), completion: .approval)
+        help: ArgumentHelp("The approval that this import waited for.", valueName: "id"), completion: .approval)
     var approval: String?
 
     @OptionGroup var dryRun: DryRunOption

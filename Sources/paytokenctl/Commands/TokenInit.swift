@@ -12,7 +12,16 @@ struct TokenInit: AsyncParsableCommand {
             Runs paytokend-hsm, which loads the library; the daemon is not needed. A token that has the label \
             already is left alone. PINs are read from files that others may not read, one PIN on one line.
 
-            A SoftHSM token for trying out:
+            A SoftHSM token for a daemon belongs to the daemon's user, and its directory has to be there:
+
+              install -d -m 0700 -o paytokend /var/lib/paytokend \\
+                  /var/lib/paytokend/tokens
+              sudo -u paytokend env --chdir=/ SOFTHSM2_CONF=/etc/paytokend/softhsm2.conf \\
+                  paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
+                  --label paytokend --so-pin-file /etc/paytokend/so-pin \\
+                  --pin-file /etc/paytokend/pin
+
+            One for trying out:
 
               mkdir tokens
               echo "directories.tokendir = $PWD/tokens" > softhsm2.conf

@@ -66,7 +66,8 @@ struct ApprovalApprove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve", abstract: "Permits what another person asked for; it is done at once.",
         discussion: """
-            An approved import waits for its requester, who repeats the command with --approval.
+            All but key import: an approved import waits for its requester, who has the key's file and repeats the \
+            same command with --approval ID before the approval expires.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071
             """)

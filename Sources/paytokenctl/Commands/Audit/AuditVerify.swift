@@ -11,7 +11,7 @@ struct AuditVerify: AsyncParsableCommand {
             first fault is named with its line and record, and ends the verification.
 
             Live, the daemon is asked for the record and its public keys, and the end is compared with the checkpoint \
-            that the token remembers:
+            that the token remembers, if it can (NSS softokn cannot):
 
               paytokenctl audit verify
 

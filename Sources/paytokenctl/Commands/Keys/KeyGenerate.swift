@@ -28,9 +28,12 @@ struct KeyGenerate: AsyncParsableCommand {
             The key is in one token only. Several tokens hold the same key only by their vendor's cloning, or when a \
             key from a file is imported into each.
 
-            A worker that ends meanwhile costs nothing: the command goes on, or repeating it finishes what it began. If \
-            the daemon itself ends in that moment, the token may be left with a key that key list shows as external: it \
-            is used for nothing, and the same command makes another.
+            Repeated after it has succeeded, it makes another key that waits for a certificate; rotate start is the \
+            one that takes a waiting key again. What is not needed goes by key destroy.
+
+            A worker that ends meanwhile costs nothing: the command goes on, or the next one for this merchant \
+            finishes what it began. If the daemon itself ends in that moment, the token may be left with a key that \
+            key list shows as external: it is used for nothing, and the same command makes another.
             """)
 
     @Option(help: ArgumentHelp("The merchant, as Apple's portal has it.", valueName: "id"))

@@ -9,7 +9,8 @@ struct LedgerAcceptRestore: AsyncParsableCommand {
             The token remembers the newest checkpoint of the record. A ledger that is new, ends before it, or has \
             another record there, has forgotten something: released transactions, which could then be released again; \
             keys that were suspended or compromised, which would decrypt again; records, which the auditor will miss. \
-            So paytokend does not start with it. Look for the right ledger first.
+            So paytokend does not start with it. Look for the right ledger first. (NSS softokn remembers nothing: an \
+            older ledger is not noticed there, only by audit verify with --head.)
 
             When there is none, start paytokend with --await-restore, which releases nothing, and accept. It is \
             recorded with the reason, where the ledger ends and what the token remembered. Then set the states of \
