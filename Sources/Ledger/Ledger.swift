@@ -36,6 +36,9 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// count. It looks at every claim of that time, so not at many days of them.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage]
 
+    /// Whether a key has released anything since then. May look through all claims since.
+    func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool
+
     /// One of them; nil when the ledger does not know the key.
     func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?
 

@@ -72,6 +72,12 @@ final class MemoryLedger: Ledger {
         }
     }
 
+    func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
+        state.withLock { state in
+            state.claims.values.contains { $0.publicKeyHash == key && $0.at >= time }
+        }
+    }
+
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int { 0 }
 
     // MARK: Keys

@@ -14,7 +14,7 @@ struct RotationTests {
     private func key(
         _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
         cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
-        condition: KeyEntry.Condition = .served, merchant: String = "m", algorithm: KeyAlgorithm = .ec
+        trouble: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec
     ) -> Rotation.Key {
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
         let record = KeyRecord(
@@ -23,11 +23,11 @@ struct RotationTests {
             createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
         let entry = KeyEntry(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
-            cutOff: record.cutOff, condition: condition, certificate: nil, tokens: ["primary"], remarks: [])
+            cutOff: record.cutOff, condition: .served, certificate: nil, tokens: ["primary"], remarks: [])
         return Rotation.Key(
             record: record, entry: entry,
             lastHour: KeyUsage(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
-            refusedLastHour: refused, wasUsed: wasUsed)
+            refusedLastHour: refused, wasUsed: wasUsed, trouble: trouble)
     }
 
     private func rotation(_ keys: Rotation.Key...) throws -> Rotation {
@@ -100,7 +100,7 @@ struct RotationTests {
         #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
         let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
         #expect(ready.phase == .finish && turn(ready) == .finish)
-        #expect(ready.next.contains("rotate finish m"))
+        #expect(ready.next.contains("rotate finish m --type ec"))
     }
 
     @Test("a new key that was used since the start counts as activated though the last hour was silent")
@@ -132,13 +132,60 @@ struct RotationTests {
         #expect(all.allSatisfy { $0.phase == .none })
     }
 
-    @Test("a certificate's beginning decides which active key is the new one, not the day of its import")
+    @Test(
+        "a renewed certificate makes an old key no new one, and nothing is retired by rotate when the days contradict")
     func certificates() throws {
         let forged = try ForgedPair()
-        let lateImport = try forged.key(notBeforeDaysAgo: 700, importedHoursAgo: 1, now: now)
-        let rotated = try forged.key(notBeforeDaysAgo: 1, importedHoursAgo: 9, now: now)
-        let all = Rotation.all(among: [lateImport, rotated], now: now)
-        #expect(all.first?.newKey == rotated && all.first?.oldKeys == [lateImport])
+        let renewed = try forged.key(notBeforeDaysAgo: 1, importedHoursAgo: 9000, now: now)
+        let rotated = try forged.key(notBeforeDaysAgo: 2, importedHoursAgo: 1, now: now)
+        let all = Rotation.all(among: [renewed, rotated], now: now)
+        #expect(all.first?.newKey == rotated && all.first?.oldKeys == [renewed])
+        for force in [false, true] {
+            #expect(all.first.flatMap { refusal($0, force: force) }?.message.contains("key retire KEY") == true)
+        }
+    }
+
+    @Test("tokens that were refused arrived all the same: the new key is activated, the old one in use")
+    func refusedArrivals() throws {
+        let proven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
+        #expect(proven.phase == .finish)
+        let inUse = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
+        #expect(inUse.phase == .overlap)
+        #expect(refusal(inUse)?.message.contains("2 tokens arrived under the old key") == true)
+    }
+
+    @Test("a key that somebody generates meanwhile does not hold up a rotation that has its certificate")
+    func generatedMeanwhile() throws {
+        let stray = key(3, .preActivation, hoursAgo: 0.5, origin: .generated)
+        let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9), stray)
+        #expect(rotation.phase == .finish && rotation.leftOver == [stray])
+        #expect(refusal(rotation) == nil)
+    }
+
+    @Test("an old key that ends before anybody saw a token under the new one is no success")
+    func activationMissed() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
+        #expect(rotation.phase == .cutOff && turn(rotation) == .activate)
+        #expect(rotation.next.hasPrefix("Activate the new key's certificate") && rotation.next.contains("before"))
+        #expect(rotation.steps.map(\.status) == [.done, .done, .next, .done, .done, .open])
+    }
+
+    @Test("a merchant's only key that was retired is no rotation's end, but the merchant's")
+    func retiredAlone() throws {
+        let rotation = try rotation(key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
+        #expect(rotation.newKey == nil && rotation.steps.isEmpty)
+        #expect(rotation.next.contains("no active EC key") && rotation.next.contains("rotate start m --type ec"))
+    }
+
+    @Test("suspended keys and those past their cut-off are named, with what arrives under them")
+    func silent() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
+            key(3, .suspended, hoursAgo: 7), key(4, .deactivated, hoursAgo: 8, cutOffIn: -1))
+        #expect(rotation.phase == .none && rotation.remarks.count == 3)
+        #expect(rotation.remarks[0].contains("3 tokens arrived under the deactivated key"))
+        #expect(rotation.remarks[1].contains("key destroy") && rotation.remarks[2].contains("key resume"))
     }
 
     // MARK: Finishing
@@ -181,13 +228,23 @@ struct RotationTests {
         #expect(refusal(rotation, force: true) == nil)
     }
 
-    @Test("finishing is refused while no token shows the new key, unless forced")
+    @Test("finishing is refused while no token shows the new key, forced or not, and nobody is told to activate it")
     func newKeyAway() throws {
         let rotation = try rotation(
-            key(1, .active, hoursAgo: 1, opened: 3, condition: .missing), key(2, .active, hoursAgo: 9))
-        #expect(refusal(rotation)?.message.contains("The new key is missing") == true)
-        #expect(rotation.remarks.contains { $0.contains("No token shows this key") })
-        #expect(refusal(rotation, force: true) == nil)
+            key(1, .active, hoursAgo: 1, trouble: "No token shows it."), key(2, .active, hoursAgo: 9))
+        #expect(rotation.next.hasPrefix("Do not activate") && rotation.next.contains("No token shows it."))
+        #expect(rotation.remarks.contains { $0.contains("No token shows it.") })
+        for force in [false, true] {
+            #expect(refusal(rotation, force: force)?.message.contains("opens nothing now") == true)
+        }
+    }
+
+    @Test("a cut-off lies within 90 days")
+    func farCutOff() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
+        let day = 86_400.0
+        #expect(refusal(rotation, cutOff: now.addingTimeInterval(90 * day)) == nil)
+        #expect(refusal(rotation, cutOff: now.addingTimeInterval(90 * day + 1))?.code == .malformedRequest)
     }
 
     @Test("what there is nothing to finish in, or would leave no key, is refused though forced")

@@ -53,9 +53,10 @@ struct TokenDecryptor: Sendable {
         guard caller.allows(merchant: merchant) else {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
         }
+        arrivals.count(token.publicKeyHash, at: now)
         try expected.judgeMerchant(merchant)
         try expected.judgeApplicationData(token)
-        try judgeState(of: key, at: now)
+        try Self.judgeState(of: key, at: now)
 
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key)
@@ -68,6 +69,7 @@ struct TokenDecryptor: Sendable {
 
         // Step 5: released once.
         let claimed = try await claim(release, by: caller, record: record)
+        arrivals.opened(token.publicKeyHash, at: now)
         keys.countUse(token.publicKeyHash, at: now)
         instruments.keyUses.increment(token.publicKeyHash.hex)
 
@@ -117,8 +119,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    private func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
-        if !key.state.decrypts(at: now, cutOff: key.cutOff) { arrivals.count(key.publicKeyHash, at: now) }
+    private static func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
         // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
         case .served, .missing:

@@ -120,7 +120,7 @@ struct KeyAdministration: Sendable {
         requestRecord.is(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try Self.read(der)
         requestRecord.concerns(key: certificate.publicKeyHash)
-        guard let known = catalogue.index.entry(certificate.publicKeyHash) else {
+        guard let known = try await present(certificate.publicKeyHash) else {
             if certificate.kind != .paymentProcessing {
                 // What it is instead tells more than that its key is not here.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
@@ -158,6 +158,28 @@ struct KeyAdministration: Sendable {
         let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
         return .changed(
             try await activate(change, in: holding, by: caller, record: requestRecord), remarks: remarks)
+    }
+
+    /// The key as the tokens show it at this moment; nil when none ever did.
+    ///
+    /// - Throws: when its private key is gone or away: Apple must not be told to encrypt to it.
+    private func present(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
+        guard let known = catalogue.index.entry(hash) else { return nil }
+        for token in tokens where known.tokens.contains(token.name) && token.isServing {
+            try await lookAgain(at: hash, in: token)
+        }
+        guard let entry = catalogue.index.entry(hash), entry.condition == .missing else {
+            return catalogue.index.entry(hash)
+        }
+        guard tokens.allSatisfy(\.isServing) else {
+            throw Refusal(
+                .hsmUnavailable, "No token shows the certificate's private key now, and not all tokens are available.",
+                details: "paytokenctl status says why")
+        }
+        throw Refusal(
+            .invalidState,
+            "No token holds the certificate's private key any more, so it must not be activated. Make another key "
+                + "(rotate start, key generate), and upload its request.", details: "publicKeyHash \(hash.hex)")
     }
 
     // MARK: Judging

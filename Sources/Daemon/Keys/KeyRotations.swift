@@ -18,6 +18,8 @@ struct KeyRotations: Sendable {
     static let standardCutOff: TimeInterval = 7 * 86_400
     /// For how long a key is in use after its last token.
     static let stillInUse: TimeInterval = 3600
+    /// How far back a new key's first token is looked for.
+    private static let longestLook: TimeInterval = 30 * 86_400
 
     init(administration: KeyAdministration, arrivals: RefusedArrivals) {
         self.administration = administration
@@ -40,6 +42,11 @@ struct KeyRotations: Sendable {
     func rotations(of merchant: String) async throws(Refusal) -> [Rotation] {
         let rotations = try await rotations { $0.merchantIdentifier == merchant }
         guard !rotations.isEmpty else {
+            if index.entries.contains(where: { $0.merchantIdentifier == merchant }) {
+                throw Refusal(
+                    .keyNotFound, "All keys of this merchant are compromised, destroyed or not adopted.",
+                    details: "a key to begin with again: paytokenctl key generate, or key import")
+            }
             throw Refusal(
                 .keyNotFound, "There is no key of this merchant here; paytokenctl key list shows those there are.",
                 details: "a merchant's first key: paytokenctl key generate, or key import")
@@ -62,9 +69,41 @@ struct KeyRotations: Sendable {
                 record: record, entry: index.entry(record.publicKeyHash),
                 lastHour: usage[record.publicKeyHash] ?? KeyUsage(),
                 refusedLastHour: arrivals.lastHour(record.publicKeyHash, now: now),
-                wasUsed: index.uses(record.publicKeyHash).count > 0)
+                wasUsed: index.uses(record.publicKeyHash).count > 0, trouble: trouble(record.publicKeyHash))
         }
-        return Rotation.all(among: keys, now: now)
+        let seen = Rotation.all(among: keys, now: now)
+        let silent = seen.filter { $0.isUnderWay }.compactMap(\.newKey)
+            .filter { $0.record.state == .active && !$0.isProven }
+        guard !silent.isEmpty else { return seen }
+        // A quiet merchant's new key may have opened its tokens earlier than within the last hour.
+        var used: Set<PublicKeyHash> = []
+        for key in silent {
+            let since = max(key.record.createdAt, now.addingTimeInterval(-Self.longestLook))
+            do {
+                if try await administration.ledger.wasUsed(key.publicKeyHash, since: since) {
+                    used.insert(key.publicKeyHash)
+                }
+            } catch {
+                throw error.refusal
+            }
+        }
+        return Rotation.all(
+            among: keys.map { key in
+                var key = key
+                key.wasUsed = key.wasUsed || used.contains(key.publicKeyHash)
+                return key
+            }, now: now)
+    }
+
+    /// Why a key opens nothing now, whatever its state.
+    private func trouble(_ hash: PublicKeyHash) -> String? {
+        guard let entry = index.entry(hash) else { return "No token shows this key now." }
+        if let why = entry.condition.explanation { return why }
+        let holders = administration.tokens.filter { entry.tokens.contains($0.name) }
+        guard holders.contains(where: { $0.isServing }) else {
+            return "The only token that holds it is not available now: \(entry.tokens.joined(separator: ", "))."
+        }
+        return nil
     }
 
     private func rotation(of merchant: String, _ algorithm: KeyAlgorithm) async throws(Refusal) -> Rotation {
@@ -105,7 +144,7 @@ struct KeyRotations: Sendable {
         let before = try await rotations(of: merchant)
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
-        if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry {
+        if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry, !isLost(entry) {
             if let token = start.token, !entry.tokens.contains(token) {
                 throw Refusal(
                     .invalidState, "A new key waits for its certificate already, and not in the token \(token).",
@@ -138,13 +177,18 @@ struct KeyRotations: Sendable {
         }
     }
 
+    /// All tokens are there, and none shows it: nothing will come of waiting for it.
+    private func isLost(_ entry: KeyEntry) -> Bool {
+        entry.condition == .missing && administration.tokens.allSatisfy { $0.isServing }
+    }
+
     /// What the merchant's tokens are encrypted with now.
     private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
         let serving = rotations.filter { $0.newKey != nil }
         guard serving.count < 2 else {
             throw Refusal(
                 .malformedRequest, "This merchant has an EC and an RSA key; say which of them is rotated.",
-                details: "type")
+                details: "type: --type ec or --type rsa")
         }
         return (serving.first ?? rotations[0]).algorithm
     }
@@ -166,6 +210,7 @@ struct KeyRotations: Sendable {
         record.concerns(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
         // What is wrong with the certificate itself is told first, as by every import.
+        if let known, certificate.kind == .paymentProcessing { try await requireRecord(of: known) }
         if let known, certificate.kind == .paymentProcessing, certificate.names(known.merchantIdentifier) {
             record.concerns(merchant: known.merchantIdentifier)
             try await judge(certificate, of: known)
@@ -176,11 +221,30 @@ struct KeyRotations: Sendable {
         return (outcome, try await rotation(of: merchant, certificate.algorithm))
     }
 
+    private func requireRecord(of known: KeyEntry) async throws(Refusal) {
+        let record: KeyRecord?
+        do {
+            record = try await administration.ledger.keyRecord(known.publicKeyHash)
+        } catch {
+            throw error.refusal
+        }
+        guard record != nil else {
+            throw Refusal(
+                .invalidState,
+                "This certificate's key was made by other means and is not in the ledger: no rotation "
+                    + "concerns it. certificate import stores the certificate, key adopt takes the key into service.",
+                details: known.publicKeyHash.hex)
+        }
+    }
+
     /// Whether it is the new key's, or there already: a repetition is no mistake.
     private func judge(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier).first { $0.algorithm == known.algorithm }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
+        } else if let rotation, rotation.leftOver.contains(where: { $0.publicKeyHash == certificate.publicKeyHash }) {
+            // Somebody generated another key after the request had been sent to Apple.
+            return
         } else if let rotation, rotation.isUnderWay, let newKey = rotation.newKey {
             throw Refusal(
                 .certificateUnsuitable,
@@ -224,7 +288,7 @@ struct KeyRotations: Sendable {
         guard candidates.count < 2 else {
             throw Refusal(
                 .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
-                details: "type")
+                details: "type: --type ec or --type rsa")
         }
         guard let rotation = candidates.first ?? all.first(where: { _ in finish.algorithm == nil }) else {
             throw Refusal(.invalidState, "This merchant has no key of that type.", details: "type")

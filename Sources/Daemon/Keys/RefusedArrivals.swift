@@ -2,14 +2,16 @@ import Foundation
 import PaymentToken
 import Synchronization
 
-/// Genuine tokens of the last hour that were refused because of their key's state: under a new key they say that its
-/// certificate was activated too early. In this process's memory only.
+/// Genuine tokens of the last hour that were refused though their key is known, for whatever reason: under a new key they
+/// say that its certificate is activated, under an old one that it is still in use. In this process's memory only.
 final class RefusedArrivals: Sendable {
     /// One minute's number, in whole minutes since 1970, and how many there were.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
+    /// A token has arrived, and counts as refused until ``opened(_:at:)`` takes it back with the same time.
+    ///
     /// - Parameter hash: of a key that is known here, so that strangers cannot make this grow.
     func count(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
@@ -18,6 +20,14 @@ final class RefusedArrivals: Sendable {
             if minutes[hash, default: [:]].count > 60 {
                 minutes[hash] = minutes[hash]?.filter { $0.key > minute - 60 }
             }
+        }
+    }
+
+    func opened(_ hash: PublicKeyHash, at time: Date) {
+        let minute = Self.minute(time)
+        minutes.withLock { minutes in
+            guard let count = minutes[hash]?[minute] else { return }
+            minutes[hash]?[minute] = count > 1 ? count - 1 : nil
         }
     }
 

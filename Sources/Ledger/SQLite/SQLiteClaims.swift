@@ -86,6 +86,17 @@ struct SQLiteClaims {
         return usage
     }
 
+    func wasUsed(_ key: PublicKeyHash, since time: Int64, _ db: Database) throws -> Bool {
+        // The newest first: a key in use is found at once.
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT 1 AS found FROM claim WHERE claimed_at >= ? AND public_key_hash = ?
+                    ORDER BY claimed_at DESC LIMIT 1
+                    """),
+            arguments: [time, key.bytes.blob]) != nil
+    }
+
     private func keyDecrypts(_ release: Release, _ db: Database) throws -> Bool {
         let row = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?"),

@@ -138,6 +138,10 @@ public final class SQLiteLedger: Ledger {
         try await search { [claims] db in try claims.usage(since: StoredTime.milliseconds(time), db) }
     }
 
+    public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
+        try await search { [claims] db in try claims.wasUsed(key, since: StoredTime.milliseconds(time), db) }
+    }
+
     public func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord? {
         try await read { [keys] db in try keys.find(hash, db) }
     }

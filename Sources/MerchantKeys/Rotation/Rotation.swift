@@ -5,8 +5,8 @@ public import WorkerProtocol
 /// A merchant's way from one key to the next, read off the keys themselves: nothing else remembers a rotation, so
 /// nothing can disagree with it.
 ///
-/// A generated key without a certificate is the new one until it has one; from then on the youngest active key is, and
-/// the other active ones are old. EC and RSA keys are rotated apart, since tokens of both versions may arrive.
+/// Of several active keys the one that came here last is the new one, and the others are old. Beside a single active key a
+/// generated one without a certificate is. EC and RSA keys are rotated apart, since tokens of both versions may arrive.
 public struct Rotation: Sendable, Equatable {
     /// How far it has come.
     public enum Phase: String, Sendable, CaseIterable {
@@ -31,26 +31,31 @@ public struct Rotation: Sendable, Equatable {
         public let entry: KeyEntry?
         /// Releases within the last hour, on all hosts.
         public let lastHour: KeyUsage
-        /// Genuine tokens for it that were refused within the last hour since its state does not decrypt.
+        /// Genuine tokens for it that were refused within the last hour, for whatever reason.
         public let refusedLastHour: Int
-        /// Whether it has opened a token since the daemon started.
-        public let wasUsed: Bool
+        /// Whether it is known to have opened a token before.
+        public var wasUsed: Bool
+        /// Why it opens nothing now whatever its state, a sentence; nil when a token that is there shows it in good order.
+        public let trouble: String?
 
         public init(
             record: KeyRecord, entry: KeyEntry?, lastHour: KeyUsage = KeyUsage(), refusedLastHour: Int = 0,
-            wasUsed: Bool = false
+            wasUsed: Bool = false, trouble: String? = nil
         ) {
             self.record = record
             self.entry = entry
             self.lastHour = lastHour
             self.refusedLastHour = refusedLastHour
             self.wasUsed = wasUsed
+            self.trouble = trouble
         }
 
         public var publicKeyHash: PublicKeyHash { record.publicKeyHash }
         var isWaiting: Bool { record.state == .preActivation && record.origin == .generated }
         /// Apple has been seen to encrypt to it.
-        var isProven: Bool { wasUsed || lastHour.count > 0 }
+        public var isProven: Bool { wasUsed || arrivedLastHour > 0 }
+        /// Genuine tokens under it, opened or refused.
+        public var arrivedLastHour: Int { lastHour.count + refusedLastHour }
     }
 
     public let merchantIdentifier: String
@@ -62,8 +67,10 @@ public struct Rotation: Sendable, Equatable {
     public let oldKeys: [Key]
     /// Deactivated keys that still open tokens, the first to end first.
     public let endingKeys: [Key]
-    /// Generated earlier than the new key, and without a certificate too.
+    /// Generated and without a certificate, beside the new key.
     public let leftOver: [Key]
+    /// Suspended keys, and deactivated ones past their cut-off.
+    public let silentKeys: [Key]
 
     /// - Parameter keys: of one merchant and algorithm; in any state, in any order.
     init(merchantIdentifier: String, algorithm: KeyAlgorithm, keys: [Key], now: Date) {
@@ -71,19 +78,24 @@ public struct Rotation: Sendable, Equatable {
         let active = keys.filter { $0.record.state == .active }.sorted(by: Self.older)
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
-        newKey = waiting.last ?? active.last
-        oldKeys = waiting.isEmpty ? active.dropLast() : active
-        leftOver = waiting.dropLast()
+        // A key that somebody generates meanwhile does not hold up a rotation that has its certificate.
+        let isWaiting = active.count < 2 && !waiting.isEmpty
+        newKey = isWaiting ? waiting.last : active.last
+        oldKeys = isWaiting ? active : active.dropLast()
+        leftOver = isWaiting ? waiting.dropLast() : waiting
+        silentKeys = keys.filter {
+            $0.record.state == .suspended || $0.record.state == .deactivated && !$0.record.decrypts(at: now)
+        }.sorted(by: Self.older)
         endingKeys = keys.filter { $0.record.state == .deactivated && $0.record.decrypts(at: now) }
             .sorted {
                 ($0.record.cutOff ?? now, $0.publicKeyHash.hex) < ($1.record.cutOff ?? now, $1.publicKeyHash.hex)
             }
         phase =
-            if !waiting.isEmpty {
+            if isWaiting {
                 .certificate
             } else if !oldKeys.isEmpty {
                 newKey?.isProven != true
-                    ? .activation : oldKeys.contains { $0.lastHour.count > 0 } ? .overlap : .finish
+                    ? .activation : oldKeys.contains { $0.arrivedLastHour > 0 } ? .overlap : .finish
             } else {
                 endingKeys.isEmpty ? .none : .cutOff
             }
@@ -111,16 +123,10 @@ public struct Rotation: Sendable, Equatable {
         }
     }
 
-    /// By the certificate's beginning, for that is what Apple has activated or will; by the key's own where there is none.
+    /// By the day on which they came: a renewed certificate makes no key younger.
     private static func older(_ one: Key, _ other: Key) -> Bool {
-        let (a, b) = (one.since, other.since)
-        if a != b { return a < b }
-        return (one.record.createdAt, one.publicKeyHash.hex) < (other.record.createdAt, other.publicKeyHash.hex)
+        (one.record.createdAt, one.publicKeyHash.hex) < (other.record.createdAt, other.publicKeyHash.hex)
     }
-}
-
-extension Rotation.Key {
-    fileprivate var since: Date { entry?.certificate?.notBefore ?? record.createdAt }
 }
 
 extension KeyState {

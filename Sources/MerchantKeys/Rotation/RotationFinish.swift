@@ -7,7 +7,7 @@ extension Rotation {
     /// - Parameters:
     ///   - cutOff: until when they still open tokens; nil: they do not from now on.
     ///   - force: finishes although tokens still arrive under the old key, or none has under the new one.
-    /// - Throws: `invalid_state`; `malformed_request` for a cut-off in the past.
+    /// - Throws: `invalid_state`; `malformed_request` for a cut-off in the past or too far away.
     public func finished(cutOff: Date?, force: Bool, now: Date) throws(Refusal) -> [KeyRecord] {
         guard !oldKeys.isEmpty else {
             throw Refusal(
@@ -19,9 +19,11 @@ extension Rotation {
                 .invalidState,
                 "The new key has no certificate yet, so the old one is still needed. Import it first (rotate import).")
         }
-        if let cutOff, cutOff <= now {
-            throw Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")
+        if let cutOff, cutOff <= now || cutOff > now.addingTimeInterval(Self.longestCutOff) {
+            throw Refusal(
+                .malformedRequest, "cutOff must lie in the future, and within 90 days.", details: "cutOff")
         }
+        try judge(newKey)
         if !force { try judgeUse(of: newKey) }
         return oldKeys.map { key in
             var record = key.record
@@ -30,21 +32,34 @@ extension Rotation {
         }
     }
 
-    private func judgeUse(of newKey: Key) throws(Refusal) {
-        let anyway = "or finish with --force."
-        if let entry = newKey.entry, entry.condition != .served {
+    /// Late tokens arrive for hours after Apple's switch, not for months.
+    static let longestCutOff: TimeInterval = 90 * 86_400
+
+    /// What no haste excuses: without the new key, or with the wrong one for the new one, payments end.
+    private func judge(_ newKey: Key) throws(Refusal) {
+        if let trouble = newKey.trouble {
             throw Refusal(
                 .invalidState,
-                "The new key is \(entry.condition.name), so it opens nothing now. Mend that first, \(anyway)",
-                details: entry.condition.explanation)
+                "The new key \(newKey.short) opens nothing now, so the old one is still needed. Mend that "
+                    + "first.", details: trouble)
         }
+        if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
+            throw Refusal(
+                .invalidState,
+                "Key \(younger.short), which came earlier, has a younger certificate than \(newKey.short), so it is not "
+                    + "certain which of them Apple uses. Retire the right one by its name: paytokenctl key retire KEY.")
+        }
+    }
+
+    private func judgeUse(of newKey: Key) throws(Refusal) {
+        let anyway = "or finish with --force."
         if oldInLastHour > 0 {
             throw Refusal(
                 .invalidState,
                 "\(Self.tokens(oldInLastHour)) arrived under the old key within the last hour, the last one at "
                     + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until none has for an hour, "
                     + anyway,
-                details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
+                details: oldKeys.filter { $0.arrivedLastHour > 0 }.map(\.short).joined(separator: ", "))
         }
         guard newKey.isProven else {
             throw Refusal(
@@ -52,5 +67,14 @@ extension Rotation {
                 "No token has arrived under the new key yet. Activate its certificate in Apple's developer portal "
                     + "first, \(anyway)", details: newKey.short)
         }
+    }
+}
+
+extension Rotation.Key {
+    fileprivate func isCertified(after other: Rotation.Key) -> Bool {
+        guard let mine = entry?.certificate?.notBefore, let others = other.entry?.certificate?.notBefore else {
+            return false
+        }
+        return mine > others
     }
 }

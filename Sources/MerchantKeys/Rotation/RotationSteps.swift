@@ -26,9 +26,9 @@ public struct RotationStep: Sendable, Equatable {
 }
 
 extension Rotation {
-    /// All steps in their order; none where no rotation is under way.
+    /// All steps in their order; none where no rotation is under way, or a key was retired without a successor.
     public var steps: [RotationStep] {
-        guard isUnderWay else { return [] }
+        guard isUnderWay, newKey != nil else { return [] }
         let turn: RotationStep.Name =
             switch phase {
             case .none, .certificate: .certificate
@@ -41,9 +41,14 @@ extension Rotation {
         return RotationStep.Name.allCases.map { name in
             if name == turn { status = .next }
             defer { if status == .next { status = .open } }
-            return RotationStep(name: name, status: status, text: text(of: name, status))
+            // The old key may have been deactivated before anybody saw a token under the new one.
+            let shown =
+                isActivationMissed && name == .activate ? .next : isActivationMissed && name == .cutOff ? .open : status
+            return RotationStep(name: name, status: shown, text: text(of: name, shown))
         }
     }
+
+    private var isActivationMissed: Bool { phase == .cutOff && newKey?.isProven == false }
 
     private func text(of name: RotationStep.Name, _ status: RotationStep.Status) -> String {
         switch name {
@@ -60,7 +65,7 @@ extension Rotation {
                 : "Activate the certificate in Apple's developer portal"
         case .drain:
             guard status == .done else { return "Wait until no token arrives under the old key for an hour" }
-            let late = endingKeys.reduce(0) { $0 + $1.lastHour.count }
+            let late = endingKeys.reduce(0) { $0 + $1.arrivedLastHour }
             return late == 0
                 ? "No token under the old key for an hour"
                 : "Not waited for: \(Self.tokens(late)) under the old key within the last hour"
@@ -74,7 +79,10 @@ extension Rotation {
 
     /// What is to be done now, in one or two sentences.
     public var next: String {
-        let merchant = merchantIdentifier
+        let merchant = "\(merchantIdentifier) --type \(algorithm.name.lowercased())"
+        if let trouble = newKey?.trouble, phase != .none {
+            return "Do not activate the new key's certificate before this is mended. \(trouble)"
+        }
         switch phase {
         case .none:
             guard newKey != nil else {
@@ -88,7 +96,7 @@ extension Rotation {
                     + "its certificate is activated already. Import it at once: paytokenctl rotate import FILE."
             }
             return "Upload the request in Apple's developer portal as a Payment Processing Certificate of "
-                + "\(merchant), do not activate it yet, and import what you download: paytokenctl rotate import FILE. "
+                + "\(merchantIdentifier), do not activate it yet, and import what you download: paytokenctl rotate import FILE. "
                 + "(paytokenctl rotate start \(merchant) writes the request again.)"
         case .activation:
             return "Activate the certificate in Apple's developer portal. No token has arrived under the new key yet"
@@ -102,6 +110,15 @@ extension Rotation {
             return "Deactivate the old key: paytokenctl rotate finish \(merchant)."
         case .cutOff:
             let end = endingKeys.last?.record.cutOff?.formatted(.iso8601) ?? "its cut-off"
+            guard let newKey else {
+                return
+                    "This merchant has no active \(algorithm.name) key: late tokens are opened until \(end), and none "
+                    + "from then on. paytokenctl rotate start \(merchant) makes a new key."
+            }
+            guard newKey.isProven else {
+                return "Activate the new key's certificate in Apple's developer portal before \(end): no token has "
+                    + "arrived under it yet, and from then on the old one opens none."
+            }
             return "Nothing: late tokens under the old key are opened until \(end). From then on it can be destroyed "
                 + "(paytokenctl key destroy)."
         }
@@ -111,18 +128,31 @@ extension Rotation {
     public var remarks: [String] {
         var remarks: [String] = []
         for key in [newKey].compactMap({ $0 }) + oldKeys {
-            guard let entry = key.entry, let why = entry.condition.explanation else { continue }
+            guard let why = key.trouble else { continue }
             remarks.append("Key \(key.short): \(why)")
         }
         if !leftOver.isEmpty {
             remarks.append(
-                "Generated earlier and without a certificate too: \(leftOver.map(\.short).joined(separator: ", ")).")
+                "Generated and without a certificate too: \(leftOver.map(\.short).joined(separator: ", ")).")
+        }
+        for key in silentKeys {
+            let refused = key.refusedLastHour
+            if refused > 0 {
+                remarks.append(
+                    "\(Self.tokens(refused)) arrived under the \(key.record.state.rawValue) key \(key.short) within the "
+                        + "last hour and could not be opened.")
+            } else if key.record.state == .suspended {
+                remarks.append("Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire.")
+            } else {
+                remarks.append(
+                    "Key \(key.short) is past its cut-off and can be destroyed: paytokenctl key destroy \(key.short).")
+            }
         }
         return remarks
     }
 
-    /// How many tokens the old keys opened within the last hour.
-    public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.lastHour.count } }
+    /// How many tokens arrived under the old keys within the last hour.
+    public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.arrivedLastHour } }
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 
