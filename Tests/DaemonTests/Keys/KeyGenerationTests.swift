@@ -6,6 +6,7 @@ import PaymentToken
 import Refusals
 import TestSupport
 import Testing
+import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -91,6 +92,35 @@ import WorkerProtocol
             refused = error
         }
         #expect(refused?.code == .ledgerUnavailable)
+    }
+
+    @Test("a certificate whose private key has gone from the token is refused, and nobody is told to activate it")
+    func privateKeyGone() async throws {
+        guard case .success(.made(let entry, _)) = await generate() else {
+            Issue.record("it was refused")
+            return
+        }
+        let request = try #require(
+            try await administration.certificateRequest(
+                for: entry, by: caller, dryRun: false, record: RequestRecord()))
+        let certificate = try SharedForge.authority.merchantCertificate(
+            certificateSigningRequest: request.der, profile: MerchantCertificateProfile(merchantIdentifier: "m"))
+        // Behind the daemon's back.
+        try await token.destroyKey(entry.publicKeyHash)
+        for dryRun in [true, false] {
+            let refused: Refusal?
+            do throws(Refusal) {
+                _ = try await administration.importCertificate(
+                    certificate, allowExpired: false, by: caller, dryRun: dryRun, record: RequestRecord())
+                refused = nil
+            } catch {
+                refused = error
+            }
+            #expect(refused?.code == .invalidState)
+            #expect(refused?.message.contains("must not be activated") == true, "\(String(describing: refused))")
+        }
+        #expect(try await fixture.ledger.keyRecord(entry.publicKeyHash)?.state == .preActivation)
+        await fixture.ledger.close()
     }
 
     @Test("ten starts at once make one key, and each has a request for it")
