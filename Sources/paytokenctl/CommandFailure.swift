@@ -6,10 +6,13 @@ struct CommandFailure: Error, Equatable {
     let status: ExitStatus
     /// Nothing where the output has said it all.
     let message: String?
+    /// What stands below it, a line each.
+    let more: [String]
 
-    init(_ status: ExitStatus, _ message: String?) {
+    init(_ status: ExitStatus, _ message: String?, more: [String] = []) {
         self.status = status
         self.message = message
+        self.more = more
     }
 
     /// `code: message (details)`, as the daemon gave them.
@@ -19,11 +22,13 @@ struct CommandFailure: Error, Equatable {
     }
 
     /// It waits for a second person.
-    init(_ pending: PendingAnswer) {
+    ///
+    /// - Parameter remark: what else the person who asked should know.
+    init(_ pending: PendingAnswer, remark: String? = nil) {
         self.init(
             .tryAgainLater,
             "pending: a second person must permit this before \(RFC3339.string(pending.expires)): "
-                + "paytokenctl approval approve \(pending.approval)")
+                + "paytokenctl approval approve \(pending.approval)", more: remark.map { [$0] } ?? [])
     }
 
     init(_ error: UnixSocketClientError) {
@@ -39,6 +44,6 @@ struct CommandFailure: Error, Equatable {
     }
 
     func report() {
-        if let message { Console.error(message) }
+        for line in (message.map { [$0] } ?? []) + more { Console.error(line) }
     }
 }

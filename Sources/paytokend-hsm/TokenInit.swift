@@ -6,7 +6,10 @@ struct TokenInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-init",
         abstract: "Initialises an empty token and prints what it is as one line of JSON.",
-        discussion: "A token that has this label already is left alone. PINs come from files that others cannot read.")
+        discussion: """
+            When there is a token of that label already it is refused (exit status 1), and that token stays as it is. \
+            PINs come from files that others cannot read.
+            """)
 
     @Option(help: ArgumentHelp("The PKCS#11 library, by its absolute path.", valueName: "path"))
     var module: String

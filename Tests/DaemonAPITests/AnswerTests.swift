@@ -65,7 +65,7 @@ struct AnswerTests {
         #expect(
             Set(members.members.map(\.name)) == [
                 "publicKeyHash", "merchantIdentifier", "algorithm", "state", "notAfter", "daysLeft", "tier", "lastUse",
-                "uses", "condition", "remark", "tokens",
+                "uses", "condition", "remark", "tokens", "cutOff",
             ])
         #expect(members["notAfter"]?.isNull == true)
         #expect(try JSONCoding.decode(KeySummary.self, from: json) == key)

@@ -1,6 +1,10 @@
+import PKCS11
 import StrictJSON
 import TestSupport
 import Testing
+import WorkerProtocol
+
+@testable import HSMWorker
 
 @Suite struct TokenInitTests {
     @Test("token-init makes a token that opens, and says what it is in one line of JSON")
@@ -26,6 +30,24 @@ import Testing
         #expect(second.status == 1)
         #expect(second.error.contains("already"))
         #expect(try await WorkerUnderTest(token).open(token).serialNumber == before.serialNumber)
+    }
+
+    @Test("where SoftHSM cannot begin, the message asks for its configuration, and only there")
+    func configurationMissing() async throws {
+        let token = try await TokenDirectory(initialized: false)
+        try token.directory.write(
+            "directories.tokendir = \(token.directory.path("absent"))\nobjectstore.backend = file\n",
+            to: "softhsm2.conf")
+        let question = "Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"
+        let result = try await token.initialize()
+        #expect(result.status == 69)
+        #expect(result.error.contains("C_Initialize: CKR_GENERAL_ERROR. \(question)"), "\(result)")
+        let opening = await #expect(throws: WorkerFailure.self) { try await WorkerUnderTest(token).open(token) }
+        #expect(opening?.message.contains(question) == true, "\(String(describing: opening))")
+        let failure = ModuleError.call(CallError(call: "C_Initialize", cause: .returned(.generalError)))
+        #expect(failure.sentence(module: "/lib/other.so", environment: [:]) == "C_Initialize: CKR_GENERAL_ERROR.")
+        #expect(failure.sentence(module: "/lib/other.so", environment: ["SOFTHSM2_CONF": "/c"]).hasSuffix(question))
+        #expect(failure.sentence(module: "/lib/libsofthsm2.so", environment: [:]).hasSuffix(question))
     }
 
     @Test("a second token gets its own slot")

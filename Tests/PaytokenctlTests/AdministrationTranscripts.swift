@@ -152,6 +152,61 @@ struct AdministrationTranscripts {
         #expect(try JSONValue(parsing: result.output).objectValue?["ready"] == .bool(false))
     }
 
+    @Test("each reason stands on a line of its own, and what a reason brings along cannot begin another")
+    func severalReasons() async throws {
+        let two = Sample.status(ready: false).replacing(
+            #""reasons":["#,
+            with: #""reasons":[{"component":"ledger","code":"ledger_unavailable","message":"Full.\nready: yes"},"#)
+        let daemon = try await FakeDaemon(["GET /v1/status": .ok(two)])
+        let result = try await Command.paytokenctl(["status", "--output", "json"], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(
+            result.error == #"""
+                ledger_unavailable: ledger: Full.\u{a}ready: yes
+                hsm_unavailable: token/primary: The token is absent.
+
+                """#)
+    }
+
+    @Test("a deactivated key's cut-off is shown, and what it means while it lies ahead")
+    func cutOff() async throws {
+        let hash = Sample.hash
+        func key(_ cutOff: String) -> String {
+            Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "deactivated")
+                .replacing(#""condition""#, with: #""cutOff":"\#(cutOff)","condition""#)
+        }
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys/00010203": .ok(key("2100-01-01T12:00:00Z")),
+            "GET /v1/keys/00010204": .ok(key("2020-01-01T12:00:00Z")),
+            "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(key("2100-01-01T12:00:00Z"))]}"#),
+        ])
+        let ahead = try await Command.paytokenctl(["key", "show", "00010203"], socket: daemon.path)
+        #expect(
+            ahead.output.contains(
+                """
+                State          deactivated, opens late tokens until 2100-01-01
+                Cut-off        2100-01-01T12:00:00Z
+
+                """), "\(ahead)")
+        let past = try await Command.paytokenctl(["key", "show", "00010204"], socket: daemon.path)
+        #expect(
+            past.output.contains("State          deactivated\nCut-off        2020-01-01T12:00:00Z\n"), "\(past)")
+        let list = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
+        #expect(list.output.contains("\(hash)  EC    deactivated, until 2100-01-01  -"), "\(list)")
+    }
+
+    @Test("what is too short to name a key is told what would do")
+    func tooShort() async throws {
+        for arguments in [
+            ["key", "show", "f516"], ["csr", "create", "f516"], ["key", "suspend", "f516", "--reason", "r"],
+        ] {
+            let result = try await Command.paytokenctl(arguments)
+            #expect(result.status == 64)
+            #expect(result.error.contains("The value 'f516' is invalid for '<key>': "), "\(result)")
+            #expect(result.error.contains("at least 8 characters"), "\(result)")
+        }
+    }
+
     @Test("the environment names the socket, each its own")
     func environment() async throws {
         let daemon = try await FakeDaemon([

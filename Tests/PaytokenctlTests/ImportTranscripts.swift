@@ -273,6 +273,29 @@ struct ImportTranscripts {
         #expect(result.error == "hsm_unavailable: the token primary is unavailable: No such token.\n")
     }
 
+    @Test("an import that waits for a second person says that it is to be repeated, and how")
+    func waits() async throws {
+        let files = try await files()
+        let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
+        let pending = #"{"status":"pending","approval":"0a1b2c3d4e5f6071","expires":"2100-01-01T00:00:00Z"}"#
+        let daemon = try await FakeDaemon([
+            "GET /v1/status": .ok(Sample.status(importKey: importKey)),
+            "POST /v1/keys/import": FakeDaemon.Answer(status: 202, body: Array(pending.utf8)),
+        ])
+        let result = try await Command.paytokenctl(
+            [
+                "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.pem"),
+            ], socket: daemon.path)
+        #expect(result.status == 75 && result.output == "")
+        #expect(
+            result.error == """
+                pending: a second person must permit this before 2100-01-01T00:00:00Z: \
+                paytokenctl approval approve 0a1b2c3d4e5f6071
+                Nothing is imported yet: once it is approved, repeat the same command with --approval 0a1b2c3d4e5f6071
+
+                """)
+    }
+
     /// paytokenctl with a worker beside it that is a shell script.
     ///
     /// Another process copies them: a program that this one starts meanwhile would inherit the descriptor that is

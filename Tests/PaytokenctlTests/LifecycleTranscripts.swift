@@ -14,10 +14,14 @@ struct LifecycleTranscripts {
         status: 202,
         body: Array(#"{"status":"pending","approval":"\#(approval)","expires":"2100-01-01T00:00:00Z"}"#.utf8))
 
-    private static func summary(_ status: String, decidedBy: String = "null", key: String? = Sample.hash) -> String {
+    private static func summary(
+        _ status: String, of operation: String = "key_destroy", decidedBy: String = "null", key: String? = Sample.hash,
+        merchant: String? = nil
+    ) -> String {
         """
-        {"approval":"\(approval)","operation":"key_destroy","status":"\(status)",\
-        "publicKeyHash":\(key.map { "\"\($0)\"" } ?? "null"),"keyState":"suspended","reason":"laptop stolen",\
+        {"approval":"\(approval)","operation":"\(operation)","status":"\(status)",\
+        "publicKeyHash":\(key.map { "\"\($0)\"" } ?? "null"),\
+        \(merchant.map { "\"merchantIdentifier\":\"\($0)\"," } ?? "")"keyState":"suspended","reason":"laptop stolen",\
         "requestedBy":"alice","requester":1001,"requestedAt":"2026-01-31T12:00:00Z",\
         "expires":"2100-01-01T00:00:00Z","decidedBy":\(decidedBy),"decidedAt":null}
         """
@@ -77,6 +81,29 @@ struct LifecycleTranscripts {
 
                     """)
         }
+    }
+
+    @Test("asking for a compromise says whether the key is suspended now", arguments: ["suspended", "pre-activation"])
+    func compromiseWaits(state: String) async throws {
+        let pending = FakeDaemon.Answer(
+            status: 202,
+            body: Array(
+                #"{"status":"pending","approval":"\#(Self.approval)","expires":"2100-01-01T00:00:00Z","#.utf8)
+                + Array(#""keyState":"\#(state)"}"#.utf8))
+        let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": pending])
+        let result = try await Command.paytokenctl(
+            ["key", "compromise", Self.short, "--reason", "r"], socket: daemon.path)
+        #expect(result.status == 75 && result.output == "")
+        let first = """
+            pending: a second person must permit this before 2100-01-01T00:00:00Z: \
+            paytokenctl approval approve \(Self.approval)
+
+            """
+        #expect(result.error == first + (state == "suspended" ? "The key is suspended now.\n" : ""))
+        // The others say nothing of it.
+        let destroyed = try await Command.paytokenctl(
+            ["key", "destroy", Self.short, "--reason", "r"], socket: daemon.path)
+        #expect(destroyed.error == first)
     }
 
     @Test("a dry run is the query's, and the daemon's remark is shown")
@@ -151,15 +178,16 @@ struct LifecycleTranscripts {
     func list() async throws {
         let restore = Self.summary("rejected", decidedBy: "1002", key: nil)
         let daemon = try await FakeDaemon([
-            "GET /v1/approvals": .ok(#"{"items":[\#(Self.summary("pending")),\#(restore)]}"#)
+            "GET /v1/approvals": .ok(
+                #"{"items":[\#(Self.summary("pending", merchant: "merchant.com.example")),\#(restore)]}"#)
         ])
         let result = try await Command.paytokenctl(["approval", "list"], socket: daemon.path)
         #expect(result.status == 0)
         #expect(
             result.output == """
-                APPROVAL          OPERATION    STATUS    KEY           REQUESTED BY  EXPIRES               REASON
-                \(Self.approval)  key_destroy  pending   AAECAwQFBgcI  alice (1001)  2100-01-01T00:00:00Z  laptop stolen
-                \(Self.approval)  key_destroy  rejected  -             alice (1001)  2100-01-01T00:00:00Z  laptop stolen
+                APPROVAL          OPERATION    STATUS    KEY       MERCHANT              REQUESTED BY  EXPIRES               REASON
+                \(Self.approval)  key_destroy  pending   00010203  merchant.com.example  alice (1001)  2100-01-01T00:00:00Z  laptop stolen
+                \(Self.approval)  key_destroy  rejected  -         -                     alice (1001)  2100-01-01T00:00:00Z  laptop stolen
 
                 """)
         let quiet = try await FakeDaemon(["GET /v1/approvals": .ok(#"{"items":[]}"#)])
@@ -179,21 +207,41 @@ struct LifecycleTranscripts {
         let result = try await Command.paytokenctl(
             ["approval", verb, Self.approval, "--reason", "seen"], socket: daemon.path)
         #expect(result.status == 0)
-        #expect(
-            result.output == """
-                Approval     \(Self.approval)
-                Operation    key_destroy
-                Status       \(status)
-                Key          \(Sample.hash)
-                Key's state  \(status == "done" ? "destroyed" : "suspended")
+        let done = """
+            Approval     \(Self.approval)
+            Operation    key_destroy
+            Status       done
+            Key          \(Sample.hash)
+            Key's state  destroyed
 
-                """)
+            """
+        let undone = """
+            Approval          \(Self.approval)
+            Operation         key_destroy
+            Status            \(status)
+            Key               \(Sample.hash)
+            State when asked  suspended
+
+            """
+        #expect(result.output == (status == "done" ? done : undone))
         let body = try #require(daemon.asked.last?.body)
         #expect(try JSONValue(parsing: body).objectValue?["decision"] == .string(verb))
         #expect(try JSONValue(parsing: body).objectValue?["reason"] == .string("seen"))
         let json = try await Command.paytokenctl(
             ["approval", verb, Self.approval, "--output", "json"], socket: daemon.path)
         #expect(json.output == answer + "\n")
+    }
+
+    @Test("approving an import says that its requester repeats it, and how")
+    func approvedImport() async throws {
+        let approval = Self.summary("approved", of: "key_import", decidedBy: "1002")
+        let daemon = try await FakeDaemon([
+            "POST /v1/approvals/\(Self.approval)": .ok(#"{"approval":\#(approval)}"#)
+        ])
+        let result = try await Command.paytokenctl(["approval", "approve", Self.approval], socket: daemon.path)
+        #expect(result.status == 0)
+        let last = "Next              alice repeats the same key import with --approval \(Self.approval)\n"
+        #expect(result.output.hasSuffix(last), "\(result)")
     }
 
     @Test("a decision that does not serve is refused in one sentence; what is no approval's name is wrong usage")

@@ -80,7 +80,9 @@ struct StaffedDaemon {
         try #require(asked.status == 75, "\(asked)")
         #expect(asked.output == "")
         #expect(asked.error.hasPrefix("pending: a second person must permit this before "), "\(asked)")
-        return try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
+        let words = asked.error.split(whereSeparator: \.isWhitespace).map(String.init)
+        let command = try #require(words.firstIndex(of: "approve"), "\(asked)")
+        return try #require(words.dropFirst(command + 1).first)
     }
 
     func decrypt(_ merchant: ForgedMerchant) async throws -> CurlAnswer {

@@ -107,6 +107,9 @@ import TokenForge
         let reason = try #require(
             ready.member("reasons")?.arrayValue?.first { $0.string("component") == "token primary" })
         #expect(reason.string("code") == "hsm_unavailable")
+        #expect(
+            reason.string("message")?.hasPrefix(
+                "Set allow_extractable_secret: true for this token, or use another token: EC_v1") == true, "\(reason)")
         for word in [
             "EC_v1: the token lacks", "CKD_SHA256_KDF_SP800", "RSA_v1: the token lacks", "C_UnwrapKey",
             "allow_extractable_secret is false",

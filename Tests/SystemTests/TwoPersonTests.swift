@@ -36,7 +36,7 @@ struct TwoPersonTests {
         let alone = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
         let approved = try await daemon.run(.bob, "approval", "approve", approval)
-        #expect(approved.status == 0 && approved.output.contains("Status       approved"), "\(approved)")
+        #expect(approved.status == 0 && approved.output.contains("Status            approved"), "\(approved)")
         #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
         // Bob has the approval's name, and files of his own.
         try await use(try merchant.files(for: .bob), as: .bob, saying: "Only the person who asked")
@@ -72,6 +72,31 @@ struct TwoPersonTests {
         #expect(again.status == 1 && again.error.contains("The approval is done"), "\(again)")
     }
 
+    @Test("a key that was retired at once stays retired: no detour over a suspension makes it active")
+    func retiredStaysRetired() async throws {
+        let daemon = try await Self.started.value
+        let merchant = try await daemon.merchant("detour")
+        #expect(try await daemon.run(nil, "key", "retire", merchant.hex, "--reason", "rotated").status == 0)
+        #expect(try await daemon.run(.alice, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
+        let approved = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(approved.status == 0 && approved.output.contains("Key's state  deactivated"), "\(approved)")
+        let refused = try await daemon.decrypt(merchant)
+        #expect(refused.code == "key_not_active")
+        #expect(refused.string("message")?.contains("deactivated and its cut-off, 2") == true, "\(refused)")
+        // What the record says of the resumption is what it led to.
+        #expect(
+            try await daemon.records(merchant).last { $0.string("event") == "key_state_change" }?.string("to")
+                == "deactivated")
+        // Not by a compromise that was taken back either.
+        let compromise = try await daemon.ask(.alice, "key", "compromise", merchant.hex, "--reason", "r")
+        #expect(try await daemon.run(.alice, "approval", "withdraw", compromise).status == 0)
+        #expect(try await daemon.state(merchant) == "suspended")
+        #expect(try await daemon.run(nil, "key", "resume", merchant.hex, "--reason", "a mistake").status == 0)
+        #expect(try await daemon.state(merchant) == "deactivated")
+        #expect(try await daemon.decrypt(merchant).code == "key_not_active")
+    }
+
     @Test("what is rejected or withdrawn is not done; only its requester withdraws")
     func rejectedAndWithdrawn() async throws {
         let daemon = try await Self.started.value
@@ -81,10 +106,10 @@ struct TwoPersonTests {
         let notHis = try await daemon.run(.bob, "approval", "withdraw", first)
         #expect(notHis.status == 1 && notHis.error.contains("Only the person who asked"), "\(notHis)")
         let rejected = try await daemon.run(.bob, "approval", "reject", first, "--reason", "too early")
-        #expect(rejected.status == 0 && rejected.output.contains("Status       rejected"), "\(rejected)")
+        #expect(rejected.status == 0 && rejected.output.contains("Status            rejected"), "\(rejected)")
         let second = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "retired")
         let withdrawn = try await daemon.run(.alice, "approval", "withdraw", second)
-        #expect(withdrawn.status == 0 && withdrawn.output.contains("Status       withdrawn"), "\(withdrawn)")
+        #expect(withdrawn.status == 0 && withdrawn.output.contains("Status            withdrawn"), "\(withdrawn)")
         for (approval, status) in [(first, "rejected"), (second, "withdrawn")] {
             let late = try await daemon.run(.bob, "approval", "approve", approval)
             #expect(late.status == 1 && late.error.contains("The approval is \(status)"), "\(late)")

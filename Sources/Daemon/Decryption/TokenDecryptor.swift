@@ -124,19 +124,29 @@ struct TokenDecryptor: Sendable {
         // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
         case .served, .missing:
             guard key.state.decrypts(at: now, cutOff: key.cutOff) else {
-                throw Refusal(
-                    .keyNotActive,
-                    "The merchant key is in the state \(key.state.rawValue), in which it does not decrypt.")
+                throw Self.notActive(key)
             }
             if key.condition == .missing {
                 throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
             }
         case .external:
-            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted.")
+            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted (key adopt).")
         case .inconsistent:
             throw Refusal(
                 .keyNotActive, "The merchant key, its identifier and its certificate disagree; key show says how.")
         }
+    }
+
+    /// For a key whose state does not decrypt.
+    private static func notActive(_ key: KeyEntry) -> Refusal {
+        guard key.state == .deactivated, let cutOff = key.cutOff else {
+            return Refusal(
+                .keyNotActive, "The merchant key is in the state \(key.state.rawValue), in which it does not decrypt.")
+        }
+        return Refusal(
+            .keyNotActive,
+            "The merchant key is in the state deactivated and its cut-off, \(RFC3339.string(cutOff)), has passed: it does "
+                + "not decrypt any more.")
     }
 
     private func open(
@@ -208,6 +218,9 @@ struct TokenDecryptor: Sendable {
                 .transactionReplayed, "This transaction was released before; do not process it a second time.",
                 details: "the same caller gets it again only with the reference of the first request")
         case .keyNotActive:
+            if let key = keys.entry(release.publicKeyHash), !key.state.decrypts(at: clock.now(), cutOff: key.cutOff) {
+                throw Self.notActive(key)
+            }
             throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")
         }
     }

@@ -37,14 +37,15 @@ struct KeyLifecycle: Sendable {
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.find(name)
         record.concerns(entry)
-        record.is(Self.event(wanted, approval: nil))
+        record.is(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await self.record(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.tokens.isEmpty {
             // The ledger had it destroyed and a token could not be reached: this completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             return .changed(try await destroyObjects(entry))
         }
-        let next = try Self.next(known, wanted, now: clock.now())
+        let next = try known.changed(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
+        record.is(Self.event(next.state, wanted.reason, approval: nil))
         let operation = Self.operation(from: known.state, to: wanted.to)
         let needsApproval = operation != nil && rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
@@ -102,10 +103,10 @@ struct KeyLifecycle: Sendable {
                 let conflict = ApprovalConflict.keyChanged(from: approval.keyState, to: known.state)
                 throw Refusal(.approvalInvalid, conflict.description)
             }
-            let wanted = StateChange(to: Self.target(of: approval.operation), reason: approval.reason)
-            change.key = try Self.next(known, wanted, now: clock.now())
+            let next = try known.changed(to: Self.target(of: approval.operation), cutOff: nil, at: clock.now())
+            change.key = next
             change.precondition = .state(known.state)
-            event = Self.event(wanted, approval: approval.identifier)
+            event = Self.event(next.state, approval.reason, approval: approval.identifier)
         }
         guard approval.parameters == Self.parameters(approval.operation, hash) else {
             throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
@@ -130,43 +131,6 @@ struct KeyLifecycle: Sendable {
                 .invalidState, "The key was made outside and is not in the ledger; adopt it first (key adopt).")
         }
         return known
-    }
-
-    private static func next(_ known: KeyRecord, _ wanted: StateChange, now: Date) throws(Refusal) -> KeyRecord {
-        var next = known
-        // A suspended key goes back to where it came from: with a cut-off it had been deactivated.
-        next.state = wanted.to == .active && known.state == .suspended && known.cutOff != nil ? .deactivated : wanted.to
-        guard known.state != next.state, known.state.canBecome(next.state) else {
-            throw Refusal(
-                .invalidState, "A key that is \(known.state.rawValue) cannot become \(wanted.to.rawValue).",
-                details: "from \(known.state.rawValue) it can become \(possible(from: known.state))")
-        }
-        switch next.state {
-        case .deactivated where known.state == .suspended && wanted.to == .deactivated:
-            // Retiring takes power away, and must not give any back.
-            guard wanted.cutOff == nil else {
-                throw Refusal(
-                    .malformedRequest,
-                    "A suspended key is retired without a cut-off; resume it first if it is to decrypt.",
-                    details: "cutOff")
-            }
-            next.cutOff = nil
-        case .deactivated:
-            if let cutOff = wanted.cutOff {
-                guard cutOff > now else {
-                    throw Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")
-                }
-                next.cutOff = cutOff
-            }
-        case .suspended: break
-        case .preActivation, .active, .compromised, .destroyed: next.cutOff = nil
-        }
-        return next
-    }
-
-    private static func possible(from state: KeyState) -> String {
-        let names = KeyState.allCases.filter { state.canBecome($0) }.map(\.rawValue)
-        return names.isEmpty ? "nothing else" : names.joined(separator: ", ")
     }
 
     private func adoption(of entry: KeyEntry) throws(Refusal) -> KeyRecord {
@@ -209,10 +173,11 @@ struct KeyLifecycle: Sendable {
         return parameters.digest
     }
 
-    private static func event(_ wanted: StateChange, approval: ApprovalIdentifier?) -> AuditEvent {
+    private static func event(
+        _ state: KeyState, _ reason: AuditReason, approval: ApprovalIdentifier?
+    ) -> AuditEvent {
         .keyStateChange(
-            KeyStateChange(
-                from: nil, to: AuditKeyState(rawValue: wanted.to.rawValue), reason: wanted.reason, approval: approval))
+            KeyStateChange(from: nil, to: AuditKeyState(rawValue: state.rawValue), reason: reason, approval: approval))
     }
 
     // MARK: Changing
@@ -224,8 +189,7 @@ struct KeyLifecycle: Sendable {
     ) async throws(Refusal) -> Approval {
         var suspended: KeyRecord?
         if operation == .keyCompromise, known.state.canBecome(.suspended) {
-            suspended = known
-            suspended?.state = .suspended
+            suspended = known.suspended(at: clock.now())
         }
         let approval = rule.request(
             operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
@@ -241,8 +205,7 @@ struct KeyLifecycle: Sendable {
         var records: [AuditRecord] = []
         if key != nil {
             var suspending = recorder.record(of: record, by: caller)
-            suspending.event = Self.event(
-                StateChange(to: .suspended, reason: approval.reason), approval: approval.identifier)
+            suspending.event = Self.event(.suspended, approval.reason, approval: approval.identifier)
             records.append(suspending)
         }
         record.is(.approvalRequest(ApprovalRequest(approval)))

@@ -22,7 +22,7 @@ struct KeySummaries: Sendable {
             daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
             tier: tier(entry.algorithm, entry.tokens)?.rawValue, lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: remarks.isEmpty ? nil : remarks.joined(separator: " "),
-            tokens: entry.tokens)
+            tokens: entry.tokens, cutOff: entry.cutOff)
     }
 
     /// What an import led to, or would have led to.

@@ -13,7 +13,7 @@ struct ApprovalRoutes: Sendable {
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let now = clock.now()
         return try await .json(
-            ListAnswer(items: decisions.pending().map { ApprovalSummary($0, now: now) }, next: nil))
+            ListAnswer(items: decisions.pending().map { summary($0, now: now) }, next: nil))
     }
 
     func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -33,17 +33,22 @@ struct ApprovalRoutes: Sendable {
             record: request.record)
         return try .json(
             ApprovalDecisionAnswer(
-                approval: ApprovalSummary(outcome.approval, now: clock.now()),
+                approval: summary(outcome.approval, now: clock.now()),
                 key: outcome.key.map { summaries.summary($0) }))
+    }
+
+    private func summary(_ approval: Approval, now: Date) -> ApprovalSummary {
+        let merchant = approval.key.flatMap { summaries.index.entry($0) }?.merchantIdentifier
+        return ApprovalSummary(approval, merchant: merchant.flatMap { $0.isEmpty ? nil : $0 }, now: now)
     }
 }
 
 extension ApprovalSummary {
-    init(_ approval: Approval, now: Date) {
+    init(_ approval: Approval, merchant: String?, now: Date) {
         self.init(
             approval: approval.identifier.hex, operation: approval.operation.rawValue,
             status: approval.status(at: now).rawValue, publicKeyHash: approval.key?.base64,
-            keyState: approval.keyState?.rawValue, reason: approval.reason.text,
+            merchantIdentifier: merchant, keyState: approval.keyState?.rawValue, reason: approval.reason.text,
             requestedBy: approval.requester.name, requester: approval.requester.person,
             requestedAt: approval.requestedAt, expires: approval.expires, decidedBy: approval.decidedBy,
             decidedAt: approval.decidedAt)
@@ -54,7 +59,8 @@ extension EndpointAnswer {
     /// 202: it waits for a second person.
     static func pending(_ approval: Approval) throws(Refusal) -> EndpointAnswer {
         try .json(
-            PendingAnswer(approval: approval.identifier.hex, expires: approval.expires), status: 202,
-            outcome: "pending")
+            PendingAnswer(
+                approval: approval.identifier.hex, expires: approval.expires, keyState: approval.keyState?.rawValue),
+            status: 202, outcome: "pending")
     }
 }

@@ -90,10 +90,16 @@ final class Readiness: Sendable {
         switch token.condition {
         case .ready(let description):
             description.tierECv1 == nil && description.tierRSAv1 == nil
-                ? description.shortcomings.joined(separator: " ") : nil
+                ? advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil
         case .starting: "The worker is starting."
         case .unavailable(let failure): failure.message
         }
+    }
+
+    /// What to do comes before why, where it is known.
+    private static func advice(on shortcomings: [String]) -> String {
+        shortcomings.contains { $0.contains("allow_extractable_secret is false") }
+            ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
     }
 
     private func ledgerTrouble() async -> String? {

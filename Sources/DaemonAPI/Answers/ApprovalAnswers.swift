@@ -7,11 +7,14 @@ public struct PendingAnswer: Codable, Sendable, Equatable {
     /// The approval's name: `paytokenctl approval approve` takes it.
     public var approval: String
     public var expires: Date
+    /// The state in which the key waits; absent where no key of the ledger is concerned.
+    public var keyState: String?
 
-    public init(approval: String, expires: Date) {
+    public init(approval: String, expires: Date, keyState: String? = nil) {
         status = "pending"
         self.approval = approval
         self.expires = expires
+        self.keyState = keyState
     }
 }
 
@@ -25,6 +28,8 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var status: String
     /// Base64 of 32 bytes; null where no key is concerned.
     public var publicKeyHash: String?
+    /// Whose key it is; absent where none is concerned, or the key is not here yet.
+    public var merchantIdentifier: String?
     /// The key's state when it was asked for; an approval serves only while it is that.
     public var keyState: String?
     public var reason: String
@@ -38,13 +43,15 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var decidedAt: Date?
 
     public init(
-        approval: String, operation: String, status: String, publicKeyHash: String?, keyState: String?, reason: String,
-        requestedBy: String, requester: UInt32, requestedAt: Date, expires: Date, decidedBy: UInt32?, decidedAt: Date?
+        approval: String, operation: String, status: String, publicKeyHash: String?, merchantIdentifier: String?,
+        keyState: String?, reason: String, requestedBy: String, requester: UInt32, requestedAt: Date, expires: Date,
+        decidedBy: UInt32?, decidedAt: Date?
     ) {
         self.approval = approval
         self.operation = operation
         self.status = status
         self.publicKeyHash = publicKeyHash
+        self.merchantIdentifier = merchantIdentifier
         self.keyState = keyState
         self.reason = reason
         self.requestedBy = requestedBy

@@ -12,6 +12,8 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
+    /// Until when a deactivated key still decrypts, or did; null where it was given no time.
+    public var cutOff: Date?
     /// The certificate's end; null without a certificate.
     public var notAfter: Date?
     /// Whole days until `notAfter`, rounded down; negative when it has passed.
@@ -31,12 +33,14 @@ public struct KeySummary: Codable, Sendable, Equatable {
 
     public init(
         publicKeyHash: String, merchantIdentifier: String?, algorithm: String, state: String, notAfter: Date?,
-        daysLeft: Int?, tier: String?, lastUse: Date?, uses: Int, condition: String, remark: String?, tokens: [String]
+        daysLeft: Int?, tier: String?, lastUse: Date?, uses: Int, condition: String, remark: String?, tokens: [String],
+        cutOff: Date? = nil
     ) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.state = state
+        self.cutOff = cutOff
         self.notAfter = notAfter
         self.daysLeft = daysLeft
         self.tier = tier
@@ -53,8 +57,8 @@ public struct KeySummary: Codable, Sendable, Equatable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case publicKeyHash, merchantIdentifier, algorithm, state, notAfter, daysLeft, tier, lastUse, uses, condition
-        case remark, tokens
+        case publicKeyHash, merchantIdentifier, algorithm, state, cutOff, notAfter, daysLeft, tier, lastUse, uses
+        case condition, remark, tokens
     }
 
     // Written out because the synthesised form leaves absent members out.
@@ -64,6 +68,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
         try container.encode(merchantIdentifier, forKey: .merchantIdentifier)
         try container.encode(algorithm, forKey: .algorithm)
         try container.encode(state, forKey: .state)
+        try container.encode(cutOff, forKey: .cutOff)
         try container.encode(notAfter, forKey: .notAfter)
         try container.encode(daysLeft, forKey: .daysLeft)
         try container.encode(tier, forKey: .tier)

@@ -103,7 +103,7 @@ public struct TokenInitialization: Sendable {
             case .notLoadable, .noFunctionList: status = 66
             case .call: status = 69
             }
-            throw Failure(status: status, message: "\(error).")
+            throw Failure(status: status, message: error.sentence(module: modulePath))
         }
     }
 

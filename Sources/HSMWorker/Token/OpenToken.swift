@@ -102,7 +102,7 @@ final class OpenToken: Sendable {
                 initialization: opening.initializationString.isEmpty
                     ? .standard : .libraryParameters(opening.initializationString))
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
+            throw WorkerFailure(.tokenUnavailable, error.sentence(module: opening.modulePath))
         }
         do {
             let (slot, token) = try module.slot(holding: uri)

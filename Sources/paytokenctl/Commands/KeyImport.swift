@@ -29,8 +29,9 @@ struct KeyImport: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --token a --token b
 
-            Where a second person is needed, the command ends with 75 and names an approval. The approved import \
-            waits for its requester: repeat the same command with --approval ID. Nothing of the key is kept meanwhile.
+            Where approvals.people is 2, an import by staff waits for a second person: the command ends with 75 and names \
+            an approval. The approved import waits for its requester: repeat the same command with --approval ID. Nothing \
+            of the key is kept meanwhile. Root and the daemon's own user need nobody.
 
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --approval 0a1b2c3d4e5f6071
@@ -111,7 +112,9 @@ struct KeyImport: AsyncParsableCommand {
             merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
             sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
         let target = dryRun.target("/v1/keys/import")
-        let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self)
+        let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self) { pending in
+            "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
+        }
         try KeyTable.show(summary, bytes, format.output)
         dryRun.report("the key can be imported")
     }

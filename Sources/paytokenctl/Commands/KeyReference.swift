@@ -3,7 +3,7 @@ import Foundation
 
 /// KEY on the command line: 44 characters are a publicKeyHash in base64, anything else is hex or the beginning of it,
 /// at least 8 characters.
-struct KeyReference: ExpressibleByArgument, Equatable {
+struct KeyReference: Equatable {
     /// Lower-case hex, 8 to 64 characters.
     let hex: String
 
@@ -17,7 +17,21 @@ struct KeyReference: ExpressibleByArgument, Equatable {
         }
     }
 
-    static var defaultCompletionKind: CompletionKind { .key }
+    /// For the command line: what is wrong is said.
+    static func parse(_ argument: String) throws -> KeyReference {
+        guard let key = KeyReference(argument: argument) else {
+            throw ValidationError(
+                "a key is named by its publicKeyHash: 44 characters of base64, or hex, of which its first digits do, at "
+                    + "least 8 characters; key list shows the keys.")
+        }
+        return key
+    }
+
+    /// The beginning of a publicKeyHash in hex, as people pass it around; `-` for what is no base64.
+    static func short(base64: String) -> String {
+        guard let bytes = Data(base64Encoded: base64) else { return "-" }
+        return bytes.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
 
     private static func isHexDigit(_ byte: UInt8) -> Bool {
         switch byte {

@@ -13,7 +13,9 @@ struct KeyShow: AsyncParsableCommand {
               paytokenctl key show AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
             """)
 
-    @Argument(help: ArgumentHelp("The publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))
+    @Argument(
+        help: ArgumentHelp("The publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"),
+        completion: .key, transform: KeyReference.parse)
     var key: KeyReference
 
     @OptionGroup var format: OutputOptions

@@ -21,7 +21,10 @@ struct Status: AsyncParsableCommand {
         case .table: try Console.output(Self.text(status))
         }
         for warning in status.warnings where format.output == .table { Console.error("warning: \(warning)") }
-        if !status.ready { throw CommandFailure(.no, status.reasons.map(Self.line).joined(separator: "\n")) }
+        if !status.ready {
+            let lines = status.reasons.map(Self.line)
+            throw CommandFailure(.no, lines.first, more: Array(lines.dropFirst()))
+        }
     }
 
     private static func line(_ reason: ReadinessAnswer.Reason) -> String {

@@ -9,8 +9,9 @@ struct TokenInit: AsyncParsableCommand {
         commandName: "init",
         abstract: "Initialises an empty PKCS#11 token.",
         discussion: """
-            Runs paytokend-hsm, which loads the library; the daemon is not needed. A token that has the label \
-            already is left alone. PINs are read from files that others may not read, one PIN on one line.
+            Runs paytokend-hsm, which loads the library; the daemon is not needed. When there is a token of that label \
+            already it is refused (exit status 1), and that token stays as it is. PINs are read from files that others \
+            may not read, one PIN on one line.
 
             A SoftHSM token for a daemon belongs to the daemon's user, and its directory has to be there:
 

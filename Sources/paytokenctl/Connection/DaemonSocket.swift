@@ -68,12 +68,13 @@ struct DaemonConnection {
         throw failure(answer.refusal, answer.status)
     }
 
+    /// - Parameter remark: what whoever asked is told besides, when it waits for a second person.
     func send<Answer: Decodable>(
-        _ request: ClientRequest, for type: Answer.Type
+        _ request: ClientRequest, for type: Answer.Type, whenPending remark: (PendingAnswer) -> String? = { _ in nil }
     ) async throws(CommandFailure) -> (answer: Answer, bytes: [UInt8]) {
         let answer = try await send(request)
         if answer.status == 202, let pending = try? answer.decoded(as: PendingAnswer.self) {
-            throw CommandFailure(pending)
+            throw CommandFailure(pending, remark: remark(pending))
         }
         do {
             return (try answer.decoded(as: type), answer.body)
@@ -83,12 +84,13 @@ struct DaemonConnection {
     }
 
     func post<Body: Encodable, Answer: Decodable>(
-        _ target: String, _ body: Body, for type: Answer.Type
+        _ target: String, _ body: Body, for type: Answer.Type,
+        whenPending remark: (PendingAnswer) -> String? = { _ in nil }
     ) async throws(CommandFailure) -> (answer: Answer, bytes: [UInt8]) {
         guard let bytes = try? JSONCoding.encode(body) else {
             throw CommandFailure(.defect, "internal_error: the request could not be written.")
         }
-        return try await send(.post(target, body: bytes), for: type)
+        return try await send(.post(target, body: bytes), for: type, whenPending: remark)
     }
 
     private func failure(_ refusal: RefusalAnswer?, _ status: Int) -> CommandFailure {

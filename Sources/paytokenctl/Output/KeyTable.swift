@@ -10,13 +10,13 @@ enum KeyTable {
         }
     }
 
-    static func one(_ key: KeySummary) -> Table {
+    static func one(_ key: KeySummary, now: Date = Date()) -> Table {
         var pairs = [
             ("Merchant", key.merchantIdentifier ?? "-"),
             ("publicKeyHash", key.publicKeyHash),
             ("  in hex", Data(base64Encoded: key.publicKeyHash).map(hex) ?? "-"),
             ("Algorithm", key.algorithm),
-            ("State", state(key)),
+            ("State", state(key, now, "opens late tokens until")),
             ("Expires", key.notAfter.map(RFC3339.string) ?? "-"),
             ("Days left", key.daysLeft.map(String.init) ?? "-"),
             ("Tier", key.tier ?? "-"),
@@ -24,17 +24,21 @@ enum KeyTable {
             ("Uses", String(key.uses)),
             ("Tokens", key.tokens.isEmpty ? "-" : key.tokens.joined(separator: ", ")),
         ]
+        if let cutOff = key.cutOff {
+            let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
+            pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
+        }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
 
-    static func several(_ keys: [KeySummary]) -> Table {
+    static func several(_ keys: [KeySummary], now: Date = Date()) -> Table {
         var table = Table(columns: [
             "MERCHANT", "PUBLICKEYHASH", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES",
         ])
         for key in keys {
             table.add([
-                key.merchantIdentifier ?? "-", key.publicKeyHash, key.algorithm, state(key),
+                key.merchantIdentifier ?? "-", key.publicKeyHash, key.algorithm, state(key, now, "until"),
                 key.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
                 key.daysLeft.map(String.init) ?? "-", key.tier ?? "-", key.lastUse.map(RFC3339.string) ?? "-",
                 String(key.uses),
@@ -43,9 +47,13 @@ enum KeyTable {
         return table
     }
 
-    /// The state, and the condition where it keeps the key from being used.
-    private static func state(_ key: KeySummary) -> String {
-        key.condition == "served" ? key.state : "\(key.state) (\(key.condition))"
+    /// The state, with its end where it has one, and the condition where it keeps the key from being used.
+    private static func state(_ key: KeySummary, _ now: Date, _ until: String) -> String {
+        var text = key.state
+        if key.state == "deactivated", let cutOff = key.cutOff, cutOff > now {
+            text += ", \(until) \(RFC3339.string(cutOff).prefix(10))"
+        }
+        return key.condition == "served" ? text : "\(text) (\(key.condition))"
     }
 
     private static func hex(_ data: Data) -> String {

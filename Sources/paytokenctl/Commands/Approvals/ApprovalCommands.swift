@@ -16,11 +16,15 @@ struct ApprovalList: AsyncParsableCommand {
         case .json: try Console.output(json: bytes)
         case .table:
             guard !list.items.isEmpty else { return Console.error("Nothing waits for a second person.") }
-            var table = Table(columns: ["APPROVAL", "OPERATION", "STATUS", "KEY", "REQUESTED BY", "EXPIRES", "REASON"])
+            var table = Table(columns: [
+                "APPROVAL", "OPERATION", "STATUS", "KEY", "MERCHANT", "REQUESTED BY", "EXPIRES", "REASON",
+            ])
             for item in list.items {
                 table.add([
-                    item.approval, item.operation, item.status, item.publicKeyHash.map { String($0.prefix(12)) } ?? "-",
-                    "\(item.requestedBy) (\(item.requester))", RFC3339.string(item.expires), item.reason,
+                    item.approval, item.operation, item.status,
+                    item.publicKeyHash.map(KeyReference.short(base64:)) ?? "-",
+                    item.merchantIdentifier ?? "-", "\(item.requestedBy) (\(item.requester))",
+                    RFC3339.string(item.expires), item.reason,
                 ])
             }
             try Console.output(table.text)
@@ -52,13 +56,26 @@ struct DecisionOptions: ParsableArguments {
         switch format.output {
         case .json: try Console.output(json: bytes)
         case .table:
-            try Console.output(
-                Table(pairs: [
-                    ("Approval", answer.approval.approval), ("Operation", answer.approval.operation),
-                    ("Status", answer.approval.status), ("Key", answer.approval.publicKeyHash ?? "-"),
-                    ("Key's state", answer.key?.state ?? answer.approval.keyState ?? "-"),
-                ]).text)
+            try Console.output(Table(pairs: Self.pairs(answer)).text)
         }
+    }
+
+    private static func pairs(_ answer: ApprovalDecisionAnswer) -> [(String, String)] {
+        let approval = answer.approval
+        var pairs = [
+            ("Approval", approval.approval), ("Operation", approval.operation), ("Status", approval.status),
+            ("Key", approval.publicKeyHash ?? "-"),
+        ]
+        if let key = answer.key {
+            pairs.append(("Key's state", key.state))
+        } else {
+            pairs.append(("State when asked", approval.keyState ?? "-"))
+        }
+        if approval.operation == "key_import", approval.status == "approved" {
+            let next = "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
+            pairs.append(("Next", next))
+        }
+        return pairs
     }
 }
 

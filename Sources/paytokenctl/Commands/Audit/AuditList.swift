@@ -21,7 +21,9 @@ struct AuditList: AsyncParsableCommand {
 
     @OptionGroup var period: PeriodOptions
 
-    @Option(help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"))
+    @Option(
+        help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"),
+        completion: .key, transform: KeyReference.parse)
     var key: KeyReference?
 
     @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"), completion: .merchant)

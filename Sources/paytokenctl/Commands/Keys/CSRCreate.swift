@@ -16,7 +16,8 @@ struct CSRCreate: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"))
+        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
+        completion: .key, transform: KeyReference.parse)
     var key: KeyReference
 
     @OptionGroup var out: RequestFileOption

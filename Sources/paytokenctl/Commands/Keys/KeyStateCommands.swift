@@ -5,7 +5,8 @@ import Foundation
 /// What every change of a key's state is told.
 struct KeyStateOptions: ParsableArguments {
     @Argument(
-        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"))
+        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
+        completion: .key, transform: KeyReference.parse)
     var key: KeyReference
 
     @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
@@ -21,9 +22,12 @@ struct KeyStateOptions: ParsableArguments {
         }
     }
 
-    func post(_ path: String, _ body: some Encodable) async throws {
+    func post(
+        _ path: String, _ body: some Encodable, whenPending remark: (PendingAnswer) -> String? = { _ in nil }
+    ) async throws {
         let target = dryRun.target("/v1/keys/\(key.hex)/\(path)")
-        let (summary, bytes) = try await socket.connection.post(target, body, for: KeySummary.self)
+        let (summary, bytes) = try await socket.connection.post(
+            target, body, for: KeySummary.self, whenPending: remark)
         try KeyTable.show(summary, bytes, format.output)
     }
 }
@@ -65,7 +69,9 @@ struct KeyRetire: AsyncParsableCommand {
               paytokenctl key retire 9c1185a5 --cut-off 24h --reason "rotated"
             """)
 
-    @Option(help: ArgumentHelp("For how long it still decrypts: 24h, 7d. Default: not at all.", valueName: "duration"))
+    @Option(
+        help: ArgumentHelp(
+            "For how long it still decrypts: 24h, 7d; at most 90d. Default: not at all.", valueName: "duration"))
     var cutOff: ShortDuration?
 
     @OptionGroup var options: KeyStateOptions
@@ -88,7 +94,9 @@ struct KeyCompromise: AsyncParsableCommand {
     @OptionGroup var options: KeyStateOptions
 
     func run() async throws {
-        try await options.post("state", KeyStateRequest(to: "compromised", reason: options.reason))
+        try await options.post("state", KeyStateRequest(to: "compromised", reason: options.reason)) { pending in
+            pending.keyState == "suspended" ? "The key is suspended now." : nil
+        }
     }
 }
 

@@ -1,0 +1,109 @@
+import Foundation
+import MerchantKeys
+import PaymentToken
+import Refusals
+import Testing
+
+@testable import Daemon
+
+@Suite("What becomes of a key's record when its state is changed")
+struct KeyTransitionTests {
+    private let noon = Date(timeIntervalSince1970: 1_800_000_000)
+    private let day: TimeInterval = 86_400
+
+    private func key(_ state: KeyState, cutOff: Date? = nil) -> KeyRecord {
+        KeyRecord(
+            publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: [1]), merchantIdentifier: "m", algorithm: .ec,
+            state: state, cutOff: cutOff, createdAt: noon.addingTimeInterval(-day), origin: .imported)
+    }
+
+    private func refusal(_ key: KeyRecord, to state: KeyState, cutOff: Date? = nil) -> Refusal? {
+        do throws(Refusal) {
+            _ = try key.changed(to: state, cutOff: cutOff, at: noon)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Whether it opens anything at any time around noon.
+    private func opens(_ key: KeyRecord) -> Bool {
+        [-1, 0, 1, 7 * day, 3650 * day].contains { key.decrypts(at: noon.addingTimeInterval($0)) }
+    }
+
+    @Test("retired at once, suspended and resumed, a key is deactivated and opens nothing that comes then")
+    func detour() throws {
+        let retired = try key(.active).changed(to: .deactivated, cutOff: nil, at: noon)
+        // Not even what came before and waits for the token.
+        #expect(!opens(retired))
+        let suspended = try retired.changed(to: .suspended, cutOff: nil, at: noon.addingTimeInterval(-2))
+        #expect(!opens(suspended))
+        let resumed = try suspended.changed(to: .active, cutOff: nil, at: noon)
+        #expect(resumed.state == .deactivated && !opens(resumed))
+        // However often.
+        let again = try resumed.changed(to: .suspended, cutOff: nil, at: noon)
+        #expect(again.cutOff == suspended.cutOff)
+        #expect(try again.changed(to: .active, cutOff: nil, at: noon).state == .deactivated)
+    }
+
+    @Test("so is one that was suspended first and retired then, with a cut-off or without")
+    func suspendedFirst() throws {
+        for start in [key(.active), key(.deactivated, cutOff: noon.addingTimeInterval(day))] {
+            let retired = try start.changed(to: .suspended, cutOff: nil, at: noon)
+                .changed(to: .deactivated, cutOff: nil, at: noon)
+            #expect(retired.state == .deactivated && !opens(retired))
+            let resumed = try retired.changed(to: .suspended, cutOff: nil, at: noon.addingTimeInterval(-2))
+                .changed(to: .active, cutOff: nil, at: noon)
+            #expect(resumed.state == .deactivated && !opens(resumed))
+        }
+    }
+
+    @Test("an active key comes back active, and a deactivated one with what is left of its cut-off")
+    func resumed() throws {
+        let active = try key(.active).changed(to: .suspended, cutOff: nil, at: noon)
+            .changed(to: .active, cutOff: nil, at: noon)
+        #expect(active == key(.active))
+        let end = noon.addingTimeInterval(day)
+        let late = try key(.active).changed(to: .deactivated, cutOff: end, at: noon)
+            .changed(to: .suspended, cutOff: nil, at: noon).changed(to: .active, cutOff: nil, at: noon)
+        #expect(late == key(.deactivated, cutOff: end))
+    }
+
+    @Test("a cut-off lies ahead, and at most 90 days")
+    func bounds() throws {
+        let most = noon.addingTimeInterval(90 * day)
+        #expect(try key(.active).changed(to: .deactivated, cutOff: most, at: noon).cutOff == most)
+        for end in [noon, noon.addingTimeInterval(-1), most.addingTimeInterval(1), .distantFuture] {
+            let refused = refusal(key(.active), to: .deactivated, cutOff: end)
+            #expect(refused?.code == .malformedRequest && refused?.details == "cutOff", "\(end)")
+        }
+        let far = refusal(key(.active), to: .deactivated, cutOff: .distantFuture)
+        #expect(far?.message == "cutOff must lie at most 90 days ahead.")
+        let suspended = refusal(key(.suspended), to: .deactivated, cutOff: most)
+        #expect(suspended?.message.contains("A suspended key is retired without a cut-off") == true)
+    }
+
+    @Test(
+        "what cannot be is refused with what can, and by which command",
+        arguments: [
+            (
+                KeyState.active, KeyState.destroyed,
+                "suspended (key suspend), deactivated (key retire), compromised (key compromise)"
+            ),
+            (
+                .suspended, .suspended,
+                "active (key resume), deactivated (key retire), compromised (key compromise), destroyed (key destroy)"
+            ),
+            (
+                .preActivation, .suspended,
+                "active (certificate import), compromised (key compromise), destroyed (key destroy)"
+            ),
+            (.compromised, .active, "destroyed (key destroy)"), (.destroyed, .active, "nothing else"),
+        ])
+    func possible(from: KeyState, to: KeyState, words: String) {
+        let refused = refusal(key(from), to: to)
+        #expect(refused?.code == .invalidState)
+        #expect(refused?.message == "A key that is \(from.rawValue) cannot become \(to.rawValue).")
+        #expect(refused?.details == "from \(from.rawValue) it can become \(words)")
+    }
+}
