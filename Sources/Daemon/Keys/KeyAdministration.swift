@@ -156,8 +156,15 @@ struct KeyAdministration: Sendable {
             return .changed(try await entry(certificate.publicKeyHash, in: holding), remarks: remarks)
         }
         let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
-        return .changed(
-            try await activate(change, in: holding, by: caller, record: requestRecord), remarks: remarks)
+        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
+        guard entry.certificate?.der == certificate.der else {
+            return .changed(
+                entry,
+                remarks: remarks + [
+                    "The key has a newer certificate, or one that has not expired, which stays in effect."
+                ])
+        }
+        return .changed(entry, remarks: remarks)
     }
 
     /// The key as the tokens show it at this moment; nil when none ever did.

@@ -20,7 +20,9 @@ struct Router: RequestHandler {
         do throws(Refusal) {
             // A stranger learns nothing of what there is.
             guard caller != nil || endpoint?.role == nil && endpoint != nil else {
-                throw Refusal(.forbidden, "No access rule matches this peer.")
+                throw Refusal(
+                    .forbidden, "No access rule matches this peer.",
+                    details: "uid \(peer.uid), gid \(peer.gid); the configuration's section access says who is served")
             }
             guard !here.isEmpty else {
                 throw Refusal(.notFound, "There is nothing at this path on the \(socket.rawValue) socket.")

@@ -17,7 +17,7 @@ struct RotateFinish: AsyncParsableCommand {
             When the cut-off has passed, the old key can be destroyed: paytokenctl key destroy.
             """)
 
-    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"))
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
     var merchant: String
 
     @Option(

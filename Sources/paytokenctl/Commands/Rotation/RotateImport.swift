@@ -14,7 +14,7 @@ struct RotateImport: AsyncParsableCommand {
               paytokenctl rotate import apple_pay.cer
             """)
 
-    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"))
+    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
     var file: String
 
     @Flag(help: "Takes a certificate that has expired.")

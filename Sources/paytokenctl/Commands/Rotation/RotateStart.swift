@@ -17,7 +17,7 @@ struct RotateStart: AsyncParsableCommand {
             again. The new key is of the old one's type and in its token, unless told otherwise, and in one token only.
             """)
 
-    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"))
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
     var merchant: String
 
     @Option(help: ArgumentHelp("ec or rsa; default: as the merchant's key is now.", valueName: "ec|rsa"))

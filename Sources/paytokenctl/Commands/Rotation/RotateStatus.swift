@@ -15,7 +15,7 @@ struct RotateStatus: AsyncParsableCommand {
               paytokenctl rotate status --output json | jq -r '.[].next'
             """)
 
-    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"))
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
     var merchant: String?
 
     @OptionGroup var format: OutputOptions
