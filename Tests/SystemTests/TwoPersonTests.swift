@@ -138,7 +138,10 @@ struct TwoPersonTests {
         #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
         let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
         // An hour goes by: the ledger's file is told so.
-        let database = try DatabaseQueue(path: daemon.harness.directory.path("ledger.sqlite"))
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let database = try DatabaseQueue(
+            path: daemon.harness.directory.path("ledger.sqlite"), configuration: configuration)
         try await database.write { db in
             try db.execute(
                 sql: "UPDATE approval SET expires_at = expires_at - 3600000 WHERE lower(hex(identifier)) = ?",

@@ -18,6 +18,7 @@ import TokenForge
         // Another process's write transaction that does not end, such as a backup gone wrong.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
+        configuration.busyMode = .timeout(10)
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"), configuration: configuration)
         try await database.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         let answer = try await harness.decrypt(token, reference: "r")

@@ -89,6 +89,8 @@ struct LedgerLock: Sendable {
 
     /// Once only: the descriptor's number may be another file's afterwards.
     func release() {
+        // A child of this process that has not begun its program yet holds the descriptor too, for a moment.
+        flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
