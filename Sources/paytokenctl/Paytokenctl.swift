@@ -150,7 +150,7 @@ struct CertificateCommand: ParsableCommand {
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit", abstract: "The record of who used which key when, and its verification.",
-        subcommands: [AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self])
+        subcommands: [AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self, AuditChangeKey.self])
 }
 
 struct LedgerCommand: ParsableCommand {

@@ -62,7 +62,7 @@ struct AuditEventTests {
             (.auditVerify(verdict: .broken, records: 7), "audit_verify", #","verdict":"broken","records":7"#),
             (.auditPublicKey, "audit_public_key", ""),
             (
-                .auditKeyChange(from: digest, to: digest, approval: nil), "audit_key_change",
+                .auditKeyChange(from: digest, to: digest, reason: nil, approval: nil), "audit_key_change",
                 #","from":"\#(hex)","to":"\#(hex)""#
             ),
             (.ledgerBackup(bytes: 4096, file: digest), "ledger_backup", #","bytes":4096,"fileSha256":"\#(hex)""#),

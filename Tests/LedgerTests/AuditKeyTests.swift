@@ -35,7 +35,7 @@ struct AuditKeyTests {
     func confirmed() async throws {
         let fixture = try await LedgerFixture()
         let record = AuditRecord(
-            time: AuditTime(LedgerFixture.noon), event: .auditKeyChange(from: nil, to: .of(point), approval: nil))
+            time: AuditTime(LedgerFixture.noon), event: .auditKeyChange(from: nil, to: .of(point), reason: nil, approval: nil))
         try await fixture.ledger.planAuditKey(identifier: first)
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point, recording: record)

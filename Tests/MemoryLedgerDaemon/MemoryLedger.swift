@@ -88,6 +88,7 @@ final class MemoryLedger: Ledger {
 
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
         state.withLock { state in
+            if let auditKey = change.auditKey { state.auditKeys.append(auditKey) }
             if let key = change.key { state.keys[key.publicKeyHash] = key }
             for further in change.furtherKeys { state.keys[further.key.publicKeyHash] = further.key }
             return (change.records + change.furtherKeys.map(\.record)).map { _ in

@@ -123,6 +123,7 @@ struct ArgumentsTests {
         for command in [
             TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
             Verify.self, Status.self, AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self,
+            AuditChangeKey.self,
             LedgerBackup.self, LedgerAcceptRestore.self, KeyGenerate.self, CSRCreate.self, RotateCommand.self,
             RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self,
         ] as [any ParsableCommand.Type] {

@@ -52,6 +52,43 @@ struct TwoPersonTests {
         #expect(events.filter { $0 == "key_import" }.count >= 1)
     }
 
+    @Test("another audit key is two persons'; the record is then vouched for by both keys, and not by the old one")
+    func auditKey() async throws {
+        let daemon = try await StaffedDaemon()
+        let files = try FreshDirectory()
+        try files.write(try await daemon.run(nil, "audit", "public-key").outputBytes, to: "old.pem")
+        let tried = try await daemon.run(.alice, "audit", "change-key", "--reason", "yearly", "--dry-run")
+        #expect(tried.status == 0 && tried.output.contains("unchanged"), "\(tried)")
+        let monitor = try await daemon.run(.carol, "audit", "change-key", "--reason", "yearly")
+        #expect(monitor.status == 77, "\(monitor)")
+        let approval = try await daemon.ask(.alice, "audit", "change-key", "--reason", "yearly")
+        let alone = try await daemon.run(.alice, "approval", "approve", approval)
+        #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
+        let approved = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(approved.status == 0 && approved.output.contains("audit_key_change"), "\(approved)")
+
+        let keys = try await daemon.run(nil, "audit", "public-key")
+        #expect(keys.output.components(separatedBy: "BEGIN PUBLIC KEY").count == 3, "\(keys)")
+        try files.write(keys.outputBytes, to: "keys.pem")
+        #expect(try await daemon.isIntact())
+        #expect(try await daemon.run(nil, "audit", "export", "--out", files.path("record.jsonl")).status == 0)
+        for (file, status) in [("keys.pem", Int32(0)), ("old.pem", 1)] {
+            let verified = try await daemon.run(
+                nil, "audit", "verify", "--export", files.path("record.jsonl"), "--public-key", files.path(file))
+            #expect(verified.status == status, "\(file): \(verified)")
+        }
+        // The next start goes on with the new key.
+        #expect(try await daemon.harness.stop().status == 0)
+        try await daemon.harness.start()
+        #expect(try await daemon.isIntact())
+        let root = try await daemon.run(nil, "audit", "change-key", "--reason", "again", "--output", "json")
+        #expect(root.status == 0, "\(root)")
+        let answer = try JSONValue(parsing: root.outputBytes).objectValue
+        #expect(answer?["status"]?.stringValue == "changed")
+        #expect(answer?["publicKey"]?.stringValue?.hasPrefix("-----BEGIN PUBLIC KEY-----") == true)
+        #expect(try await daemon.isIntact())
+    }
+
     @Test("suspending is one person's, at once; resuming is two persons'")
     func resume() async throws {
         let daemon = try await Self.started.value

@@ -37,7 +37,7 @@ public enum AuditEvent: Sendable, Equatable {
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?)
     case auditPublicKey
     /// The checkpoint key that was taken into service, by its keyId, and the one before.
-    case auditKeyChange(from: AuditDigest?, to: AuditDigest, approval: ApprovalIdentifier?)
+    case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
     /// The size of the copy in bytes, and its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)

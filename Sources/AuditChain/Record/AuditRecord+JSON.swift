@@ -87,9 +87,10 @@ extension AuditEvent {
         case .auditVerify(let verdict, let records):
             writer.member("verdict", verdict?.rawValue)
             writer.member("records", records)
-        case .auditKeyChange(let from, let to, let approval):
+        case .auditKeyChange(let from, let to, let reason, let approval):
             writer.member("from", from?.hex)
             writer.member("to", to.hex)
+            writer.member("reason", reason?.text)
             writer.member("approval", approval?.hex)
         case .ledgerBackup(let bytes, let file):
             writer.member("bytes", bytes)

@@ -21,6 +21,7 @@ struct ApprovalDecisions: Sendable {
     let policies: CurrentPolicies
     let lifecycle: KeyLifecycle
     let gate: LedgerGate
+    let auditKey: AuditKeyChange
     let recorder: UsageRecorder
     let clock: WallClock
 
@@ -100,7 +101,7 @@ struct ApprovalDecisions: Sendable {
             _ = try await gate.take(
                 reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
         case .auditKeyChange:
-            throw Refusal(.approvalInvalid, "Changing the audit key is not yet supported.")
+            try await auditKey.carryOut(approval, change, by: caller, record: record)
         }
         return Outcome(approval: try await find(identifier), key: key)
     }

@@ -236,7 +236,7 @@ final class LedgerGate: Sendable {
             identifier: key.identifier, publicKey: key.publicPoint,
             recording: AuditRecord(
                 time: AuditTime(clock.now()),
-                event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, approval: nil),
+                event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
                 token: AuditText(tokenName)))
     }
 

@@ -13,4 +13,13 @@ extension Endpoints {
                 respond: ledger.acceptRestore),
         ]
     }
+
+    /// The key that seals the record.
+    static func auditKey(_ key: AuditKeyRoute) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                respond: key.change)
+        ]
+    }
 }

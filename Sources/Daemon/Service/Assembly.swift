@@ -74,8 +74,12 @@ struct Assembly: Sendable {
         let lifecycle = KeyLifecycle(
             catalogue: catalogue, tokens: tokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
         let rotations = KeyRotations(administration: administration, arrivals: arrivals)
+        let auditKey = AuditKeyChange(
+            ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, gate: gate,
+            rule: rule, recorder: recorder, clock: clock, logger: logger)
         let decisions = ApprovalDecisions(
-            ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, recorder: recorder, clock: clock)
+            ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
+            recorder: recorder, clock: clock)
         let endpoints = Endpoints(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
@@ -94,6 +98,7 @@ struct Assembly: Sendable {
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
                 + Endpoints.record(audit, ledgerRoutes)
+                + Endpoints.auditKey(AuditKeyRoute(keyChange: auditKey))
                 + Endpoints.generation(
                     KeyGenerationRoutes(administration: administration, summaries: summaries),
                     RotationRoutes(rotations: rotations, summaries: summaries)),

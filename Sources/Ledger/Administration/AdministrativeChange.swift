@@ -59,6 +59,8 @@ public struct AdministrativeChange: Sendable {
     public var records: [AuditRecord]
     /// After ``key``, each with its own record after ``records``.
     public var furtherKeys: [KeyChange] = []
+    /// A planned audit key that signs the checkpoints from now on; nil changes none.
+    public var auditKey: StoredAuditKey?
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,
@@ -77,7 +79,8 @@ public protocol Administration: Sendable {
     /// Makes the change, or nothing of it.
     ///
     /// - Returns: the records' sequences, in their order.
-    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve.
+    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
+    ///   `auditKeyConflict` when the audit key was not planned.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 

@@ -24,6 +24,9 @@ struct SQLiteAdministration: Sendable {
             try put(further.key, over: known, further.precondition, db)
             lines.append(try append(further.record, before: known, &head, db))
         }
+        if let auditKey = change.auditKey, let publicKey = auditKey.publicKey {
+            _ = try SQLiteAuditKeys(chain: chain).confirm(auditKey.identifier, publicKey, recording: nil, &head, db)
+        }
         return lines
     }
 

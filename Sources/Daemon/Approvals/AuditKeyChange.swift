@@ -1,0 +1,154 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import Refusals
+import WorkerProtocol
+
+/// Another key of the token that signs the checkpoints, which nobody puts into service alone. What the former one signed
+/// stays valid: an auditor then has both public keys.
+struct AuditKeyChange: Sendable {
+    enum Outcome: Sendable {
+        case changed(from: CheckpointKey, to: CheckpointKey)
+        /// It waits for a second person.
+        case pending(Approval)
+        /// A dry run found nothing against it.
+        case wouldChange(from: CheckpointKey)
+    }
+
+    let ledger: any Ledger
+    let token: any AuditToken
+    /// In the configuration.
+    let tokenName: String
+    let checkpoints: Checkpoints
+    let gate: LedgerGate
+    let rule: TwoPersonRule
+    let recorder: UsageRecorder
+    let clock: WallClock
+    let logger: Logger
+    /// Of two changes at once the second finds what the first has done.
+    private let turn = SerialTurn()
+
+    init(
+        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
+        rule: TwoPersonRule, recorder: UsageRecorder, clock: WallClock, logger: Logger
+    ) {
+        self.ledger = ledger
+        self.token = token
+        self.tokenName = tokenName
+        self.checkpoints = checkpoints
+        self.gate = gate
+        self.rule = rule
+        self.recorder = recorder
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// What is approved is the end of this key, not of one that has come since.
+    static func parameters(from current: CheckpointKey) -> AuditDigest {
+        var parameters = OperationParameters(.auditKeyChange)
+        parameters.add(current.keyId.bytes)
+        return parameters.digest
+    }
+
+    func change(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> Outcome {
+        try gate.admit()
+        let current = try await keys().current
+        guard !dryRun else { return .wouldChange(from: current) }
+        guard rule.binds(caller) else {
+            let next = try await carryOut(
+                Self.parameters(from: current), AdministrativeChange(at: clock.now(), records: []), reason: reason,
+                approval: nil, by: caller, record: record)
+            return .changed(from: current, to: next)
+        }
+        let approval = rule.request(
+            .auditKeyChange, parameters: Self.parameters(from: current), key: nil, keyState: nil, reason: reason,
+            by: caller, at: clock.now())
+        try await recorder.ask(approval, by: caller, for: record)
+        return .pending(approval)
+    }
+
+    /// Carries out what a second person approved, in one transaction with the approval.
+    func carryOut(
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) {
+        try gate.admit()
+        _ = try await carryOut(
+            approval.parameters, decision, reason: approval.reason, approval: approval.identifier, by: caller,
+            record: record)
+    }
+
+    /// The key is planned in the ledger, made in the token, and put into service in one transaction with its record:
+    /// what breaks off before is gone on with by the next change, and the former key goes on signing.
+    private func carryOut(
+        _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
+        approval: ApprovalIdentifier?, by caller: Caller, record: RequestRecord
+    ) async throws(Refusal) -> CheckpointKey {
+        await turn.take()
+        defer { turn.give() }
+        let (current, planned) = try await keys()
+        guard Self.parameters(from: current) == parameters else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+        }
+        // What was recorded under the former key is sealed by it.
+        try await checkpoints.seal()
+        let next = try await make(planned ?? Release.randomAttempt())
+
+        var change = decision
+        var line = recorder.record(of: record, by: caller)
+        line.event = .auditKeyChange(
+            from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
+        line.token = AuditText(tokenName)
+        change.records.append(line)
+        change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
+        try await recorder.apply(change, for: record)
+        try await use(next)
+        return next.checkpointKey
+    }
+
+    /// It is decided and recorded by now: whatever fails here is tried again by every later seal or start.
+    private func use(_ key: AuditSigningKey) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            checkpoints.use(key, newest: try await ledger.latestCheckpoint(), head: try await ledger.head())
+        } catch {
+            throw error.refusal
+        }
+        logger.notice("another audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
+        do throws(Refusal) {
+            try await checkpoints.seal()
+        } catch {
+            logger.error("the change of audit key is not sealed yet", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    private func make(_ identifier: [UInt8]) async throws(Refusal) -> AuditSigningKey {
+        do throws(LedgerFailure) {
+            try await ledger.planAuditKey(identifier: identifier)
+        } catch {
+            throw error.refusal
+        }
+        let made: AuditKeyDescription
+        do {
+            made = try await token.createAuditKey(identifier: identifier)
+        } catch {
+            throw error.refusal
+        }
+        guard let key = AuditSigningKey(made) else { throw .defect }
+        return key
+    }
+
+    /// The key in service, and the identifier of one that was planned and never put into service.
+    private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
+        let stored: [StoredAuditKey]
+        do throws(LedgerFailure) {
+            stored = try await ledger.auditKeys()
+        } catch {
+            throw error.refusal
+        }
+        guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)
+        else { throw .defect }
+        return (key, stored.last { $0.publicKey == nil }?.identifier)
+    }
+}
