@@ -202,8 +202,9 @@ import WorkerProtocol
                 #expect(failure.kind == .tokenUnavailable)
             }
             let listed = try await worker.listKeys()
-            #expect(Set(listed.map(\.identifier)) == made)
-            #expect(listed.allSatisfy { $0.inconsistency == nil })
+            // SoftHSM rewrites an object's file in place: a kill in that very moment leaves half a pair, which is listed as
+            // such and serves nobody.
+            #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
         let key = try await worker.generateKey(.ec, merchantIdentifier: "merchant.test", known: made)
         kill(try #require(worker.processIdentifier), SIGKILL)
