@@ -94,7 +94,7 @@ struct AuditKeyChange: Sendable {
         }
         // What was recorded under the former key is sealed by it.
         try await checkpoints.seal()
-        let next = try await make(planned ?? Release.randomAttempt())
+        let next = try await token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
 
         var change = decision
         var line = recorder.record(of: record, by: caller)
@@ -121,22 +121,6 @@ struct AuditKeyChange: Sendable {
         } catch {
             logger.error("the change of audit key is not sealed yet", metadata: ["reason": "\(error.message)"])
         }
-    }
-
-    private func make(_ identifier: [UInt8]) async throws(Refusal) -> AuditSigningKey {
-        do throws(LedgerFailure) {
-            try await ledger.planAuditKey(identifier: identifier)
-        } catch {
-            throw error.refusal
-        }
-        let made: AuditKeyDescription
-        do {
-            made = try await token.createAuditKey(identifier: identifier)
-        } catch {
-            throw error.refusal
-        }
-        guard let key = AuditSigningKey(made) else { throw .defect }
-        return key
     }
 
     /// The key in service, and the identifier of one that was planned and never put into service.

@@ -229,7 +229,8 @@ struct KeyAdministration: Sendable {
 
     // MARK: Changing
 
-    private func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
+    /// What the ledger has of a key; nil when it does not know it.
+    func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         do {
             return try await ledger.keyRecord(hash)
         } catch {

@@ -222,13 +222,7 @@ struct KeyRotations: Sendable {
     }
 
     private func requireRecord(of known: KeyEntry) async throws(Refusal) {
-        let record: KeyRecord?
-        do {
-            record = try await administration.ledger.keyRecord(known.publicKeyHash)
-        } catch {
-            throw error.refusal
-        }
-        guard record != nil else {
+        guard try await administration.record(of: known.publicKeyHash) != nil else {
             throw Refusal(
                 .invalidState,
                 "This certificate's key was made by other means and is not in the ledger: no rotation "

@@ -1,4 +1,5 @@
 import AuditChain
+import Ledger
 import Refusals
 import WorkerProtocol
 
@@ -31,6 +32,26 @@ struct AuditSigningKey: Sendable {
 }
 
 extension AuditToken {
+    /// Has the token make an audit key that the ledger has planned: one that was made just before the process ended is
+    /// then known for this ledger's own, and is answered as it is.
+    func makeAuditKey(
+        _ identifier: [UInt8], plannedIn ledger: any AuditKeyRecords
+    ) async throws(Refusal) -> AuditSigningKey {
+        do throws(LedgerFailure) {
+            try await ledger.planAuditKey(identifier: identifier)
+        } catch {
+            throw error.refusal
+        }
+        let made: AuditKeyDescription
+        do {
+            made = try await createAuditKey(identifier: identifier)
+        } catch {
+            throw error.refusal
+        }
+        guard let key = AuditSigningKey(made) else { throw .defect }
+        return key
+    }
+
     /// Of the heads that the token remembers of a node's chain, the one signed last. Two are there when a process ended
     /// between storing the new and removing the old one. What none of the keys signed counts for nothing.
     func newestHead(of node: String, signedBy keys: CheckpointKeys) async throws(WorkerFailure) -> SignedCheckpoint? {

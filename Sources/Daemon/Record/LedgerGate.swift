@@ -192,7 +192,6 @@ final class LedgerGate: Sendable {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherToken(keyId: evidence.storedKeyId)
         }
-        // Planned first, so that a key that was made just before the process ended is known for this ledger's own.
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.tokenKeys.isEmpty || evidence.tokenRemembersSomething {
             guard let own = evidence.tokenKeys.first(where: { $0.identifier == planned }) else {
@@ -201,22 +200,7 @@ final class LedgerGate: Sendable {
             try await confirming(own)
             return nil
         }
-        let identifier = planned ?? Release.randomAttempt()
-        if planned == nil {
-            do throws(LedgerFailure) {
-                try await ledger.planAuditKey(identifier: identifier)
-            } catch {
-                throw error.refusal
-            }
-        }
-        let made: AuditKeyDescription
-        do {
-            made = try await token.createAuditKey(identifier: identifier)
-        } catch {
-            throw error.refusal
-        }
-        guard let key = AuditSigningKey(made) else { throw .defect }
-        try await confirming(key)
+        try await confirming(token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
         return nil
     }
 

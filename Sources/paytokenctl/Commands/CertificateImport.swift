@@ -1,7 +1,5 @@
 import ArgumentParser
 import DaemonAPI
-import Foundation
-import KeyFiles
 
 struct CertificateImport: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,28 +14,14 @@ struct CertificateImport: AsyncParsableCommand {
               paytokenctl certificate import merchant.cer
             """)
 
-    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
-    var file: String
-
-    @Flag(help: "Takes a certificate that has expired.")
-    var allowExpired = false
-
+    @OptionGroup var certificate: CertificateArgument
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        let certificate: CertificateFile
-        do throws(KeyFileError) {
-            certificate = try CertificateFile(path: file)
-        } catch {
-            throw CommandFailure(error)
-        }
-        if let remark = certificate.remark { Console.error(remark) }
-        let request = CertificateImportRequest(
-            certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
-        let target = dryRun.target("/v1/certificates")
-        let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
+        let (summary, bytes) = try await socket.connection.post(
+            dryRun.target("/v1/certificates"), certificate.request(), for: KeySummary.self)
         try KeyTable.show(summary, bytes, format.output)
         dryRun.report("the certificate can be imported")
     }

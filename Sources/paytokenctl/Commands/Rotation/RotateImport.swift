@@ -1,7 +1,5 @@
 import ArgumentParser
 import DaemonAPI
-import Foundation
-import KeyFiles
 
 struct RotateImport: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -14,29 +12,14 @@ struct RotateImport: AsyncParsableCommand {
               paytokenctl rotate import apple_pay.cer
             """)
 
-    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
-    var file: String
-
-    @Flag(help: "Takes a certificate that has expired.")
-    var allowExpired = false
-
+    @OptionGroup var certificate: CertificateArgument
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        let certificate: CertificateFile
-        do throws(KeyFileError) {
-            certificate = try CertificateFile(path: file)
-        } catch {
-            throw CommandFailure(error)
-        }
-        if let remark = certificate.remark { Console.error(remark) }
         let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/rotations/certificate"),
-            CertificateImportRequest(
-                certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired),
-            for: RotationImportAnswer.self)
+            dryRun.target("/v1/rotations/certificate"), certificate.request(), for: RotationImportAnswer.self)
         switch format.output {
         case .json: try Console.output(json: bytes)
         case .table where dryRun.isDryRun: try Console.output(KeyTable.one(answer.key).text)

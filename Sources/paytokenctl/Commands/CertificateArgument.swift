@@ -1,0 +1,26 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+import KeyFiles
+
+/// The certificate that a command takes in.
+struct CertificateArgument: ParsableArguments {
+    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
+    var file: String
+
+    @Flag(help: "Takes a certificate that has expired.")
+    var allowExpired = false
+
+    /// Reads the file, and says what of it a person should know.
+    func request() throws(CommandFailure) -> CertificateImportRequest {
+        let certificate: CertificateFile
+        do throws(KeyFileError) {
+            certificate = try CertificateFile(path: file)
+        } catch {
+            throw CommandFailure(error)
+        }
+        if let remark = certificate.remark { Console.error(remark) }
+        return CertificateImportRequest(
+            certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
+    }
+}
