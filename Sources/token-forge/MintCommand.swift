@@ -88,11 +88,17 @@ struct MintCommand: ParsableCommand {
     @Option(help: ArgumentHelp("A payload on each line: a token for each of them.", valueName: "FILE"))
     var payloads: String?
 
+    @Flag(help: "Tokens without end, each minted shortly before it is read: into a pipe, until its reader closes it.")
+    var endless = false
+
     func validate() throws {
         if count < 1 { throw ValidationError("--count: at least 1") }
         if count > 1, transactionId != nil { throw ValidationError("--transaction-id: not with --count") }
         if payloads != nil, payload != nil || transactionId != nil || count > 1 {
             throw ValidationError("--payloads: not with --payload, --transaction-id or --count")
+        }
+        if endless, payloads != nil || transactionId != nil || count > 1 {
+            throw ValidationError("--endless: not with --payloads, --transaction-id or --count")
         }
     }
 
@@ -101,13 +107,35 @@ struct MintCommand: ParsableCommand {
         else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
         let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
         let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))
-        if let payloads {
+        if endless {
+            try printWithoutEnd(merchant, mint)
+        } else if let payloads {
             for payload in try Data(contentsOf: URL(filePath: payloads)).split(separator: UInt8(ascii: "\n")) {
                 try printToken(recipe(for: merchant, Array(payload)), mint)
             }
         } else {
             for _ in 0..<count { try printToken(recipe(for: merchant, payloadBytes()), mint) }
         }
+    }
+
+    /// Writes token after token, and waits wherever the pipe is full: what waits there to be read is all that is minted
+    /// ahead. Returns when nobody reads any more.
+    private func printWithoutEnd(_ merchant: Merchant, _ mint: TokenMint) throws {
+        // Whether the parent left SIGPIPE as it was or not: a closed pipe is a failed write, and the end.
+        _ = signal(SIGPIPE, SIG_IGN)
+        while true {
+            let line = text(of: try mint.mint(recipe(for: merchant, payloadBytes()))) + [UInt8(ascii: "\n")]
+            do {
+                try FileHandle.standardOutput.write(contentsOf: Data(line))
+            } catch let error where isClosedPipe(error) {
+                return
+            }
+        }
+    }
+
+    private func isClosedPipe(_ error: any Error) -> Bool {
+        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
+        return underlying?.domain == NSPOSIXErrorDomain && underlying?.code == Int(EPIPE)
     }
 
     private func printToken(_ recipe: TokenRecipe, _ mint: TokenMint) throws {

@@ -82,12 +82,47 @@ import TokenForge
         }
     }
 
+    @Test("tokens without end are all different, wait for their reader, and end with it")
+    func endless() async throws {
+        let files = try FreshDirectory()
+        let directory = files.path("forge")
+        #expect(try await forge("authority", directory).status == 0)
+        let made = try await forge("merchant", directory, "--merchant-identifier", "merchant.endless", "--name", "ec")
+        #expect(made.status == 0, "\(made)")
+        // The shell says how the forge ended, which ignores or obeys SIGPIPE as its parent left it.
+        for sigpipe in ["trap '' PIPE", "trap - PIPE"] {
+            let script = """
+                \(sigpipe); { "$0" mint "$1" --certificate "$1/ec.pem" --endless; echo "forge: $?" >&2; } | head -n 60
+                """
+            let read = try await Program.run(
+                Program.installed("bash"), ["-c", script, Program.built("token-forge"), directory])
+            #expect(read.error == "forge: 0\n")
+            let tokens = read.output.split(separator: "\n")
+            let identifiers = try tokens.map { line -> String? in
+                let token = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+                return token?["transactionIdentifier"] as? String
+            }
+            #expect(Set(identifiers.compactMap(\.self)).count == 60)
+        }
+        // No room for them is a failure, and not the end of a reader.
+        let full = try await Program.run(
+            Program.installed("bash"),
+            [
+                "-c", #""$0" mint "$1" --certificate "$1/ec.pem" --endless >/dev/full"#, Program.built("token-forge"),
+                directory,
+            ])
+        #expect(full.status != 0)
+    }
+
     @Test("usage errors end with 64 and say what to do")
     func usage() async throws {
         let files = try FreshDirectory()
         let missing = try await forge("mint", files.path)
         #expect(missing.status == 64)
         #expect(missing.error.contains("--certificate"))
+        let both = try await forge("mint", files.path, "--certificate", "none.pem", "--endless", "--count", "2")
+        #expect(both.status == 64)
+        #expect(both.error.contains("--endless"))
         let help = try await forge("--help")
         #expect(help.status == 0)
         #expect(help.output.contains("SUBCOMMANDS"))
