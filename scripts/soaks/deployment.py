@@ -142,7 +142,7 @@ class RemoteToken(SoftHSMToken):
             ["p11-kit", "server", "-f", "-n", self.address, "--provider", self.softhsm, f"pkcs11:token={self.name}"],
             env={**os.environ, **self.served}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)
-        until = time.monotonic() + 5
+        until = time.monotonic() + service.GUARD
         while not os.path.exists(self.address):
             if time.monotonic() > until or self.server.poll() is not None:
                 raise service.Failed("p11-kit server did not start")
@@ -220,11 +220,12 @@ class Deployment:
         return self.metric("paytokend_hsm_call_seconds_count", token=token, operation="decrypt")
 
 
-def flood(paths, ended, count=1500):
-    """Opens connections to all of them and keeps those that it may keep, until ended is set. For a process of its own."""
+def flood(paths, there, ended, count=1500):
+    """Opens connections to all of them and keeps those that it may keep, until ended is set; sets `there` when it has tried
+    as many as it wants. For a process of its own."""
     import socket
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, count + 100), limit))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, count + 500), limit))
     kept, turn = [], 0
     while not ended.is_set():
         for _ in range(200):
@@ -236,6 +237,8 @@ def flood(paths, ended, count=1500):
                 kept.append(connection)
             except OSError:
                 connection.close()
+        if turn >= count:
+            there.set()
         if len(kept) > count:
             for connection in kept[:len(kept) - count + 200]:
                 connection.close()

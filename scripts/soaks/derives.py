@@ -37,6 +37,7 @@ def main():
     options = service.arguments(parser)
     count = 3000 if options.short else options.count
     recycle = options.recycle_after or max(count // 10, 100)
+    enough = count // recycle - 2
     deployment.make_merchants()
     tokens, wrong, series = outcome.mint(64, "ec"), [], []
     result, peaks = outcome.Outcome(keeps_history=False), {}
@@ -73,7 +74,14 @@ def main():
                     looked = time.monotonic()
                     look()
                 yield next(pairs)
-        load.drive(there.socket, options.clients, requests(), result.answered)
+            # A worker serves on while its successor starts: on a fast machine it answers many calls meanwhile, and it
+            # takes more of them until as many were replaced.
+            end = time.monotonic() + service.GUARD
+            while there.restarts(reason="recycled") < enough and time.monotonic() < end:
+                for _ in range(100):
+                    yield next(pairs)
+                look()
+        load.drive(there.socket, options.clients, requests(), result.answered, limit=service.GUARD)
         show()
         recycled, restarts = there.restarts(reason="recycled"), there.restarts()
         if not there.daemon.stop():
@@ -86,7 +94,7 @@ def main():
     wrong += result.wrong
     if result.refused or result.right != result.sent:
         wrong.append(f"{result.sent - result.right} of {result.sent} were not answered right: {dict(result.refused)}")
-    if recycled < count // recycle - 2 or recycled != restarts:
+    if recycled < enough or recycled != restarts:
         wrong.append(f"{recycled} workers were recycled and {restarts - recycled} replaced for other reasons")
     early = next(memory for sent, memory in series if sent >= count / 5)
     if series[-1][1] > early + DAEMON_GROWTH:

@@ -100,7 +100,7 @@ def whole(name, token, tiers, all_cases, place):
         else:
             row.wrong.append(f"{name}: {case.name}: answered {status} {body[:200]}")
     with deployment.Deployment(place, {"a": token}, call_timeout="10s") as there:
-        load.drive(there.socket, 8, [(case, load.decrypt(case.token)) for case in all_cases], answered, limit=60)
+        load.drive(there.socket, 8, [(case, load.decrypt(case.token)) for case in all_cases], answered, limit=service.GUARD)
         if not there.daemon.stop():
             row.wrong.append(f"{name}: the daemon did not end with 0 at SIGTERM")
     return row

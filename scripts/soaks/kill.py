@@ -2,7 +2,7 @@
 answered and is not in the ledger, or twice; a release that is given again after the restart; a chain that breaks.
 
 Each round: start; what the crash left unanswered is repeated under its reference and must be had; what was released is
-asked for under another reference and must be refused as a replay; then load, and SIGKILL at a random moment in it.
+asked for under another reference and must be refused as a replay; then load, and SIGKILL with a random answer of it.
 A killed process keeps what it has written in the kernel's cache: what only a power cut would show is not shown here.
 """
 import argparse
@@ -105,28 +105,28 @@ def main():
             replays += counts["replays refused"]
             if number > rounds:
                 break
-            count = 150 if options.short else 1000
-            fresh = collections.deque(enumerate(service.mint(count), start=number * 10000))
+            # Counted in answers, the crash comes while the load is there, however fast the machine is. No more tokens
+            # than those and the ones under way can be used until then.
+            last = chance.randint(1, 150 if options.short else 1000)
+            fresh = collections.deque(enumerate(service.mint(last + options.clients), start=number * 10000))
             turn = Round(answers, tokens, daemon)
-            moment = chance.uniform(0.02, 0.8 if options.debug else 0.4)
-            ended = []
-            began = time.monotonic()
+            ended, taken, began = [], 0, time.monotonic()
 
-            def kill():
-                ended.append(daemon.kill())
-
-            def answered(tag, status, body, began, ended):
-                turn.answered(tag, status, body, began, ended)
+            def answered(tag, status, body, began, now):
+                nonlocal taken
+                turn.answered(tag, status, body, began, now)
                 if status == 200:
                     tokens[tag[0]] = tag[1]
-            load.drive(daemon.socket, options.clients, turn.requests(fresh, chance), answered,
-                       events=[(began + moment, kill)])
+                taken += status is not None
+                if taken == last and not ended:
+                    ended.append((time.monotonic(), daemon.kill()))
+            load.drive(daemon.socket, options.clients, turn.requests(fresh, chance), answered)
             if not ended:
-                ended.append(daemon.kill())
-            if not ended[0]:
-                answers.wrong.append(f"round {number}: the worker was still there 10 s after its daemon's end")
+                raise service.Failed(f"round {number}: {taken} answers came, and the load was over before {last}")
+            if not ended[0][1]:
+                answers.wrong.append(f"round {number}: the worker was still there {service.GUARD} s after its daemon's end")
             left = turn.open
-            print(f"round {number:3}  ready in {seconds:4.1f} s, killed after {moment * 1000:3.0f} ms: "
+            print(f"round {number:3}  ready in {seconds:4.1f} s, killed after {(ended[0][0] - began) * 1000:4.0f} ms: "
                   f"{turn.outcomes['released']} released, {turn.outcomes['repeated']} repeated, {len(left)} unanswered",
                   flush=True)
         wrong = list(answers.wrong)

@@ -5,6 +5,8 @@ import select
 import socket
 import time
 
+# What has not come after so many seconds will not come. It measures nothing: it only ends a wait that has no end.
+GUARD = 300
 LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
 
 
@@ -54,17 +56,16 @@ class Connection:
         return int(head[9:12]), body, b"\nconnection: close" in head.lower()
 
 
-def drive(path, clients, requests, answered, until=None, events=(), limit=None):
+def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
     """Keeps `clients` connections busy until the requests run out or `until` has come, and takes all answers.
 
     requests: an iterator of (tag, request). None instead of a pair means: nothing at present, ask again.
     answered: called with tag, status, body, began, ended; the status is None when the connection broke before.
-    events: pairs of a monotonic time and a function that is called then, in order of time.
+    tick: called again and again, every 20 ms at least, also while no answer comes; the load ends when it returns true.
     limit: an answer that takes longer, in seconds, is given up: its status is 0.
-    A connection that broke is made anew as long as somebody accepts.
+    A connection that broke is made anew as long as somebody accepts; with a tick, also later.
     """
     poll, busy, idle = select.epoll(), {}, []
-    events = list(events)
     requests = iter(requests)
     dry = False
 
@@ -106,14 +107,12 @@ def drive(path, clients, requests, answered, until=None, events=(), limit=None):
     try:
         for _ in range(clients):
             give(connect())
-        while busy or idle or events and not dry:
-            now = time.monotonic()
-            while events and events[0][0] <= now:
-                events.pop(0)[1]()
-            timeout = 0.05 if idle else 1.0
-            if events:
-                timeout = min(timeout, max(0.0, events[0][0] - now))
-            for descriptor, _ in poll.poll(timeout):
+        while busy or idle or tick is not None and not dry:
+            dry = dry or tick is not None and tick()
+            if tick is not None and not dry:
+                for _ in range(clients - len(busy) - len(idle)):
+                    give(connect())
+            for descriptor, _ in poll.poll(0.02 if tick is not None or idle else 1.0):
                 connection = busy[descriptor]
                 closes = True
                 try:
@@ -149,8 +148,26 @@ def drive(path, clients, requests, answered, until=None, events=(), limit=None):
 def once(path, request):
     """One request on a connection of its own: status and body."""
     answers = []
-    drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)))
+    drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)), limit=GUARD)
     return answers[0] if answers else (None, b"")
+
+
+def rounds(seconds, make, play):
+    """Plays rounds of requests until their times add up to so many seconds: how many requests, and in what time. Each is
+    made before its clock starts, as large as the rate so far lets a second take; so nothing can run out, however fast the
+    machine is, and nothing is made long before it is used.
+
+    make: called with a number; returns as many requests. play: called with them; returns when all are answered.
+    """
+    count, took, size = 0, 0.0, 100
+    while took < seconds:
+        requests = make(size)
+        began = time.monotonic()
+        play(requests)
+        took += time.monotonic() - began
+        count += size
+        size = max(100, int(count / took * min(1.0, seconds - took)))
+    return count, took
 
 
 def percentile(ordered, share):

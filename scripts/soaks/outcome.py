@@ -91,10 +91,10 @@ class Outcome:
         if self.keeps_history:
             self.history.append((began, ended, right))
 
-    def recovered(self, event, until):
+    def recovered(self, event, until, held_up=HELD_UP):
         """Seconds after the event until everything is answered right and soon again; None when that did not come."""
         troubled = [ended for began, ended, right in self.history
-                    if event <= ended <= until and (not right or ended - began > HELD_UP)]
+                    if event <= ended <= until and (not right or ended - began > held_up)]
         last = max(troubled, default=event)
         after = [ended for began, ended, right in self.history if right and event <= began < until and ended >= last]
         return min(after) - event if after else None
@@ -104,10 +104,10 @@ class Outcome:
         return max((ended - began for began, ended, _ in self.history), default=0.0)
 
 
-def paced(tokens, rate=None):
-    """Requests from the tokens over and over: so many a second at most, or as fast as they are answered."""
+def paced(tokens, rate=None, count=None):
+    """Requests from the tokens over and over, so many in all: so many a second at most, or as fast as they are answered."""
     following, index = time.monotonic(), 0
-    while True:
+    while count is None or index < count:
         now = time.monotonic()
         if rate is not None and now < following:
             yield None

@@ -1,7 +1,9 @@
 """A paytokend that a soak starts, watches, kills and stops in the sandbox's directory."""
+import collections
 import contextlib
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 
 import load
 
+GUARD = load.GUARD
 GET_READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -51,13 +54,56 @@ def mint(count, *arguments, certificate="authority/merchant.pem"):
     return lines.splitlines()
 
 
+class Minter:
+    """Payment tokens minted as they are used: `token-forge mint --endless` on the other end of a pipe, which waits when the
+    pipe is full. However many are taken they do not run out, and none was signed long before. A context."""
+
+    def __init__(self, *arguments, certificate="authority/merchant.pem"):
+        self.forge = subprocess.Popen(
+            ["token-forge", "mint", "authority", "--certificate", certificate, "--endless", *arguments],
+            stdout=subprocess.PIPE)
+        self.lines, self.rest = collections.deque(), b""
+
+    def _read(self, seconds):
+        pipe = self.forge.stdout.fileno()
+        if not select.select([pipe], [], [], seconds)[0]:
+            return False
+        piece = os.read(pipe, 1 << 18)
+        if not piece:
+            raise Failed(f"token-forge ended with {self.forge.wait()}")
+        *lines, self.rest = (self.rest + piece).split(b"\n")
+        self.lines.extend(lines)
+        return True
+
+    def ready(self):
+        """One, or None when none is minted yet."""
+        if not self.lines:
+            self._read(0)
+        return self.lines.popleft() if self.lines else None
+
+    def take(self, count):
+        """So many, as soon as they are minted."""
+        while len(self.lines) < count:
+            if not self._read(GUARD):
+                raise Failed(f"token-forge minted nothing for {GUARD} s")
+        return [self.lines.popleft() for _ in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.forge.stdout.close()
+        self.forge.terminate()
+        self.forge.wait()
+
+
 class Service:
     def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock",
                  program="paytokend", log="paytokend.log", arguments=None):
         self.command = [program] + (arguments or ["--config", configuration])
         self.socket, self.admin, self.log, self.process = socket, admin, log, None
 
-    def start(self, limit=60, ready=True):
+    def start(self, limit=GUARD, ready=True):
         """Starts it; returns after how many seconds it was ready, or only answered."""
         began = time.monotonic()
         with open(self.log, "ab") as log:
@@ -92,12 +138,14 @@ class Service:
         self.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate", f"authority/{name}.pem")
 
     def processes(self):
-        """The daemon and its worker."""
+        """The daemon and its workers, without those that have ended."""
         found = [self.process.pid]
         for entry in os.listdir("/proc"):
             with contextlib.suppress(OSError, IndexError):
-                if entry.isdigit() and stat(int(entry))[1] == str(self.process.pid):
-                    found.append(int(entry))
+                if entry.isdigit():
+                    state, parent, *_ = stat(int(entry))
+                    if parent == str(self.process.pid) and state not in "ZX":
+                        found.append(int(entry))
         return found
 
     def cpu(self):
@@ -118,7 +166,7 @@ class Service:
         processes = self.processes()
         self.process.kill()
         self.process.wait()
-        until = time.monotonic() + 10
+        until = time.monotonic() + GUARD
         while any(os.path.exists(f"/proc/{process}") for process in processes):
             if time.monotonic() > until:
                 return False
@@ -126,12 +174,12 @@ class Service:
         return True
 
     def stop(self):
-        """SIGTERM; says whether it ended with 0 in time."""
+        """SIGTERM; says whether it ended with 0."""
         if self.process is None or self.process.poll() is not None:
             return True
         self.process.terminate()
         try:
-            return self.process.wait(40) == 0
+            return self.process.wait(GUARD) == 0
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -34,8 +34,8 @@ def storm(count):
     return bad
 
 
-def press(path, requests, clients, until, answers):
-    """A load in a process of its own; puts what was answered."""
+def press(path, requests, clients, ended, answers):
+    """A load in a process of its own until ended is set; puts what was answered, and how long it took."""
     codes = collections.Counter()
 
     def answered(tag, status, body, began, ended):
@@ -43,22 +43,23 @@ def press(path, requests, clients, until, answers):
 
     def again():
         index = 0
-        while True:
+        while not ended.is_set():
             yield requests[index % len(requests)]
             index += 1
-    load.drive(path, clients, again(), answered, until=until, limit=30)
-    answers.put(codes)
+    began = time.monotonic()
+    load.drive(path, clients, again(), answered, limit=service.GUARD)
+    answers.put((codes, time.monotonic() - began))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/soak storm", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="of all three (5; 1 with --short)")
-    parser.add_argument("--seconds", type=float, default=6, help="of each (6; 2 with --short)")
-    parser.add_argument("--rate", type=int, default=100, help="good requests a second (100; 20 with --debug)")
+    parser.add_argument("--requests", type=int, default=600, help="good ones in each (600; 40 with --short)")
+    parser.add_argument("--rate", type=int, default=100, help="of them a second at most (100; 20 with --debug)")
     parser.add_argument("--clients", type=int, default=8, help="connections of the storm (8)")
     options = service.arguments(parser)
-    rounds, seconds = (1, 2) if options.short else (options.rounds, options.seconds)
+    rounds, requests = (1, 40) if options.short else (options.rounds, options.requests)
     rate = 20 if options.debug else options.rate
     deployment.make_merchants()
     good = outcome.mint(200, "ec") + outcome.mint(25, "rsa")
@@ -68,20 +69,22 @@ def main():
     bad = storm(20 if options.short else 50)
     names = ("alone", "beside good", "beside storm")
     results, pressed = {name: outcome.Outcome() for name in names}, {name: collections.Counter() for name in names}
-    wrong = []
+    seconds, wrong = collections.Counter(), []
     with deployment.Deployment("storm", {"a": deployment.SoftHSMToken}, call_timeout="10s") as there:
         load.drive(there.socket, 8, others, lambda *_: None)
         for name in names * rounds:
-            until, answers = time.monotonic() + seconds, multiprocessing.Queue()
-            pressure = None
+            ended, answers, pressure = multiprocessing.Event(), multiprocessing.Queue(), None
             if name != "alone":
                 pressure = multiprocessing.Process(
-                    target=press, args=(there.socket, bad if name == "beside storm" else others, options.clients, until,
+                    target=press, args=(there.socket, bad if name == "beside storm" else others, options.clients, ended,
                                         answers), daemon=True)
                 pressure.start()
-            load.drive(there.socket, 8, outcome.paced(good, rate), results[name].answered, until=until, limit=30)
+            load.drive(there.socket, 8, outcome.paced(good, rate, requests), results[name].answered, limit=service.GUARD)
             if pressure is not None:
-                pressed[name] += answers.get()
+                ended.set()
+                codes, took = answers.get()
+                pressed[name] += codes
+                seconds[name] += took
                 pressure.join()
         restarts = there.restarts()
         if not there.daemon.stop():
@@ -91,7 +94,7 @@ def main():
     for name, result in results.items():
         times = sorted(ended - began for began, ended, _ in result.history)
         tails[name] = load.percentile(times, 0.99)
-        pressure = sum(pressed[name].values()) / (rounds * seconds)
+        pressure = sum(pressed[name].values()) / seconds[name] if seconds[name] else 0
         print(f"{name:16}{result.sent:9}{result.right:8}{load.percentile(times, 0.5):8.2f} ms{tails[name]:8.2f} ms"
               f"{times[-1] * 1000:8.1f} ms   {pressure:.0f}/s")
         wrong += result.wrong

@@ -8,7 +8,6 @@ import json
 import os
 import resource
 import sys
-import time
 
 import load
 import proof
@@ -31,8 +30,6 @@ def main():
     with service.Service() as daemon:
         daemon.start()
         daemon.import_merchant()
-        # More than the service can take in that time.
-        tokens = service.mint(int(seconds * (600 if options.debug else 6000)))
         # As many threads as the worker has sessions.
         raw, copied = map(float, service.run(
             "./raw-loop", os.environ["SOAK_MODULE"], "sandbox", "pin", public_key_hash(), 2,
@@ -43,16 +40,22 @@ def main():
             times.append(ended - began)
             if status != 200:
                 refusals[json.loads(body).get("code", status) if body else "no answer"] += 1
-        requests = [(index, load.decrypt(token, b"soak-%d" % index)) for index, token in enumerate(tokens)]
-        cpu, used, began = daemon.cpu(), resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
-        load.drive(daemon.socket, options.clients, requests, answered, until=began + seconds)
-        took = time.monotonic() - began
-        cpu, after = daemon.cpu() - cpu, resource.getrusage(resource.RUSAGE_SELF)
-        own = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+        cpu = own = 0.0
+
+        def play(requests):
+            nonlocal cpu, own
+            before, used = daemon.cpu(), resource.getrusage(resource.RUSAGE_SELF)
+            load.drive(daemon.socket, options.clients, requests, answered)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            cpu += daemon.cpu() - before
+            own += after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+        with service.Minter() as tokens:
+            _, took = load.rounds(seconds, lambda count: [(None, load.decrypt(token, b"soak")) for token in tokens.take(count)],
+                                  play)
         daemon.stop()
     times.sort()
     rate = len(times) / took
-    print(f"requests    {len(times)} in {took:.1f} s from {options.clients} clients ({len(tokens)} tokens were minted before)")
+    print(f"requests    {len(times)} in {took:.1f} s from {options.clients} clients (tokens are minted while the clock stands)")
     print(f"throughput  {rate:.0f}/s; {cpu / len(times) * 1e6:.0f} µs of processor time each, and the client's "
           f"{own / len(times) * 1e6:.0f} µs")
     print(f"latency     p50 {load.percentile(times, 0.5):.2f} ms, p99 {load.percentile(times, 0.99):.2f} ms, longest "
