@@ -91,6 +91,9 @@ struct MintCommand: ParsableCommand {
     @Flag(help: "Tokens without end, each minted shortly before it is read: into a pipe, until its reader closes it.")
     var endless = false
 
+    @Flag(help: "With --endless: before each token, on a line of its own, the payload that it holds.")
+    var withPayloads = false
+
     func validate() throws {
         if count < 1 { throw ValidationError("--count: at least 1") }
         if count > 1, transactionId != nil { throw ValidationError("--transaction-id: not with --count") }
@@ -99,6 +102,9 @@ struct MintCommand: ParsableCommand {
         }
         if endless, payloads != nil || transactionId != nil || count > 1 {
             throw ValidationError("--endless: not with --payloads, --transaction-id or --count")
+        }
+        if withPayloads, !endless || payload != nil {
+            throw ValidationError("--with-payloads: only with --endless, and not with --payload")
         }
     }
 
@@ -124,9 +130,11 @@ struct MintCommand: ParsableCommand {
         // Whether the parent left SIGPIPE as it was or not: a closed pipe is a failed write, and the end.
         _ = signal(SIGPIPE, SIG_IGN)
         while true {
-            let line = text(of: try mint.mint(recipe(for: merchant, payloadBytes()))) + [UInt8(ascii: "\n")]
+            let payload = try payloadBytes()
+            let token = text(of: try mint.mint(recipe(for: merchant, payload)))
+            let lines = (withPayloads ? [payload, token] : [token]).flatMap { $0 + [UInt8(ascii: "\n")] }
             do {
-                try FileHandle.standardOutput.write(contentsOf: Data(line))
+                try FileHandle.standardOutput.write(contentsOf: Data(lines))
             } catch let error where isClosedPipe(error) {
                 return
             }

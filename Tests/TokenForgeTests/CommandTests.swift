@@ -104,6 +104,22 @@ import TokenForge
             }
             #expect(Set(identifiers.compactMap(\.self)).count == 60)
         }
+        // With what they hold, by which a reader can tell whether they were opened right.
+        let both = try await Program.run(
+            Program.installed("bash"),
+            [
+                "-c", #""$0" mint "$1" --certificate "$1/ec.pem" --endless --with-payloads | head -n 8"#,
+                Program.built("token-forge"), directory,
+            ])
+        let lines = both.output.split(separator: "\n").map(String.init)
+        let (held, minted) = (
+            stride(from: 0, to: 8, by: 2).map { lines[$0] }, stride(from: 1, to: 8, by: 2).map { lines[$0] }
+        )
+        let opened = try await Program.run(
+            Program.built("token-forge"),
+            ["open", "--certificate", "\(directory)/ec.pem", "--private-key", "\(directory)/ec.key.pem"],
+            input: Array(minted.joined(separator: "\n").utf8))
+        #expect(opened.output.split(separator: "\n").map(String.init) == held)
         // No room for them is a failure, and not the end of a reader.
         let full = try await Program.run(
             Program.installed("bash"),

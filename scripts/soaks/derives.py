@@ -1,4 +1,4 @@
-"""A million derivations through /v1/decrypt (repeats under references, each decrypted anew), and how large daemon and
+"""A million derivations through /v1/decrypt (releases and repeats under references, each decrypted anew), and how large daemon and
 worker get meanwhile. The worker is recycled ten times: its successor takes over while it finishes, and every request must
 be answered 200 with what was minted. Wrong is also a daemon, or a worker before its replacement, that grows without end.
 """
@@ -39,12 +39,10 @@ def main():
     recycle = options.recycle_after or max(count // 10, 100)
     enough = count // recycle - 2
     deployment.make_merchants()
-    tokens, wrong, series = outcome.mint(64, "ec"), [], []
+    wrong, series = [], []
     result, peaks = outcome.Outcome(keeps_history=False), {}
     with deployment.Deployment("derives", {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="10s",
-                               recycle_after=recycle) as there:
-        # Each is released once before it is repeated.
-        load.drive(there.socket, 4, [(known, known.request) for known in tokens], result.answered)
+                               recycle_after=recycle) as there, outcome.Pool(ec=64) as pool:
         began = time.monotonic()
         print(f"{count} derivations, recycled after {recycle}, {options.clients} clients; MiB are resident memory")
         print(f"{'answered':>10}{'seconds':>9}{'per s':>8}{'daemon':>9}{'worker':>9}  pid")
@@ -65,8 +63,8 @@ def main():
         def requests():
             looked, step = time.monotonic(), max(count // 20, 1)
             shown = result.sent
-            pairs = outcome.paced(tokens)
-            for _ in range(count - len(tokens)):
+            pairs = outcome.paced(pool)
+            for _ in range(count):
                 if result.sent - shown >= step:
                     shown += step
                     show()

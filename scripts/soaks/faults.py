@@ -9,7 +9,6 @@ elsewhere or once more, nothing may be refused: those rows say "none" under "may
 """
 import argparse
 import collections
-import itertools
 import multiprocessing
 import os
 import pathlib
@@ -34,8 +33,8 @@ Event = collections.namedtuple("Event", "name has_come")
 class Run:
     """One fault: its load, what happens to it when, and what came of it."""
 
-    def __init__(self, options, tokens, there):
-        self.options, self.tokens, self.there = options, tokens, there
+    def __init__(self, options, pool, there):
+        self.options, self.pool, self.there = options, pool, there
         self.outcome, self.notes, self.wrong = outcome.Outcome(), [], []
         # When faults began, and from when on the time to recover is counted; when the last step was done.
         self.faults, self.marks, self.until = [], [], 0.0
@@ -72,7 +71,7 @@ class Run:
             if time.monotonic() - since > service.GUARD:
                 raise service.Failed(f"{waits.name} did not come within {service.GUARD} s")
             return False
-        load.drive(self.there.socket, clients, outcome.paced(self.tokens, rate), self.outcome.answered, tick=tick,
+        load.drive(self.there.socket, clients, outcome.paced(self.pool, rate), self.outcome.answered, tick=tick,
                    limit=self.options.call_timeout + BESIDE)
 
     def asked(self, name, question):
@@ -411,7 +410,7 @@ FAULTS = [
 HEAD = f"{'fault':45}{'sent':>8}{'right':>8}{'refused':>9}{'wrong':>7}{'hung':>6}{'recovered':>11}{'longest':>9}  may refuse"
 
 
-def play(fault, options, tokens, number):
+def play(fault, options, number):
     """Runs one. Prints its row; returns what is wrong."""
     if not all(kind.is_installed() for kind in fault.tokens.values()):
         print(f"{fault.title:45} skipped: it needs p11-kit and its client module (Debian: p11-kit, p11-kit-modules)")
@@ -420,13 +419,13 @@ def play(fault, options, tokens, number):
     is_remote = deployment.RemoteToken in fault.tokens.values()
     merchants = ("rsa",) if is_remote else ("ec", "rsa")
     with deployment.Deployment(f"f{number}", fault.tokens, merchants=merchants, **settings) as there:
-        if is_remote:
-            tokens = [known for known in tokens if known.reference.startswith("rsa")]
-        run = Run(options, tokens, there)
-        try:
-            fault.play(run)
-        except service.Failed as failure:
-            run.wrong.append(str(failure))
+        # RSA_v1 for one request in nine.
+        with outcome.Pool(rsa=12) if is_remote else outcome.Pool(ec=96, rsa=12) as pool:
+            run = Run(options, pool, there)
+            try:
+                fault.play(run)
+            except service.Failed as failure:
+                run.wrong.append(str(failure))
         if not there.daemon.stop():
             run.wrong.append("the daemon did not end with 0 at SIGTERM")
     result, recovery = run.outcome, run.recovery()
@@ -466,14 +465,10 @@ def main():
     chosen = [fault for fault in FAULTS
               if (fault.name in options.fault if options.fault else fault.short or not options.short)]
     deployment.make_merchants()
-    count = 100 if options.short else 400
-    curve, modulus = outcome.mint(count, "ec"), outcome.mint(count // 8, "rsa")
-    # RSA_v1 for one request in nine.
-    tokens = list(itertools.chain(*[[*curve[index * 8:index * 8 + 8], known] for index, known in enumerate(modulus)]))
     wrong = []
     print(HEAD)
     for number, fault in enumerate(chosen):
-        wrong += play(fault, options, tokens, number)
+        wrong += play(fault, options, number)
     return proof.judge(wrong)
 
 

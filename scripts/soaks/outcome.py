@@ -1,6 +1,6 @@
 """Payment tokens whose content is known, and what became of the requests made with them."""
-import base64
 import collections
+import itertools
 import json
 import os
 import pathlib
@@ -18,18 +18,6 @@ HELD_UP = 0.5
 Known = collections.namedtuple("Known", "number reference plaintext request")
 
 
-def payloads(count):
-    """Payment data of which no two are alike."""
-    for number in range(count):
-        yield json.dumps({
-            "applicationPrimaryAccountNumber": f"{4242424200000000 + number}", "applicationExpirationDate": "311231",
-            "currencyCode": "840", "transactionAmount": 1000 + number, "deviceManufacturerIdentifier": "040010030273",
-            "paymentDataType": "3DSecure",
-            "paymentData": {"onlinePaymentCryptogram": base64.b64encode(os.urandom(20 + number % 7)).decode(),
-                            "eciIndicator": "7"},
-        }, separators=(",", ":")).encode()
-
-
 def lines(plaintexts, kind):
     """The tokens with these contents, as token-forge prints them."""
     with tempfile.NamedTemporaryFile("wb", dir=".", delete=False) as file:
@@ -41,11 +29,40 @@ def lines(plaintexts, kind):
         pathlib.Path(file.name).unlink()
 
 
-def mint(count, kind):
-    """Tokens with their contents and a request for each, under a reference of its own."""
-    plaintexts = list(payloads(count))
-    return [Known(number, f"{kind}-{number}", plaintext, load.decrypt(token, b"%s-%d" % (kind.encode(), number)))
-            for number, (plaintext, token) in enumerate(zip(plaintexts, lines(plaintexts, kind)))]
+class Pool:
+    """Tokens with their contents and a request for each, under a reference of its own: some of each kind are in use, one
+    after the other, and each is replaced by a fresh one when it was used often. So every token is released and repeated,
+    none more often than a claim may be repeated, and they never run out. A context."""
+
+    # Far fewer than a claim may be given again, also when some were answered 503 and count all the same.
+    USES = 50
+
+    def __init__(self, **counts):
+        self.minters = {kind: service.Minter(certificate=f"authority/{kind}.pem", with_payloads=True) for kind in counts}
+        self.numbers, self.taken = itertools.count(), 0
+        # Kinds are mixed as they are asked for; the first of them are not replaced all at once.
+        places = sorted((place / count, kind) for kind, count in counts.items() for place in range(count))
+        self.slots = [[self._fresh(kind), self.USES * number // len(places)] for number, (_, kind) in enumerate(places)]
+
+    def _fresh(self, kind):
+        (plaintext, token), = self.minters[kind].take(1)
+        number = next(self.numbers)
+        return Known(number, f"{kind}-{number}", plaintext, load.decrypt(token, b"%s-%d" % (kind.encode(), number)))
+
+    def take(self):
+        slot = self.slots[self.taken % len(self.slots)]
+        self.taken += 1
+        if slot[1] == self.USES:
+            slot[:] = self._fresh(slot[0].reference.partition("-")[0]), 0
+        slot[1] += 1
+        return slot[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for minter in self.minters.values():
+            minter.__exit__(*error)
 
 
 def opened(body):
@@ -104,8 +121,8 @@ class Outcome:
         return max((ended - began for began, ended, _ in self.history), default=0.0)
 
 
-def paced(tokens, rate=None, count=None):
-    """Requests from the tokens over and over, so many in all: so many a second at most, or as fast as they are answered."""
+def paced(pool, rate=None, count=None):
+    """Requests from the pool, so many in all: so many a second at most, or as fast as they are answered."""
     following, index = time.monotonic(), 0
     while count is None or index < count:
         now = time.monotonic()
@@ -115,6 +132,6 @@ def paced(tokens, rate=None, count=None):
         if rate is not None:
             # Whoever was late does not catch up with a burst.
             following = max(following + 1 / rate, now - 0.05)
-        known = tokens[index % len(tokens)]
+        known = pool.take()
         index += 1
         yield known, known.request

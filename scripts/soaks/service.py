@@ -58,11 +58,11 @@ class Minter:
     """Payment tokens minted as they are used: `token-forge mint --endless` on the other end of a pipe, which waits when the
     pipe is full. However many are taken they do not run out, and none was signed long before. A context."""
 
-    def __init__(self, *arguments, certificate="authority/merchant.pem"):
+    def __init__(self, *arguments, certificate="authority/merchant.pem", with_payloads=False):
         self.forge = subprocess.Popen(
-            ["token-forge", "mint", "authority", "--certificate", certificate, "--endless", *arguments],
-            stdout=subprocess.PIPE)
-        self.lines, self.rest = collections.deque(), b""
+            ["token-forge", "mint", "authority", "--certificate", certificate, "--endless", *arguments,
+             *(["--with-payloads"] if with_payloads else [])], stdout=subprocess.PIPE)
+        self.lines, self.rest, self.with_payloads = collections.deque(), b"", with_payloads
 
     def _read(self, seconds):
         pipe = self.forge.stdout.fileno()
@@ -82,11 +82,13 @@ class Minter:
         return self.lines.popleft() if self.lines else None
 
     def take(self, count):
-        """So many, as soon as they are minted."""
-        while len(self.lines) < count:
+        """So many, as soon as they are minted; with payloads, pairs of a payload and its token."""
+        each = 2 if self.with_payloads else 1
+        while len(self.lines) < count * each:
             if not self._read(GUARD):
                 raise Failed(f"token-forge minted nothing for {GUARD} s")
-        return [self.lines.popleft() for _ in range(count)]
+        taken = [self.lines.popleft() for _ in range(count * each)]
+        return list(zip(taken[::2], taken[1::2])) if self.with_payloads else taken
 
     def __enter__(self):
         return self

@@ -8,6 +8,8 @@ are others. What is bad is tried twice in the token, since a token in trouble an
 """
 import argparse
 import collections
+import contextlib
+import itertools
 import json
 import multiprocessing
 import random
@@ -34,21 +36,32 @@ def storm(count):
     return bad
 
 
-def press(path, requests, clients, ended, answers):
-    """A load in a process of its own until ended is set; puts what was answered, and how long it took."""
+def press(path, bad, clients, ready, ended, answers):
+    """A load in a process of its own until ended is set: bad tokens, or where there are none good ones with as much RSA.
+    Sets ready when it begins. Puts what was answered, and how long it took."""
     codes = collections.Counter()
 
     def answered(tag, status, body, began, ended):
         codes[tag, status, json.loads(body).get("code", "") if body else ""] += 1
 
-    def again():
-        index = 0
+    def requests(following):
         while not ended.is_set():
-            yield requests[index % len(requests)]
-            index += 1
-    began = time.monotonic()
-    load.drive(path, clients, again(), answered, limit=service.GUARD)
-    answers.put((codes, time.monotonic() - began))
+            yield following()
+    with contextlib.ExitStack() as ending:
+        if bad:
+            following = itertools.cycle(bad).__next__
+        else:
+            pool = ending.enter_context(outcome.Pool(ec=150, rsa=300))
+            # Each is released before the clock starts: what follows is as much work as the storm.
+            load.drive(path, clients, ((known.reference, known.request) for known, _ in pool.slots), lambda *_: None)
+
+            def following():
+                known = pool.take()
+                return known.reference, known.request
+        ready.set()
+        began = time.monotonic()
+        load.drive(path, clients, requests(following), answered, limit=service.GUARD)
+        answers.put((codes, time.monotonic() - began))
 
 
 def main():
@@ -62,23 +75,22 @@ def main():
     rounds, requests = (1, 40) if options.short else (options.rounds, options.requests)
     rate = 20 if options.debug else options.rate
     deployment.make_merchants()
-    good = outcome.mint(200, "ec") + outcome.mint(25, "rsa")
-    # As much RSA as the storm has.
-    others = [(known.reference, known.request) for known in outcome.mint(150, "ec") + outcome.mint(300, "rsa")]
-    random.shuffle(others)
     bad = storm(20 if options.short else 50)
     names = ("alone", "beside good", "beside storm")
     results, pressed = {name: outcome.Outcome() for name in names}, {name: collections.Counter() for name in names}
     seconds, wrong = collections.Counter(), []
-    with deployment.Deployment("storm", {"a": deployment.SoftHSMToken}, call_timeout="10s") as there:
-        load.drive(there.socket, 8, others, lambda *_: None)
+    with (deployment.Deployment("storm", {"a": deployment.SoftHSMToken}, call_timeout="10s") as there,
+          outcome.Pool(ec=200, rsa=25) as good):
         for name in names * rounds:
-            ended, answers, pressure = multiprocessing.Event(), multiprocessing.Queue(), None
+            ready, ended = multiprocessing.Event(), multiprocessing.Event()
+            answers, pressure = multiprocessing.Queue(), None
             if name != "alone":
                 pressure = multiprocessing.Process(
-                    target=press, args=(there.socket, bad if name == "beside storm" else others, options.clients, ended,
+                    target=press, args=(there.socket, bad if name == "beside storm" else [], options.clients, ready, ended,
                                         answers), daemon=True)
                 pressure.start()
+                if not ready.wait(service.GUARD):
+                    raise service.Failed("the load beside the good traffic did not begin")
             load.drive(there.socket, 8, outcome.paced(good, rate, requests), results[name].answered, limit=service.GUARD)
             if pressure is not None:
                 ended.set()
