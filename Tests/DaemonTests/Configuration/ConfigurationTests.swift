@@ -120,15 +120,31 @@ struct ConfigurationTests {
         #expect(configuration.log == LogSettings(level: .debug, format: .text))
     }
 
-    @Test("the sample configuration uses no key that is unknown here")
-    func sample() throws {
-        let sample = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../hsm-config/paytokend.yaml").standardized
-        let text = try String(contentsOf: sample, encoding: .utf8)
-        // Its files, users and groups belong to a real installation; its keys and values must be right everywhere.
-        for problem in try ConfigurationFixture().problems(text) {
-            #expect(
-                ["there is no", "cannot be read", "cannot read"].contains { problem.contains($0) }, "\(problem)")
+    @Test(
+        "a sample configuration starts as it is, with the accounts that the unit file asks for and no others",
+        arguments: ["paytokend.yaml", "paytokend-minimal.yaml"])
+    func sample(file: String) throws {
+        let samples = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../hsm-config")
+        let unit = try String(contentsOf: samples.appending(path: "paytokend.service").standardized, encoding: .utf8)
+        var text = try String(contentsOf: samples.appending(path: file).standardized, encoding: .utf8)
+        // Its accounts and files belong to an installation; what is here stands for what that makes. A number is an
+        // account without a name.
+        let fixture = try ConfigurationFixture()
+        let users = Self.made(by: "useradd", unit)
+        let groups = Self.made(by: "groupadd", unit)
+        try #require(users == ["paytokend"] && groups == ["payments"])
+        for user in users { text.replace("user: \(user)", with: "user: 4242") }
+        for group in groups { text.replace("group: \(group)", with: "group: 4242") }
+        text.replace("/etc/paytokend/", with: "\(fixture.directory.path)/")
+        text.replace("/usr/lib/softhsm/libsofthsm2.so", with: fixture.directory.path("module.so"))
+        #expect(fixture.problems(text) == [])
+        #expect(try fixture.load(text).warnings.isEmpty)
+    }
+
+    /// The accounts of the unit file's own instructions, each a line `#   COMMAND OPTIONS NAME`, with a remark or without.
+    private static func made(by command: String, _ unit: String) -> [String] {
+        unit.split(separator: "\n").filter { $0.hasPrefix("#   \(command) ") }.compactMap { line in
+            line.dropFirst().prefix { $0 != "#" }.split(separator: " ").last.map(String.init)
         }
     }
 
