@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
@@ -58,6 +59,23 @@ int paytokend_unix_connect(int fd, const char *path) {
     int error = unix_address(path, &address, &length);
     if (error != 0) return error;
     return connect(fd, (struct sockaddr *)&address, length) == 0 ? 0 : errno;
+}
+
+int paytokend_unix_send(const char *address, const char *text) {
+    struct sockaddr_un to;
+    socklen_t length;
+    int error = unix_address(address, &to, &length);
+    if (error != 0) return error;
+    if (to.sun_path[0] == '@') {
+        // In the abstract namespace the first byte is NUL and the length ends the name.
+        to.sun_path[0] = 0;
+        length--;
+    }
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    if (sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to, length) < 0) error = errno;
+    close(fd);
+    return error;
 }
 
 static int socket_option(int fd, int option, int *value) {

@@ -26,6 +26,10 @@ int paytokend_unix_connect(int fd, const char *path);
 /// Whether fd is a listening AF_UNIX stream socket: 1, 0, or a negative errno.
 int paytokend_is_listening_unix_stream(int fd);
 
+/// Sends one datagram to a Unix socket: its path, or "@" and its name in the abstract namespace (unix(7)), as systemd's
+/// NOTIFY_SOCKET has it. Returns 0 or an errno.
+int paytokend_unix_send(const char *address, const char *text);
+
 /// O_PATH and AT_EMPTY_PATH (open(2), fchownat(2)), which hide behind _GNU_SOURCE.
 extern const int paytokend_o_path;
 extern const int paytokend_at_empty_path;

@@ -102,6 +102,9 @@ public enum DaemonProgram {
                 "admin_socket": "\(configuration.listener.adminSocket)", "node": "\(assembly.ledger.node)",
             ])
 
+        let serviceManager = ServiceManager(logger: logger)
+        serviceManager.notify(.ready)
+
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
         var refusedStart: StartFailure?
         for await occasion in Occasions(signals: signals, verdicts: assembly.gate.verdicts) {
@@ -119,6 +122,7 @@ public enum DaemonProgram {
             break
         }
 
+        serviceManager.notify(.stopping)
         await listener.shutdown(grace: drainTime)
         for task in [pruning, comparing, summarising] { task.cancel() }
         await assembly.refusalSummaries.finish()
