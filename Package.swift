@@ -232,7 +232,8 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl", "token-forge",
+                "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
+                "token-forge",
                 crypto, grdb, nioCore, nioPosix,
             ],
             swiftSettings: house),
