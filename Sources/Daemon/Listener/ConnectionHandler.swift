@@ -86,7 +86,13 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
-        if case .body = part {} else { gate.boundaryReached() }
+        switch part {
+        case .head(let head):
+            // An ambiguous length is refused by MessageFraming; the gate's count does not matter then.
+            gate.headEnded(bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0)
+        case .body: break
+        case .end: gate.messageEnded()
+        }
         queue.append(.part(part))
     }
 
@@ -97,6 +103,8 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? HTTPParserError else { return close(context) }
+        // The decoder takes nothing any more; requests before the wrong bytes are still answered.
+        gate.discard(atMost: 0)
         queue.append(error == .headerOverflow ? .headTooLarge : .notHTTP)
         advance(context)
     }

@@ -1,17 +1,42 @@
 import NIOCore
 
 /// Stands before the HTTP decoder: counts what comes in, and swallows it once nothing more is read from this peer.
+///
+/// One read can bring the end of a request and the beginning of the next. The decoder reports an end while it works
+/// through the bytes that it was given, so it is given at most one end at a time: what is counted after an end then
+/// belongs to the next request, and the time limit of that request can begin.
 final class InputGate: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// Bytes received since the decoder last completed a head or a message.
+    private static let lineFeed = UInt8(ascii: "\n")
+    private static let carriageReturn = UInt8(ascii: "\r")
+
+    /// Bytes given to the decoder since it last completed a head or a message.
     private(set) var bytesSinceBoundary = 0
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
-    func boundaryReached() {
+    /// What is missing of a body whose length the head declared.
+    private var bodyLeft = 0
+    private var isBetweenMessages = true
+    /// Whether the bytes since the last line feed are none or carriage returns.
+    private var lineIsEmpty = false
+
+    /// The decoder has completed a head. - Parameter bodyLength: as the head declares it; 0 when it is chunked.
+    func headEnded(bodyLength: Int) {
         bytesSinceBoundary = 0
+        bodyLeft = max(bodyLength, 0)
+        isBetweenMessages = false
+        lineIsEmpty = false
+    }
+
+    /// The decoder has completed a message.
+    func messageEnded() {
+        bytesSinceBoundary = 0
+        bodyLeft = 0
+        isBetweenMessages = true
+        lineIsEmpty = false
     }
 
     /// From now on nothing passes.
@@ -20,12 +45,39 @@ final class InputGate: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let count = unwrapInboundIn(data).readableBytes
-        if let allowance = discardAllowance {
-            discardAllowance = allowance - count
-        } else {
-            bytesSinceBoundary += count
-            context.fireChannelRead(data)
+        var bytes = unwrapInboundIn(data)
+        while discardAllowance == nil, let piece = nextPiece(of: &bytes) {
+            bytesSinceBoundary += piece.readableBytes
+            context.fireChannelRead(wrapInboundOut(piece))
         }
+        if let allowance = discardAllowance { discardAllowance = allowance - bytes.readableBytes }
+    }
+
+    /// The next bytes for the decoder: up to where a head or a message can end, or all; nil when nothing is left.
+    private func nextPiece(of bytes: inout ByteBuffer) -> ByteBuffer? {
+        if isBetweenMessages, bytesSinceBoundary == 0 {
+            // RFC 9112 §2.2: empty lines before a request line are ignored, so they begin no request either.
+            let empty = bytes.readableBytesView.prefix { $0 == Self.lineFeed || $0 == Self.carriageReturn }
+            bytes.moveReaderIndex(forwardBy: empty.count)
+        }
+        guard bytes.readableBytes > 0 else { return nil }
+        if bodyLeft > 0 {
+            let length = min(bodyLeft, bytes.readableBytes)
+            bodyLeft -= length
+            return bytes.readSlice(length: length)
+        }
+        // A head ends with an empty line, and so does a chunked body with its trailers (RFC 9112 §2.1, §7.1).
+        var length = 0
+        for byte in bytes.readableBytesView {
+            length += 1
+            switch byte {
+            case Self.lineFeed:
+                if lineIsEmpty { return bytes.readSlice(length: length) }
+                lineIsEmpty = true
+            case Self.carriageReturn: break
+            default: lineIsEmpty = false
+            }
+        }
+        return bytes.readSlice(length: length)
     }
 }

@@ -237,6 +237,72 @@ struct HostileRequestTests {
         }
     }
 
+    @Test(
+        "the beginning of a request that came with the end of another has the same time",
+        arguments: [
+            "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "GET /a HTTP/1.1\nHost: a\n\n",
+            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab\n\nc",
+            "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nTrailer: b\r\n\r\n",
+            "POST /forbidden HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+        ],
+        ["G", "GET /b HTTP/1.1\r\nHost: a\r\n"])
+    func pipelinedBeginningTimesOut(whole: String, beginning: String) async throws {
+        try await ListenerFixture(request: .milliseconds(200)).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send(whole + beginning)
+            #expect(try await client.answer().status == (whole.contains("forbidden") ? 403 : 200))
+            let answer = try await client.answer()
+            #expect(answer.status == 408)
+            #expect(answer.body.contains("request_timeout"))
+            try await client.waitForEnd()
+        }
+    }
+
+    @Test("empty lines between requests belong to none: the connection is idle, and serves on")
+    func ignoresEmptyLines() async throws {
+        try await ListenerFixture(request: .milliseconds(200), idle: .seconds(1)).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("\r\n\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n\r\n\r")
+            #expect(try await client.answer().body == "GET /a 0")
+            try await client.send("\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
+            #expect(try await client.answer().body == "GET /b 0")
+            // Closed as idle, and not answered with 408 before.
+            try await client.waitForEnd()
+            #expect(client.unread.isEmpty)
+        }
+    }
+
+    @Test("requests in one piece and in single bytes are answered alike")
+    func splitAnywhere() async throws {
+        let requests =
+            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\n\r\nGET /b HTTP/1.1\nHost: a\n\n"
+            + "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n\n\r\n\r\n\n\r\n0\r\nT: u\r\n\r\n"
+            + "GET /d HTTP/1.1\r\nHost: a\r\n\r\n"
+        try await ListenerFixture().use { fixture in
+            for pieces in [[requests], requests.utf8.map { String(UnicodeScalar($0)) }] {
+                let client = try await fixture.connect()
+                for piece in pieces { try await client.send(piece) }
+                for body in ["POST /a 4", "GET /b 0", "POST /c 6", "GET /d 0"] {
+                    #expect(try await client.answer().body == body)
+                }
+            }
+        }
+    }
+
+    @Test("garbage with empty lines in it, after a good request, does not cost that request its answer")
+    func answersBeforeGarbageInPieces() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n\u{16}\u{3}\r\n\r\nmore\r\n\r\n")
+            try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+            fixture.handler.gate.open()
+            #expect(try await client.answer().body == "GET /gate 0")
+            #expect(try await client.answer().status == 400)
+            try await client.waitForEnd()
+        }
+    }
+
     @Test("a byte now and then does not lengthen the time a request has")
     func drippingTimesOut() async throws {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
