@@ -167,7 +167,9 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
-            dependencies: ["PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, x509, asn1],
+            dependencies: [
+                "PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, cryptoExtras, x509, asn1,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "MerchantKeysTests",

@@ -1,4 +1,5 @@
 import Crypto
+import CryptoExtras
 import Foundation
 import SwiftASN1
 import X509
@@ -9,10 +10,31 @@ struct TestChain {
     let intermediateDER: [UInt8]
     let leafDER: [UInt8]
 
+    /// What root and intermediate sign with.
+    enum Issuers: CaseIterable {
+        case p256, p384, p521, rsa
+    }
+
     init(
-        rootNotAfter: Date = Date(timeIntervalSince1970: 2_000_000_000), rootIsAuthority: Bool = true
+        rootNotAfter: Date = Date(timeIntervalSince1970: 2_000_000_000), rootIsAuthority: Bool = true,
+        issuers: Issuers = .p256
     ) throws {
-        let keys = (0..<3).map { _ in Certificate.PrivateKey(P256.Signing.PrivateKey()) }
+        let keys =
+            try (0..<2).map { _ in
+                switch issuers {
+                case .p256: Certificate.PrivateKey(P256.Signing.PrivateKey())
+                case .p384: Certificate.PrivateKey(P384.Signing.PrivateKey())
+                case .p521: Certificate.PrivateKey(P521.Signing.PrivateKey())
+                case .rsa: try Certificate.PrivateKey(_RSA.Signing.PrivateKey(keySize: .bits2048))
+                }
+            } + [Certificate.PrivateKey(P256.Signing.PrivateKey())]
+        let algorithm: Certificate.SignatureAlgorithm =
+            switch issuers {
+            case .p256: .ecdsaWithSHA256
+            case .p384: .ecdsaWithSHA384
+            case .p521: .ecdsaWithSHA512
+            case .rsa: .sha256WithRSAEncryption
+            }
         func certificate(
             _ name: String, _ key: Int, issuer: String, _ issuerKey: Int, notAfter: Date,
             extensions: Certificate.Extensions
@@ -21,7 +43,7 @@ struct TestChain {
                 version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: keys[key].publicKey,
                 notValidBefore: Date(timeIntervalSince1970: 900_000_000), notValidAfter: notAfter,
                 issuer: DistinguishedName { CommonName(issuer) }, subject: DistinguishedName { CommonName(name) },
-                signatureAlgorithm: .ecdsaWithSHA256, extensions: extensions, issuerPrivateKey: keys[issuerKey])
+                signatureAlgorithm: algorithm, extensions: extensions, issuerPrivateKey: keys[issuerKey])
         }
         let late = Date(timeIntervalSince1970: 2_000_000_000)
         root = try certificate(

@@ -3,12 +3,16 @@ internal import SwiftASN1
 
 /// Every form in which one and the same certificate verifies.
 ///
-/// Where an issuer signed with ECDSA, (r, n − s) is as valid a signature as (r, s) (FIPS 186-5 §6.4): anybody can turn a
-/// certificate into its twin, with other bytes and another fingerprint, without the issuer's key. A certificate that is
-/// distrusted by its fingerprint must not come back as its twin.
+/// The issuer signs the TBSCertificate; what stands around it can be changed without the issuer's key, and the changed
+/// certificate still verifies, with another fingerprint:
+///
+/// - an ECDSA signature (r, s) is as valid as (r, n − s) (FIPS 186-5 §6.4);
+/// - the AlgorithmIdentifier outside the TBSCertificate may leave out or add parameters (RFC 4055 §5: RSA's NULL).
+///
+/// A certificate that is distrusted by its fingerprint must not come back in one of these forms. The issuer's own form
+/// is not at hand, only its fingerprint; so every form is made anew and its fingerprint compared.
 enum CertificateTwins {
-    /// The certificate's DER as it stands; and, where the signature is an ECDSA one, what the issuer must have written
-    /// and its twins.
+    /// The certificate's DER as it stands, and the forms that the issuer can have written.
     ///
     ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
     ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
@@ -23,31 +27,47 @@ enum CertificateTwins {
             else { throw ASN1Error.invalidASN1Object(reason: "a signature with unused bits") }
             return (tbs, signature.bytes)
         }
-        guard let (r, s) = try? ecdsaIntegers(in: signature) else { return [der] }
         // RFC 5280 §4.1.1.2: the algorithm outside is the one inside, which is signed.
         let algorithm = try signedAlgorithm(in: tbs)
+        let signatures = try isECDSA(algorithm) ? ecdsaForms(of: signature) : [Array(signature)]
         return try [der]
-            + ([s] + orders.compactMap { order in difference(order, s) }).map { s in
+            + signatures.map { signature in
                 var value = DER.Serializer()
-                try value.appendConstructedNode(identifier: .sequence) { value in
-                    try value.serialize(r)
-                    try value.serialize(s)
-                }
-                var signature = DER.Serializer()
-                try signature.serialize(ASN1BitString(bytes: value.serializedBytes[...]))
-                let content = Array(tbs.encodedBytes) + algorithm + signature.serializedBytes
+                try value.serialize(ASN1BitString(bytes: signature[...]))
+                let content = Array(tbs.encodedBytes) + algorithm.encodedBytes + value.serializedBytes
                 return header(of: content.count) + content
             }
     }
 
+    /// (r, s), and (r, n − s) for the order n of every curve that a verifier here knows: which of them is the issuer's
+    /// the certificate does not say, and a form of another curve has a fingerprint that nobody lists.
+    private static func ecdsaForms(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
+        let (r, s) = try ecdsaIntegers(in: signature)
+        return try ([s] + orders.compactMap { order in difference(order, s) }).map { s in
+            var value = DER.Serializer()
+            try value.appendConstructedNode(identifier: .sequence) { value in
+                try value.serialize(r)
+                try value.serialize(s)
+            }
+            return value.serializedBytes
+        }
+    }
+
+    /// Whether an AlgorithmIdentifier is of ANSI X9.62's ecdsa-with-… arc, 1.2.840.10045.4.
+    private static func isECDSA(_ algorithm: ASN1Node) throws -> Bool {
+        guard case .constructed(let parts) = algorithm.content, let first = Array(parts).first
+        else { throw ASN1Error.invalidASN1Object(reason: "not an algorithm identifier") }
+        return try ASN1ObjectIdentifier(derEncoded: first).oidComponents.starts(with: [1, 2, 840, 10045, 4])
+    }
+
     /// TBSCertificate ::= SEQUENCE { version [0] EXPLICIT DEFAULT v1, serialNumber, signature AlgorithmIdentifier, … }
-    private static func signedAlgorithm(in tbs: ASN1Node) throws -> ArraySlice<UInt8> {
+    private static func signedAlgorithm(in tbs: ASN1Node) throws -> ASN1Node {
         guard case .constructed(let fields) = tbs.content
         else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
         let version = ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
         guard let algorithm = Array(fields.drop { field in field.identifier == version }.prefix(2)).last
         else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
-        return algorithm.encodedBytes
+        return algorithm
     }
 
     /// SHA-256 of each form, 32 bytes.
@@ -91,9 +111,12 @@ enum CertificateTwins {
             .drop { byte in byte == 0 }.map { $0 }
     }
 
-    /// The orders of P-256 and P-384 (SP 800-186 §3.2.1.3 and §3.2.1.4): Apple's issuers sign with these.
+    /// The orders of P-256, P-384 and P-521 (SP 800-186 §3.2.1.3 to §3.2.1.5): the curves of which swift-certificates
+    /// verifies signatures. Apple's issuers sign with the first two; a configured root can have the third.
     private static let orders: [[UInt8]] = [
         "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
         "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973",
+        "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa"
+            + "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
     ].map { Hexadecimal.decode($0) ?? [] }
 }
