@@ -154,6 +154,42 @@ struct TokenShapeTests {
         }
     }
 
+    /// What is signed is data ‖ transactionId ‖ applicationData without separators, so bytes that move from one to the
+    /// next leave the signature valid.
+    @Test(
+        "A token whose bytes were shifted between its members is refused by their lengths",
+        arguments: TokenVersion.allCases)
+    func shiftedMembers(version: TokenVersion) throws {
+        let minted = try Minting.minted(version, applicationData: [1])
+        let token = try Minting.token(minted)
+        let hash = try #require(token.applicationDataHash)
+        let content = token.encryptedData + token.transactionIdentifier.bytes + hash
+        // Where transactionId and applicationData begin, beside the true places.
+        let (first, second) = (token.encryptedData.count, token.encryptedData.count + 32)
+        var places = (1...40).flatMap { [(first - $0, second - $0), (first + $0, second + $0)] }
+        places += (1...31).flatMap { [(first - $0, second), (first + $0, second), (first, second - $0)] }
+        places += [(first, second + 1), (first - 32, second), (first + 32, second), (first, second + 32)]
+        for (start, end) in places where start <= end && end <= content.count {
+            var json = try JSONValue(parsing: minted.paymentData)
+            json = json.setting("data", to: .string(Base64.encode(content[..<start])))
+            json = json.setting(
+                "header", "transactionId", to: .string(Hexadecimal.encode(content[start..<end])))
+            let rest = content[end...]
+            json = json.setting(
+                "header", "applicationData", to: rest.isEmpty ? nil : .string(Hexadecimal.encode(rest)))
+            if rest.isEmpty, end - start == 32 {
+                // A whole member moved. The shape is Apple's, and so is the signature: only opening it, where the tag
+                // is wrong, tells.
+                let shifted = try PaymentToken(json: json)
+                #expect(shifted.signedContent == token.signedContent)
+                #expect(shifted.transactionIdentifier.bytes == hash)
+                #expect(throws: Never.self) { try SignatureEvidence(of: shifted) }
+            } else {
+                #expect(try code(of: json) == .malformedToken, "\(start) \(end)")
+            }
+        }
+    }
+
     @Test("A point off the curve is well-formed, and fails as a decryption when it would be used")
     func pointOffCurve() throws {
         let token = try Minting.token(.ecV1, [.pointOffCurve])

@@ -45,6 +45,33 @@ import TokenForge
         #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
     }
 
+    /// What is signed has no separators; openapi.json says what that means for verify's answer.
+    @Test("a token whose members were moved by 32 bytes verifies, but opens nothing and claims nothing")
+    func moved() async throws {
+        let harness = try await SharedDaemon.harness
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: SharedForge.ecMerchant.merchant, applicationData: [1]))
+        let members = try #require(try JSONValue(parsing: token.paymentData).objectValue)
+        let header = try #require(members["header"]?.objectValue)
+        let data = try #require(members["data"]?.stringValue)
+        let transaction = try #require(header["transactionId"]?.stringValue)
+        let hash = try #require(header["applicationData"]?.stringValue)
+        let bytes = stride(from: 0, to: 64, by: 2).map { offset in
+            UInt8(transaction.dropFirst(offset).prefix(2), radix: 16) ?? 0
+        }
+        let longer = try #require(Data(base64Encoded: data)) + bytes
+        let text = String(decoding: token.paymentData, as: UTF8.self)
+            .replacing("\"\(data)\"", with: "\"\(longer.base64EncodedString())\"")
+            .replacing(transaction, with: hash)
+            .replacing("\"applicationData\"", with: "\"formerApplicationData\"")
+        let body = Array("{\"token\":\(text)}".utf8)
+        let verified = try await Curl.request("/v1/verify", socket: harness.socket, body: body)
+        #expect(verified.status == 200, "\(verified)")
+        #expect(verified.string("transactionId") == hash)
+        #expect(try await harness.decrypt(body).code == "decryption_failed")
+        #expect(try await harness.decrypt(token).status == 200)
+    }
+
     @Test("`at` replaces the present in the window")
     func at() async throws {
         let harness = try await SharedDaemon.harness

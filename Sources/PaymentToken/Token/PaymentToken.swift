@@ -86,6 +86,10 @@ public struct PaymentToken: Sendable, Equatable {
     }
 
     /// What Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each decoded.
+    ///
+    /// Nothing separates the parts, so other parts can have the same content and the same valid signature. The lengths
+    /// are therefore those that Apple uses and no others; what can still be moved, 32 bytes at a time between the last
+    /// three, changes `data`, and its authentication tag is then wrong.
     public var signedContent: [UInt8] {
         let material = keyMaterial.encoded
         var content: [UInt8] = []

@@ -7,7 +7,8 @@ struct Verify: AsyncParsableCommand {
         abstract: "Verifies a payment token's signature. No key is used, and nothing is released.",
         discussion: """
             Apple's signature, its chain, and whether the signing time is within the daemon's window. An old token \
-            is judged as of its own time with --at.
+            is judged as of its own time with --at. The transactionId that is shown is the payment token's word: the signature \
+            leaves open where its bytes begin, and only decrypting proves it.
 
               paytokenctl verify token.json
               paytokenctl verify token.json --at 2026-01-31T12:00:00Z
