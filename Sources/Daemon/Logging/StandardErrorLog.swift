@@ -2,11 +2,11 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The daemon's log: one sink and one level for all its loggers, changeable while it runs.
+/// The daemon's log: one sink, format and level for all its loggers. The level can be changed while it runs.
 final class StandardErrorLog: Sendable {
     private struct State {
         var level: Logger.Level
-        var format: LogSettings.Format
+        let format: LogSettings.Format
     }
 
     private let sink: LogSink
@@ -22,12 +22,12 @@ final class StandardErrorLog: Sendable {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
-    /// Takes over level and format, at once for every logger.
-    func apply(_ settings: LogSettings) {
-        state.withLock { $0 = State(level: settings.level, format: settings.format) }
+    /// For every logger at once. The format stays as it was at the start: who reads the log could not know from which
+    /// line on it is another.
+    var level: Logger.Level {
+        get { state.withLock { $0.level } }
+        set { state.withLock { $0.level = newValue } }
     }
-
-    var level: Logger.Level { state.withLock { $0.level } }
 
     /// Waits, at most a second, until what was logged is written.
     func flush() {

@@ -30,7 +30,7 @@ final class LiveConfiguration: Sendable {
     }
 
     /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
-    /// - Returns: the sections in which `new` differs and the old one stays in force until a restart.
+    /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
         let (warnings, pending) = inForce.withLock { configuration in

@@ -16,13 +16,13 @@ struct Reload: Sendable {
             // Before it is in force: nothing is decided by rules that are not in the record.
             try await assembly.lifeRecords.reloaded(configuration.fileDigest)
             let pending = assembly.live.replace(with: configuration, policies: policies)
-            log.apply(configuration.log)
+            log.level = configuration.log.level
             // A PIN that was refused is tried again now that its file may have changed.
             assembly.tokens.retry()
             logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
             if !pending.isEmpty {
                 logger.warning(
-                    "these sections were changed too and need a restart",
+                    "these settings were changed too, and stay as they were until a restart",
                     metadata: ["sections": "\(pending.joined(separator: ", "))"])
             }
             for warning in assembly.live.warnings {

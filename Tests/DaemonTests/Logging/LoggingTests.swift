@@ -109,10 +109,10 @@ struct LoggingTests {
         var own = pipe.log.logger("o")
         own.logLevel = .error
         follower.debug("hidden")
-        pipe.log.apply(LogSettings(level: .debug, format: .json))
+        pipe.log.level = .debug
         follower.debug("shown")
         own.info("hidden")
-        pipe.log.apply(LogSettings(level: .error, format: .json))
+        pipe.log.level = .error
         follower.warning("hidden")
         let messages = try pipe.lines().map { try object($0)["message"] }
         #expect(messages == [.string("shown")])
