@@ -52,7 +52,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
             #expect(verdict.description == tampered.expected, "\(tampered)", sourceLocation: sourceLocation)
             #expect(scriptVerdict.output == tampered.expected + "\n", "\(tampered)", sourceLocation: sourceLocation)
             #expect(scriptVerdict.status == Int(verdict.exitStatus), "\(tampered)", sourceLocation: sourceLocation)
-            let intact = !tampered.expected.contains("broken") && !tampered.expected.contains("unsealed")
+            let intact = tampered.expected.hasPrefix("intact") && !tampered.expected.contains("unsealed")
             #expect((verdict.exitStatus == 0) == intact, "\(tampered)", sourceLocation: sourceLocation)
         }
     }

@@ -4,6 +4,35 @@ import Testing
 
 @Suite("Whole and tampered exports, judged by both verifiers with the same words")
 struct TamperedExportsTests {
+    @Test("What begins with a filter's line proves nothing, whatever follows it")
+    func filtered() async throws {
+        let ground = try await TamperGround.shared.value
+        let first = FilteredExport.firstLine(
+            try AuditFilter(["caller": "checkout"]), node: try required(AuditNode("a")), through: 3000)
+        func says(_ records: String) -> String {
+            "filtered: \(records) chosen by conditions; that none was changed, added or left out only an export without "
+                + "conditions can show"
+        }
+        let some = [ground.a.lines[3], ground.a.lines[40], ground.a.lines[7]]
+        try await TamperCase.judge([
+            ground.exported("a whole chain behind it", says("3000 records"), ([first] + ground.a.lines).export),
+            ground.exported("some of its lines", says("3 records"), ([first] + some).export),
+            ground.exported("one line", says("1 record"), ([first] + some.prefix(1)).export),
+            ground.exported("no line", says("0 records"), [first].export),
+            ground.exported(
+                "another first line of that kind", says("1 record"),
+                ([Array("{\"filter\":{".utf8)] + some.prefix(1)).export),
+            ground.exported(
+                "a line that is none",
+                "broken: line 2: neither a record nor a checkpoint; no good line stands before it",
+                [first, Array("{}".utf8)].export),
+            ground.exported(
+                "not the first line",
+                "broken: line 2: neither a record nor a checkpoint; the last good line is node a, record 1",
+                [ground.a.lines[0], first].export),
+        ])
+    }
+
     @Test("What is whole is intact, whichever way it is cut at checkpoints")
     func whole() async throws {
         let ground = try await TamperGround.shared.value

@@ -54,6 +54,48 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
+    @Test("conditions go to the daemon, and what comes is called filtered by audit verify")
+    func conditions() async throws {
+        let target =
+            "GET /v1/audit/export?key=\(Sample.hex)&merchant=merchant.com.example&caller=checkout&outcome=ok"
+            + "&transaction=\(Sample.transaction)&format=jsonl&purpose=export"
+        let record = try SealedRecord()
+        let first = #"{"filter":{"node":"backend-1","through":5,"caller":"checkout"},"proves":"nothing"}"#
+        let export = Array("\(first)\n".utf8) + record.export
+        let daemon = try await FakeDaemon([target: .stream(export)])
+        let directory = try FreshDirectory()
+        let path = directory.path("march.jsonl")
+        let result = try await Command.paytokenctl(
+            [
+                "audit", "export", "--key", Sample.hash, "--merchant", "merchant.com.example", "--caller", "checkout",
+                "--outcome", "ok", "--transaction", Sample.transaction.uppercased(), "--out", path,
+            ], socket: daemon.path)
+        #expect(result.status == 0, "\(result)")
+        #expect(result.error == "")
+        #expect(try Self.content(path) == export)
+        let key = try directory.write(record.publicKey.pem, to: "key.pem")
+        let verdict = try await Command.paytokenctl(["audit", "verify", "--export", path, "--public-key", key])
+        #expect(verdict.status == 1)
+        #expect(verdict.output.hasPrefix("filtered: "))
+        #expect(verdict.error.hasPrefix("chain_filtered: "))
+        let json = try await Command.paytokenctl([
+            "audit", "verify", "--export", path, "--public-key", key, "--output", "json",
+        ])
+        #expect(json.output.hasPrefix(#"{"verdict":"filtered","lines":"#))
+    }
+
+    @Test("--follow does not go with conditions, and wrong conditions are wrong usage")
+    func wrongConditions() async throws {
+        for arguments in [
+            ["--follow", "--key", Sample.hash], ["--follow", "--caller", "checkout"], ["--outcome", "fine"],
+            ["--transaction", "abcd"], ["--key", "abc"],
+        ] {
+            let result = try await Command.paytokenctl(["audit", "export"] + arguments)
+            #expect(result.status == 64, "\(arguments)")
+            #expect(result.output == "")
+        }
+    }
+
     @Test("an export that does not end with a checkpoint is warned about")
     func unsealed() async throws {
         let record = try SealedRecord(sealsEnd: false)

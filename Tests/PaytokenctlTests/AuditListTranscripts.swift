@@ -62,6 +62,38 @@ struct AuditListTranscripts {
         #expect(result.error == "No record matches.\n")
     }
 
+    @Test("a key in base64, in hex of either case and by its beginning asks for the same, in days as well")
+    func march() async throws {
+        let period = "since=2026-03-01T00%3A00%3A00.000Z&until=2026-04-01T00%3A00%3A00.000Z"
+        for (command, target) in [
+            ("list", "GET /v1/audit/records?\(period)&key=KEY&limit=100"),
+            ("export", "GET /v1/audit/export?\(period)&key=KEY&format=jsonl&purpose=export"),
+        ] {
+            for (key, sent) in [
+                (Sample.hash, Sample.hex), (Sample.hex, Sample.hex), (Sample.hex.uppercased(), Sample.hex),
+                (String(Sample.hex.prefix(8)), String(Sample.hex.prefix(8))),
+            ] {
+                let daemon = try await FakeDaemon([
+                    target.replacing("KEY", with: sent): .ok(#"{"items":[],"next":null}"#)
+                ])
+                let result = try await Command.paytokenctl(
+                    ["audit", command, "--key", key, "--since", "2026-03-01", "--until", "2026-03-31"],
+                    socket: daemon.path)
+                #expect(result.status == 0, "\(result)")
+            }
+        }
+    }
+
+    @Test("past its bound --limit says what to do instead")
+    func limit() async throws {
+        let result = try await Command.paytokenctl(["audit", "list", "--limit", "20000"])
+        #expect(result.status == 64)
+        #expect(result.error.contains("--limit is a number from 1 to 10000."))
+        #expect(result.error.contains("paytokenctl audit export"))
+        let help = try await Command.paytokenctl(["audit", "list", "--help"])
+        #expect(help.output.contains("1 to 10000"))
+    }
+
     @Test("pages are gathered up to the limit, and what is left out is said")
     func pages() async throws {
         let lines = try Self.lines((1...1100).map(SealedRecord.record))
@@ -101,7 +133,14 @@ struct AuditListTranscripts {
         #expect(Moment("2026-01-31T14:00:00.25+02:00", now: now)?.time.text == "2026-01-31T12:00:00.250Z")
         #expect(Moment("24h", now: now)?.time.text == "2026-01-30T12:00:00.000Z")
         #expect(Moment("500ms", now: now)?.time.text == "2026-01-31T11:59:59.500Z")
-        for text in ["", "yesterday", "2026-01-31", "24", "-1h", "2026-02-30T12:00:00Z"] {
+        // A day in UTC: since its beginning, until its end.
+        let day = try #require(Moment("2026-02-28", now: now))
+        #expect(day.time.text == "2026-02-28T00:00:00.000Z")
+        #expect(day.end.text == "2026-03-01T00:00:00.000Z")
+        #expect(Moment("2028-02-28", now: now)?.end.text == "2028-02-29T00:00:00.000Z")
+        let moment = try #require(Moment("2026-01-31T12:00:00Z", now: now))
+        #expect(moment.end == moment.time)
+        for text in ["", "yesterday", "2026-01", "2026-02-30", "24", "-1h", "2026-02-30T12:00:00Z", "2026-01-31T"] {
             #expect(Moment(text, now: now) == nil, "\(text)")
         }
     }

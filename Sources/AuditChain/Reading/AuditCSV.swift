@@ -16,6 +16,16 @@ public enum AuditCSV {
         "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
     ]
 
+    /// ``header``, and in its first line the conditions by which single records were chosen.
+    public static func header(_ filter: AuditFilter) -> [UInt8] {
+        guard filter.leavesGaps else { return header }
+        let conditions = filter.conditions.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
+        return line([
+            "# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) without conditions to verify "
+                + "the record. Only records with \(conditions); others are left out."
+        ]) + line(columns)
+    }
+
     /// One record's line.
     public static func row(_ entry: AuditEntry) -> [UInt8] {
         let caller = entry.caller

@@ -1,7 +1,8 @@
 /// Which records `audit list` shows. Each condition that is set must hold.
 ///
 /// A filter chooses what is shown. An export for verification must be without gaps: filter it by time at most, from
-/// the signed checkpoint before its first record to a checkpoint behind its last.
+/// the signed checkpoint before its first record to a checkpoint behind its last. One that ``leavesGaps`` says so in its
+/// first line (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
     /// Not before this moment.
     public var since: AuditTime?

@@ -5,9 +5,12 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
     case intact([ChainRange])
     /// Nothing is wrong as far as checkpoints reach, but a chain goes on behind its last one, or there is no line.
     case unsealed([ChainRange])
+    /// A selection: it begins with a ``FilteredExport/firstLine(_:node:through:)``, and has gaps. So many records can be
+    /// read, and nothing says that they are as they were written, or all that there were.
+    case filtered(records: Int)
     case broken(ChainBreak)
 
-    /// 0 for intact, else 1.
+    /// 0 for intact, else 1: of a selection nothing is proved.
     public var exitStatus: Int32 {
         if case .intact = self { 0 } else { 1 }
     }
@@ -16,6 +19,9 @@ public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .broken(let fault): fault.description
+        case .filtered(let records):
+            "filtered: \(records == 1 ? "1 record" : "\(records) records") chosen by conditions; that none was changed, "
+                + "added or left out only an export without conditions can show"
         case .intact(let ranges), .unsealed(let ranges):
             ranges.isEmpty
                 ? "unsealed: the export is empty" : ranges.map(\.description).joined(separator: "\n")

@@ -7,6 +7,9 @@
 /// next one of its node. So another node's lines among a chain's are found: they begin nowhere, or nothing of that
 /// node's seals them.
 ///
+/// An export that begins with a filter's line is a selection: its lines are read and its checkpoints' signatures checked,
+/// and the verdict is that it proves nothing.
+///
 /// The first fault ends the verification; what follows it is not judged. Not found, and found with a head that was
 /// kept elsewhere: the end of a chain cut off behind a checkpoint, or an older ledger in its place.
 public struct ChainVerifier: Sendable {
@@ -23,6 +26,7 @@ public struct ChainVerifier: Sendable {
     private let heads: [SignedCheckpoint]
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
+    private var isFiltered = false
     /// The beginning of a line whose line feed has not come yet.
     private var pending: [UInt8] = []
 
@@ -77,6 +81,7 @@ public struct ChainVerifier: Sendable {
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
         if !pending.isEmpty { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
+        if isFiltered { return .filtered(records: records) }
         for head in heads {
             guard let chain = chains[head.checkpoint.node] else { return .broken(Self.atHead(head, .headOfNoNode)) }
             if chain.last < head.checkpoint.sequence {
@@ -96,6 +101,10 @@ public struct ChainVerifier: Sendable {
 
     private mutating func judge(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
+        if lines == 1, FilteredExport.isFirstLine(line) {
+            isFiltered = true
+            return
+        }
         if let frame = RecordFrame(line) {
             let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
             try judge(frame, at: position)
@@ -111,6 +120,7 @@ public struct ChainVerifier: Sendable {
     }
 
     private mutating func judge(_ frame: RecordFrame, at position: ChainPosition) throws(ChainBreak) {
+        if isFiltered { return }
         let known = chains[frame.node]
         if known == nil, frame.sequence > 1 { throw broken(position, .noBeginning) }
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
@@ -127,6 +137,7 @@ public struct ChainVerifier: Sendable {
 
     private mutating func judge(_ signed: SignedCheckpoint, at position: ChainPosition) throws(ChainBreak) {
         if let wrong = signatureFault(of: signed) { throw broken(position, wrong) }
+        if isFiltered { return }
         let checkpoint = signed.checkpoint
         let known = chains[checkpoint.node]
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }

@@ -11,7 +11,7 @@ struct RecordTable: Sendable {
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
-        try await writer.write(AuditCSV.header)
+        try await writer.write(AuditCSV.header(filter))
         var cursor: Int?
         while true {
             try Task.checkCancellation()

@@ -33,9 +33,10 @@ struct AuditPageQuery: Sendable, Equatable {
         filter = try AuditFilter(query: conditions, known: Self.conditions)
     }
 
-    private static let conditions: Set = [
+    fileprivate static let conditions: Set = [
         "since", "until", "key", "merchant", "caller", "outcome", "transaction",
     ]
+    static let parameters = conditions.union(["limit", "cursor", "order"])
 }
 
 /// What `GET /v1/audit/export` asks for.
@@ -69,7 +70,14 @@ struct AuditExportQuery: Sendable, Equatable {
         case "true": follows = true
         default: throw .parameter("follow", "must be true or false.")
         }
-        filter = try AuditFilter(query: conditions, known: ["since", "until"])
+        filter = try AuditFilter(query: conditions, known: AuditPageQuery.conditions)
+        if filter.leavesGaps, follows || purpose == .verify {
+            throw Refusal(
+                .malformedRequest,
+                "The query's conditions other than since and until choose single records, which cannot be followed or "
+                    + "verified; leave out follow and purpose=verify, or the conditions.",
+                details: follows ? "follow" : "purpose")
+        }
         if follows, filter.until != nil || purpose == .verify {
             throw .parameter("follow", "has no end: leave out until, and purpose=verify.")
         }
@@ -77,6 +85,10 @@ struct AuditExportQuery: Sendable, Equatable {
             throw .parameter("format", "must be jsonl for purpose=verify: CSV cannot be verified.")
         }
     }
+}
+
+extension AuditExportQuery {
+    static let parameters = AuditPageQuery.conditions.union(["format", "follow", "purpose"])
 }
 
 extension AuditFilter {

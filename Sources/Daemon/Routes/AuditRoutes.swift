@@ -26,7 +26,7 @@ struct AuditRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, body))
     }
 
-    /// The chain from one checkpoint to another, or its records as CSV.
+    /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.record.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
@@ -45,6 +45,11 @@ struct AuditRoutes: Sendable {
         case .jsonl:
             // An unsealed export would prove nothing of its end, so without the token there is none.
             let seal = try await checkpoints.seal()
+            if query.filter.leavesGaps {
+                let selection = RecordSelection(
+                    trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, seal: seal)
+                return Self.answer("application/jsonl", query) { try await selection.write(to: $0) }
+            }
             let end = max(sequence, seal?.checkpoint.sequence ?? 0)
             let export = ChainExport(
                 trail: trail, wanted: wanted.map { $0.lowerBound...(query.filter.until == nil ? end : $0.upperBound) },

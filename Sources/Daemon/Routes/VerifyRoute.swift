@@ -3,6 +3,10 @@ import PaymentToken
 import Refusals
 
 /// `POST /v1/verify`: is this token Apple's? No key is used, nothing is claimed.
+///
+/// The transactionId in the answer is as the token names it. The signature covers data ‖ transactionId ‖ applicationData
+/// without lengths, so a token in which 32 bytes were moved between them verifies too; opening it fails (`PaymentToken`
+/// leaves no other length). Whoever needs the transactionId for sure decrypts.
 struct VerifyRoute: Sendable {
     let decryptor: TokenDecryptor
 

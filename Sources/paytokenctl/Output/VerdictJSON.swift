@@ -3,6 +3,7 @@ import StrictJSON
 
 /// What a verification found, for programs.
 ///
+///     {"verdict":"filtered","lines":…,"records":…}
 ///     {"verdict":"intact","lines":…,"records":…,"nodes":[{"node":…,"first":…,"last":…,"sealed":…,"sealedAt":…}]}
 ///     {"verdict":"broken","lines":…,"records":…,"fault":{"line":…,"node":…,"kind":"record","sequence":…,"message":…}}
 enum VerdictJSON {
@@ -17,6 +18,7 @@ enum VerdictJSON {
         writer.number(records)
         switch verdict {
         case .intact(let ranges), .unsealed(let ranges): write(ranges, into: &writer)
+        case .filtered: break
         case .broken(let fault): write(fault, into: &writer)
         }
         writer.endObject()
@@ -27,6 +29,7 @@ enum VerdictJSON {
         switch verdict {
         case .intact: "intact"
         case .unsealed: "unsealed"
+        case .filtered: "filtered"
         case .broken: "broken"
         }
     }

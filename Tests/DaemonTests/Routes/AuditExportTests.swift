@@ -152,11 +152,108 @@ struct AuditExportTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("filters that would leave gaps are refused: only time can bound an export", arguments: ["merchant", "key"])
-    func refusesGaps(name: String) async throws {
+    // MARK: Conditions that leave gaps
+
+    /// Which of thirty records each condition keeps, by RecordRoutesFixture.record.
+    private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
+        (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
+        (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),
+        (["key": String(RecordRoutesFixture.key(1).hex.prefix(9))], { $0 % 3 == 1 }),
+        (["key": RecordRoutesFixture.key(1).base64], { $0 % 3 == 1 }),
+        (["merchant": "merchant.two"], { $0 > 10 }),
+        (["caller": "billing"], { $0 % 2 == 0 }),
+        (["outcome": "signature_invalid"], { $0 % 5 == 0 }),
+        (["transaction": AuditDigest.of([17, 0]).hex], { $0 == 17 }),
+        (
+            ["key": RecordRoutesFixture.key(2).hex, "caller": "checkout", "merchant": "merchant.two"],
+            { $0 % 3 == 2 && $0 % 2 == 1 && $0 > 10 }
+        ),
+        (
+            ["key": RecordRoutesFixture.key(1).hex, "since": minute(12), "until": minute(20)],
+            { $0 % 3 == 1 && (12..<20).contains($0) }
+        ),
+    ]
+
+    @Test("an export with conditions has the records that meet them, byte for byte", arguments: conditions.indices)
+    func selection(index: Int) async throws {
         let fixture = try await RecordRoutesFixture()
-        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, [name: "merchant.one"]) }
+        try await fixture.thirty()
+        let stored = try await fixture.lines()
+        let (query, keeps) = Self.conditions[index]
+        let lines = String(decoding: try await export(fixture, query), as: UTF8.self).split(separator: "\n")
+        let records = lines.filter { $0.hasPrefix("{\"node\":") }.map(String.init)
+        #expect(records == (1...30).filter(keeps).map { stored[$0 - 1] })
+        let look = try await fixture.newest
+        #expect(look.event == "audit_export")
+    }
+
+    @Test("its first line says what was chosen and that it proves nothing, and no verifier calls it intact")
+    func selectionSaysSo() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let query = ["key": RecordRoutesFixture.key(1).base64, "merchant": "merchant.two", "since": Self.minute(3)]
+        let export = try await export(fixture, query)
+        let lines = export.split(separator: 0x0A).map { Array($0) }
+        let beginning = try #require(lines.first)
+        let first = try #require(try JSONValue(parsing: beginning).objectValue)
+        #expect(first.members.map(\.name) == ["filter", "proves"])
+        let filter = try #require(first["filter"]?.objectValue)
+        #expect(filter["node"] == .string("node-1"))
+        #expect(filter["through"]?.numberValue?.int == 31)
+        #expect(filter["key"] == .string(RecordRoutesFixture.key(1).hex))
+        #expect(filter["merchant"] == .string("merchant.two"))
+        #expect(filter["since"] == .string(Self.minute(3)))
+        #expect(filter["caller"] == nil)
+        #expect(first["proves"]?.stringValue?.hasPrefix("nothing by itself: ") == true)
+        // The signed checkpoint before the first of them, record 13, and the one made for the export.
+        #expect(SignedCheckpoint(line: lines[1])?.checkpoint.sequence == 10)
+        #expect(SignedCheckpoint(line: try #require(lines.last))?.checkpoint.sequence == 31)
+        #expect(fixture.verdict(export) == .filtered(records: 6))
+        #expect(fixture.verdict(export).exitStatus == 1)
+        // Without its first line it is a chain with holes.
+        let rest = Array(export.drop { $0 != 0x0A }.dropFirst())
+        guard case .broken = fixture.verdict(rest) else {
+            Issue.record("\(fixture.verdict(rest))")
+            return
+        }
+    }
+
+    @Test("conditions that nothing meets give the first line and the checkpoint")
+    func emptySelection() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        for query in [["caller": "nobody"], ["caller": "billing", "since": "2100-01-01T00:00:00Z"]] {
+            #expect(fixture.verdict(try await export(fixture, query)) == .filtered(records: 0))
+        }
+    }
+
+    @Test("a selection goes through its pages, and ends with what there was when it began")
+    func longSelection() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.fill(1234)
+        #expect(fixture.verdict(try await export(fixture, ["caller": "checkout"])) == .filtered(records: 617))
+    }
+
+    @Test(
+        "single records cannot be followed or verified, so both are refused with conditions",
+        arguments: [["follow": "true"], ["purpose": "verify"], ["follow": "true", "format": "csv"]])
+    func refusesGaps(query: [String: String]) async throws {
+        let fixture = try await RecordRoutesFixture()
+        let query = query.merging(["merchant": "merchant.one"]) { first, _ in first }
+        let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, query) }
         #expect(error?.code == .malformedRequest)
+        #expect(try await fixture.ledger.head().sequence == 0)
+    }
+
+    @Test("CSV takes the same conditions, and names them")
+    func csvSelection() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let query = ["format": "csv", "key": RecordRoutesFixture.key(1).base64, "caller": "billing"]
+        let lines = String(decoding: try await export(fixture, query), as: UTF8.self).split(separator: "\r\n")
+        #expect(lines[0].contains("key=\(RecordRoutesFixture.key(1).hex) caller=billing"))
+        #expect(lines[0].contains("cannot be verified"))
+        #expect(lines.dropFirst(2).map { Int($0.split(separator: ",")[1]) } == [4, 10, 16, 22, 28])
     }
 
     // MARK: CSV

@@ -16,6 +16,13 @@ struct AuditExport: AsyncParsableCommand {
             made for the export. A part by time begins with the checkpoint before its first record, so it can be \
             verified by itself. CSV cannot be verified.
 
+            With --key, --merchant, --caller, --outcome or --transaction only the records are written that meet all \
+            of these. What stands between them is left out, so such an export proves nothing by itself, as its first \
+            line says, and audit verify calls it filtered. Its lines stand byte for byte in the export without \
+            conditions. Who used that key in March:
+
+              paytokenctl audit export --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
+
               paytokenctl audit export --out record.jsonl
               paytokenctl audit verify --export record.jsonl --public-key key.pem
               paytokenctl audit export --since 30d --format csv --out month.csv
@@ -35,6 +42,7 @@ struct AuditExport: AsyncParsableCommand {
     var format: Format = .jsonl
 
     @OptionGroup var period: PeriodOptions
+    @OptionGroup var conditions: RecordConditions
 
     @Flag(help: "Goes on with new records as they come.")
     var follow = false
@@ -44,6 +52,12 @@ struct AuditExport: AsyncParsableCommand {
     func validate() throws {
         if follow, period.until != nil {
             throw ValidationError("--follow has no end, so --until cannot go with it.")
+        }
+        if follow, !conditions.query.isEmpty {
+            throw ValidationError(
+                "--follow writes every record as it comes: leave out "
+                    + "\(conditions.query.map { "--\($0.name)" }.joined(separator: ", ")), and choose where they arrive."
+            )
         }
     }
 
@@ -70,7 +84,7 @@ struct AuditExport: AsyncParsableCommand {
     }
 
     var target: String {
-        var query = period.query
+        var query = period.query + conditions.query
         query.append(("format", format.rawValue))
         if follow { query.append(("follow", "true")) }
         query.append(("purpose", "export"))

@@ -12,6 +12,7 @@ struct AuditList: AsyncParsableCommand {
             recorded too.
 
               paytokenctl audit list --since 24h --outcome decryption_failed
+              paytokenctl audit list --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
               paytokenctl audit list --key 1f8b3c90 --caller checkout --limit 1000
               paytokenctl audit list --transaction 3f0c… --output json | jq .
             """)
@@ -21,39 +22,22 @@ struct AuditList: AsyncParsableCommand {
 
     @OptionGroup var period: PeriodOptions
 
+    @OptionGroup var conditions: RecordConditions
+
     @Option(
-        help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"),
-        completion: .key, transform: KeyReference.parse)
-    var key: KeyReference?
-
-    @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"), completion: .merchant)
-    var merchant: String?
-
-    @Option(help: ArgumentHelp("The caller's name, or its uid.", valueName: "name"))
-    var caller: String?
-
-    @Option(help: ArgumentHelp("ok, repeat, or a refusal's code.", valueName: "code"))
-    var outcome: String?
-
-    @Option(help: ArgumentHelp("A transactionId, 64 hexadecimal digits.", valueName: "hex"))
-    var transaction: String?
-
-    @Option(help: ArgumentHelp("At most so many records, 1 to \(maximumLimit).", valueName: "number"))
+        help: ArgumentHelp(
+            "At most so many records, 1 to \(maximumLimit); for more, audit export takes the same conditions.",
+            valueName: "number"))
     var limit = 100
 
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        if let outcome, AuditOutcome(outcome) == nil {
-            throw ValidationError("--outcome is ok, repeat or a refusal's code such as transaction_replayed.")
-        }
-        if let transaction, AuditDigest(hex: transaction.lowercased()) == nil {
-            throw ValidationError("--transaction is a transactionId of 64 hexadecimal digits.")
-        }
         guard (1...Self.maximumLimit).contains(limit) else {
             throw ValidationError(
-                "--limit is a number from 1 to \(Self.maximumLimit). All records are had by paytokenctl audit export.")
+                "--limit is a number from 1 to \(Self.maximumLimit). For more, paytokenctl audit export takes the same "
+                    + "conditions and has no limit.")
         }
     }
 
@@ -70,7 +54,7 @@ struct AuditList: AsyncParsableCommand {
         if hasMore {
             Console.error(
                 "Older records match too. See them with a larger --limit, at most \(Self.maximumLimit), or all with "
-                    + "paytokenctl audit export.")
+                    + "paytokenctl audit export, which takes the same conditions.")
         }
     }
 
@@ -93,7 +77,8 @@ struct AuditList: AsyncParsableCommand {
         var cursor: String?
         repeat {
             let page = min(limit - items.count, 1000)
-            let query = conditions + [("limit", String(page))] + (cursor.map { [("cursor", $0)] } ?? [])
+            let query =
+                period.query + conditions.query + [("limit", String(page))] + (cursor.map { [("cursor", $0)] } ?? [])
             let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
             guard let members = (try? JSONValue(parsing: answer.body))?.objectValue,
                 let found = members["items"]?.arrayValue, found.count <= page
@@ -104,13 +89,5 @@ struct AuditList: AsyncParsableCommand {
             guard cursor == nil || !found.isEmpty else { throw connection.notOurs(answer.status) }
         } while cursor != nil && items.count < limit
         return (items, cursor != nil)
-    }
-
-    private var conditions: [(name: String, value: String)] {
-        let others = [
-            ("key", key?.hex), ("merchant", merchant), ("caller", caller), ("outcome", outcome),
-            ("transaction", transaction?.lowercased()),
-        ]
-        return period.query + others.compactMap { name, value in value.map { (name, $0) } }
     }
 }

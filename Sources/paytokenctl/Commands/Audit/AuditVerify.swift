@@ -26,8 +26,8 @@ struct AuditVerify: AsyncParsableCommand {
               paytokenctl audit verify --export next.jsonl --public-key key.pem \\
                   --head head.json
 
-            Exit status: 0 intact; 1 broken, or unsealed: records at the end are in no checkpoint; 66 a file cannot \
-            be used. scripts/verify-audit says the same of an export without any of this program's code.
+            Exit status: 0 intact; 1 broken, or unsealed: records at the end are in no checkpoint, or filtered: an \
+            export with conditions has gaps and proves nothing; 66 a file cannot be used. scripts/verify-audit says the same of an export without any of this program's code.
             """)
 
     @Option(
@@ -111,6 +111,11 @@ struct AuditVerify: AsyncParsableCommand {
                 .no,
                 "chain_unsealed: no checkpoint seals the end, so it may have been changed. An export's last line is a "
                     + "checkpoint: export again, and look whether the token is there (paytokenctl status).")
+        case .filtered:
+            throw CommandFailure(
+                .no,
+                "chain_filtered: this export was made with conditions, so it has gaps, and its hashes cannot be followed. "
+                    + "Export without conditions but a time, verify that, and look these lines up in it.")
         case .broken(let fault):
             let place = [fault.line.map { "line \($0)" } ?? "head", fault.position?.description].compactMap { $0 }
             throw CommandFailure(

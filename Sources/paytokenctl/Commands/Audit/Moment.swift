@@ -2,9 +2,12 @@ import ArgumentParser
 import AuditChain
 import Foundation
 
-/// A moment on the command line: a time of RFC 3339, or how long it is ago, as `24h`.
+/// A moment on the command line: a time of RFC 3339, a day in UTC, or how long it is ago, as `24h`.
 struct Moment: ExpressibleByArgument, Equatable {
+    /// A day's beginning.
     let time: AuditTime
+    /// The same as ``time``, but for a day the beginning of the next one.
+    let end: AuditTime
 
     init?(argument: String) {
         self.init(argument, now: Date())
@@ -12,9 +15,12 @@ struct Moment: ExpressibleByArgument, Equatable {
 
     init?(_ text: String, now: Date) {
         if let time = AuditTime(rfc3339: text) {
-            self.time = time
+            (self.time, end) = (time, time)
+        } else if let day = AuditTime(rfc3339: text + "T00:00:00Z") {
+            (time, end) = (day, AuditTime(milliseconds: day.milliseconds + 86_400_000))
         } else if let ago = ShortDuration(argument: text) {
             time = AuditTime(now.addingTimeInterval(-ago.seconds))
+            end = time
         } else {
             return nil
         }
@@ -25,20 +31,22 @@ struct Moment: ExpressibleByArgument, Equatable {
 struct PeriodOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Records not older than this: 2026-01-31T12:00:00Z, or 24h for one day back.", valueName: "time"))
+            "Records not older than this: 2026-01-31T12:00:00Z, 2026-01-31 for that day's beginning in UTC, or 24h for "
+                + "one day back.", valueName: "time"))
     var since: Moment?
 
-    @Option(help: ArgumentHelp("Records older than this.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp("Records older than this; a day such as 2026-01-31 counts to its end.", valueName: "time"))
     var until: Moment?
 
     func validate() throws {
-        if let since, let until, until.time <= since.time {
+        if let since, let until, until.end <= since.time {
             throw ValidationError(
-                "--until \(until.time.text) is not after --since \(since.time.text), so there can be no record.")
+                "--until \(until.end.text) is not after --since \(since.time.text), so there can be no record.")
         }
     }
 
     var query: [(name: String, value: String)] {
-        [("since", since), ("until", until)].compactMap { name, moment in moment.map { (name, $0.time.text) } }
+        [("since", since?.time), ("until", until?.end)].compactMap { name, time in time.map { (name, $0.text) } }
     }
 }
