@@ -12,6 +12,8 @@ import TokenForge
         let merchants = [try SharedForge.ecMerchant, try SharedForge.rsaMerchant]
         let harness = try await DaemonHarness(configuration, merchants: merchants)
         var secrets = Set<String>()
+        // Of the good tokens: in hexadecimal and base64 too.
+        var spelled: [[UInt8]] = []
         var written: [(String, [UInt8])] = []
         for merchant in merchants {
             let version = merchant.merchant.isEllipticCurve ? "EC_v1" : "RSA_v1"
@@ -26,8 +28,14 @@ import TokenForge
                     TokenRecipe(
                         merchant: merchant.merchant, payload: payload.json, applicationData: [1],
                         deviations: deviation.map { [$0] } ?? []))
-                // Once with an expectation that is not met, once without.
-                for expected in ["{\"transactionAmount\":1}", nil] {
+                // Once with an expectation that is not met, once without; a good token with each that can fail.
+                var expectations = ["{\"transactionAmount\":1}", nil]
+                if deviation == nil {
+                    expectations = Self.unmet.map(Optional.some) + expectations
+                    spelled += payload.secrets.flatMap { SecretSpellings.of(Array($0.utf8)) }
+                    spelled += SecretSpellings.of(payload.cryptogram)
+                }
+                for expected in expectations {
                     let answer = try await harness.decrypt(token, expected: expected, reference: "order")
                     if answer.status != 200 {
                         written.append(("refusal of \(deviation?.rawValue ?? "a good token")", answer.body))
@@ -53,6 +61,7 @@ import TokenForge
         written += files.map { ($0.path, $0.bytes) }
 
         var needles = secrets.map { ($0, Array($0.utf8)) }
+        needles += spelled.map { ("card data, encoded", $0) }
         needles += [DaemonHarness.pin, DaemonHarness.securityOfficerPIN].map { ("a PIN", Array($0.utf8)) }
         for merchant in merchants {
             // The private part: what PKCS#8 ends with is the public key (EC) or the CRT numbers (RSA), so the
@@ -73,6 +82,12 @@ import TokenForge
             }
         }
     }
+
+    /// One for each comparison that a payment can fail; the tokens have 840, 1099 and the applicationData 01.
+    private static let unmet = [
+        #"{"currencyCode":"978"}"#, #"{"transactionAmount":1099.01}"#, #"{"applicationData":"Ag=="}"#,
+        #"{"applicationData":null}"#, #"{"merchantIdentifier":"merchant.com.another"}"#,
+    ]
 
     @Test("neither the daemon nor its worker leaves a core file")
     func noCore() async throws {

@@ -18,9 +18,6 @@ struct ApprovalRoutes: Sendable {
 
     func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.record.is(.approvalDecision(approval: nil, decision: .reject, reason: nil))
-        guard try !request.isDryRun() else {
-            throw Refusal(.malformedRequest, "A decision has no dry run; GET /v1/approvals shows what it would do.")
-        }
         let body = try ApprovalDecisionRequest(parsing: request.body)
         guard let decision = ApprovalDecisions.Decision(rawValue: body.decision) else {
             throw Refusal(.malformedRequest, "decision must be approve, reject or withdraw.", details: "decision")

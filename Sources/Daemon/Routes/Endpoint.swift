@@ -11,10 +11,24 @@ struct Endpoint: Sendable {
     let role: Role?
     /// How many bytes of body are read; 0 where there is none to read.
     let bodyLimit: Int
+    /// The names that the query may have, beside `dry_run`. Any other is refused: a condition or a dry run that was
+    /// mistyped must not be ignored.
+    let query: Set<String>
+    /// What `?dry_run=true` does here. Unless the table says otherwise it is refused, so none ignores it.
+    let dryRun: DryRun
     let respond: @Sendable (EndpointRequest) async throws(Refusal) -> EndpointAnswer
+
+    enum DryRun: Sendable, Equatable {
+        /// Everything is checked, nothing is changed; `respond` asks ``EndpointRequest/isDryRun()``.
+        case offered
+        /// The parameter is refused, whatever its value, and the request is not carried out.
+        /// - Parameter instead: what the caller can do, as the second half of a sentence.
+        case refused(instead: String)
+    }
 
     init(
         _ method: String, _ path: String, on sockets: Set<SocketKind>, role: Role?, bodyLimit: Int = 0,
+        query: Set<String> = [], dryRun: DryRun = .refused(instead: "leave dry_run out"),
         respond: @escaping @Sendable (EndpointRequest) async throws(Refusal) -> EndpointAnswer
     ) {
         self.method = method
@@ -22,7 +36,37 @@ struct Endpoint: Sendable {
         self.sockets = sockets
         self.role = role
         self.bodyLimit = bodyLimit
+        self.query = query
+        self.dryRun = dryRun
         self.respond = respond
+    }
+
+    /// Whether the query has only what this endpoint takes.
+    ///
+    /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, a mistyped account number too.
+    func checkQuery(_ members: [String: String]) throws(Refusal) {
+        if let text = members["dry_run"] {
+            switch dryRun {
+            case .refused(let instead):
+                throw Refusal(
+                    .malformedRequest, "This path has no dry run, and nothing was done; \(instead).", details: "dry_run"
+                )
+            case .offered:
+                guard ["true", "false"].contains(text) else {
+                    throw Refusal(
+                        .malformedRequest, "The query's dry_run must be true or false.", details: "dry_run")
+                }
+            }
+        }
+        var known = query
+        if dryRun == .offered { known.insert("dry_run") }
+        guard known.union(["dry_run"]).isSuperset(of: members.keys) else {
+            throw Refusal(
+                .malformedRequest,
+                "The query has a parameter that is not known here; correct its name or leave it out.",
+                details: known.isEmpty
+                    ? "this path takes no parameter" : "known are: \(known.sorted().joined(separator: ", "))")
+        }
     }
 
     /// The segments that `{…}` stood for, or nil when the path is another one.
@@ -54,16 +98,13 @@ struct EndpointRequest: Sendable {
     /// What of this request goes into the record.
     let record: RequestRecord
 
-    /// `?dry_run=true`: everything is checked, nothing is changed.
+    /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
+    /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.
     func isDryRun() throws(Refusal) -> Bool {
-        // A mistyped dry run must not act.
-        guard query.keys.allSatisfy({ $0 == "dry_run" }) else {
-            throw Refusal(.malformedRequest, "The query has a parameter that is not known here; known is dry_run.")
-        }
-        return switch query["dry_run"] {
-        case nil, "false": false
-        case "true": true
-        default: throw Refusal(.malformedRequest, "The query's dry_run must be true or false.")
+        switch query["dry_run"] {
+        case nil, "false": return false
+        case "true": return true
+        default: throw Refusal(.malformedRequest, "The query's dry_run must be true or false.", details: "dry_run")
         }
     }
 

@@ -2,15 +2,19 @@ extension Endpoints {
     /// The record's and the ledger's paths, all on the admin socket.
     static func record(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
         [
-            Endpoint("GET", "/v1/audit/records", on: [.admin], role: .audit, respond: audit.records),
-            Endpoint("GET", "/v1/audit/export", on: [.admin], role: .audit, respond: audit.export),
+            Endpoint(
+                "GET", "/v1/audit/records", on: [.admin], role: .audit, query: AuditPageQuery.parameters,
+                respond: audit.records),
+            Endpoint(
+                "GET", "/v1/audit/export", on: [.admin], role: .audit, query: AuditExportQuery.parameters,
+                respond: audit.export),
             Endpoint("GET", "/v1/audit/public-key", on: [.admin], role: .audit, respond: audit.publicKey),
             Endpoint(
                 "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
-                respond: ledger.backup),
+                dryRun: .offered, respond: ledger.backup),
             Endpoint(
                 "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
-                respond: ledger.acceptRestore),
+                dryRun: .refused(instead: "GET /v1/status says what there is to accept"), respond: ledger.acceptRestore),
         ]
     }
 
@@ -19,7 +23,7 @@ extension Endpoints {
         [
             Endpoint(
                 "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
-                respond: key.change)
+                dryRun: .offered, respond: key.change)
         ]
     }
 }

@@ -3,20 +3,22 @@ extension Endpoints {
     static func generation(_ keys: KeyGenerationRoutes, _ rotations: RotationRoutes) -> [Endpoint] {
         [
             Endpoint(
-                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: wordsLimit, respond: keys.generate),
+                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
+                respond: keys.generate),
             Endpoint(
-                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: wordsLimit,
+                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
                 respond: keys.certificateRequest),
             Endpoint("GET", "/v1/rotations", on: [.admin], role: .monitor, respond: rotations.list),
             Endpoint(
-                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: wordsLimit, respond: rotations.start),
+                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
+                respond: rotations.start),
             Endpoint(
                 "POST", "/v1/rotations/certificate", on: [.admin], role: .admin, bodyLimit: certificateLimit,
-                respond: rotations.importCertificate),
+                dryRun: .offered, respond: rotations.importCertificate),
             Endpoint("GET", "/v1/rotations/{merchant}", on: [.admin], role: .monitor, respond: rotations.show),
             Endpoint(
                 "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: wordsLimit,
-                respond: rotations.finish),
+                dryRun: .offered, respond: rotations.finish),
         ]
     }
 

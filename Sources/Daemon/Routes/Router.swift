@@ -68,6 +68,7 @@ struct Router: RequestHandler {
 
     private func respond(to request: EndpointRequest, endpoint: Endpoint, line: RequestLine) async -> HTTPAnswer {
         do throws(Refusal) {
+            try endpoint.checkQuery(request.query)
             return followed(try await endpoint.respond(request), role: endpoint.role, line: line)
         } catch {
             journal.finish(line, refusal: error)

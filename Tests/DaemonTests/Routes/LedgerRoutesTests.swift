@@ -163,17 +163,6 @@ struct LedgerRoutesTests {
         #expect(pending.expires == RecordRoutesFixture.noon.addingTimeInterval(3600))
     }
 
-    @Test("accepting has no dry run, and does not take one for the real thing")
-    func noDryRun() async throws {
-        let fixture = try await RecordRoutesFixture()
-        let error = await #expect(throws: Refusal.self) {
-            _ = try await fixture.administration.acceptRestore(
-                RecordRoutesFixture.request(["dry_run": "true"], body: "{\"reason\":\"died\"}"))
-        }
-        #expect(error?.code == .malformedRequest)
-        #expect(fixture.restores.reasons.isEmpty)
-    }
-
     @Test(
         "without a reason nothing is accepted",
         arguments: ["{}", "{\"reason\":\"\"}", "{\"reason\":17}", "{\"reason\":\"x\",\"force\":true}", ""])

@@ -1,0 +1,153 @@
+import AuditChain
+import Foundation
+import Glibc
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Synchronization
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// The payments socket's paths over a real ledger, with one active merchant key. The worker is replaced by what says
+/// which plaintext a token has.
+final class PaymentRoutesFixture: Sendable {
+    let merchant: ForgedMerchant
+    let hsm = KnownPlaintext()
+    let record: RecordFixture
+    let instruments = Instruments()
+    let router: Router
+    let policies: CurrentPolicies
+    private let directory: FreshDirectory
+    private let log: StandardErrorLog
+    private let logFile: FileHandle
+    private let configuration: ConfigurationFixture
+    let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+
+    /// - Parameter rule: members of the one access rule, which is named `shop` and has the role decrypt.
+    init(rule: String = "") async throws {
+        merchant = try SharedForge.ecMerchant
+        directory = try FreshDirectory()
+        configuration = try ConfigurationFixture()
+        try configuration.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
+        policies = CurrentPolicies(try Self.policies(configuration, rule: rule))
+        record = try await RecordFixture(
+            ledger: directory.path("ledger.sqlite"), token: SoftwareAuditToken(), at: Date())
+        await record.gate.judge()
+
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo)
+        let key = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: .active,
+            createdAt: Date(), origin: .imported)
+        _ = try await record.ledger.record(key)
+        let index = KeyIndex()
+        index.rebuild(
+            tokens: [
+                (
+                    "primary",
+                    [
+                        KeyDescription(
+                            identifier: hash.bytes, label: merchant.merchant.identifier, algorithm: .ec,
+                            subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
+                            certificates: [merchant.certificate], isProtected: true, inconsistency: nil)
+                    ]
+                )
+            ], records: [key])
+
+        logFile = try FileHandle(forWritingTo: URL(filePath: directory.write("", to: "log")))
+        log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
+        let decryptor = TokenDecryptor(
+            policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
+            recorder: record.recorder, instruments: instruments, troubles: record.troubles, clock: .system,
+            arrivals: RefusedArrivals())
+        router = Router(
+            endpoints: [
+                Endpoint(
+                    "POST", "/v1/decrypt", on: [.payments], role: .decrypt, bodyLimit: 65_536,
+                    respond: DecryptRoute(decryptor: decryptor).respond),
+                Endpoint(
+                    "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: 65_536,
+                    respond: VerifyRoute(decryptor: decryptor).respond),
+            ],
+            policies: policies,
+            journal: RequestJournal(instruments: instruments, logger: log.logger("paytokend")),
+            recorder: record.recorder)
+    }
+
+    private static func policies(_ fixture: ConfigurationFixture, rule: String) throws -> Policies {
+        let members = rule.isEmpty ? "" : ", \(rule)"
+        return try Policies(
+            fixture.load(
+                ConfigurationFixture.minimum + """
+                    trust: { roots: [root.pem] }
+                    approvals: { people: 1 }
+                    access:
+                      - { name: shop, user: "\(geteuid())", roles: [decrypt]\(members) }
+
+                    """))
+    }
+
+    /// Other members for the rule, from the next request on.
+    func change(rule: String) throws {
+        policies.replace(with: try Self.policies(configuration, rule: rule))
+    }
+
+    /// A payment token with this payload, which the worker's stand-in then opens.
+    func mint(_ payload: PayloadRecipe = PayloadRecipe(), applicationData: [UInt8]? = nil) throws -> MintedToken {
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: merchant.merchant, payload: payload.json, applicationData: applicationData))
+        hsm.opens(to: payload.json)
+        return token
+    }
+
+    func post(_ path: String, _ body: [UInt8], query: [String: String] = [:]) async throws -> (
+        status: Int, body: [UInt8]
+    ) {
+        let head = RequestHead(
+            method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count,
+            receivedAt: Date())
+        let answer: HTTPAnswer
+        switch router.admit(head, peer: peer, socket: .payments) {
+        case .refuse(let refusal): answer = refusal
+        case .accept(_, let respond): answer = await respond(body)
+        }
+        return (answer.status, try await EndpointAnswer(http: answer).bytes)
+    }
+
+    /// The log so far.
+    var logged: [UInt8] {
+        get throws {
+            log.flush()
+            return Array(try Data(contentsOf: URL(filePath: directory.path("log"))))
+        }
+    }
+
+    /// The stored lines of the record.
+    var recorded: [UInt8] {
+        get async throws {
+            try await record.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records
+                .flatMap { $0.line + [0x0A] }
+        }
+    }
+}
+
+/// Answers each decryption with one plaintext, and counts them.
+final class KnownPlaintext: TransactionDecrypting {
+    private let state = Mutex((plaintext: [UInt8](), calls: 0))
+
+    func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
+    var calls: Int { state.withLock { $0.calls } }
+
+    func decrypt(
+        _ decryption: Decryption, heldBy holders: [String]
+    ) async throws(WorkerFailure) -> OpenedTransaction {
+        let plaintext = state.withLock { state in
+            state.calls += 1
+            return state.plaintext
+        }
+        return OpenedTransaction(plaintext: plaintext, tier: .c, token: holders.first ?? "primary")
+    }
+}

@@ -1,0 +1,147 @@
+import AuditChain
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import Daemon
+
+@Suite("Decrypt and verify, without a worker")
+struct PaymentRoutesTests {
+    @Test("a caller whose rule does not name the merchant is refused before the key is used, and nothing is claimed")
+    func merchantGuard() async throws {
+        let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
+        let token = try fixture.mint()
+        let refused = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r"))
+        #expect(refused.status == 403)
+        #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("forbidden"))
+        #expect(fixture.hsm.calls == 0)
+        let entry = try #require(try await fixture.record.entries.last)
+        #expect(entry.event == "decrypt" && entry.outcome == "forbidden")
+        #expect(entry.merchant == fixture.merchant.merchant.identifier)
+
+        try fixture.change(rule: "merchants: [\"\(fixture.merchant.merchant.identifier)\"]")
+        let released = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "other"))
+        #expect(released.status == 200)
+        #expect(fixture.hsm.calls == 1)
+    }
+
+    @Test(
+        "a dry run is no release: decrypt and verify refuse the parameter, and other parameters too",
+        arguments: ["/v1/decrypt", "/v1/verify"],
+        [["dry_run": "true"], ["dry_run": "false"], ["dry_run": ""], ["dryrun": "true"], ["at": "now"]])
+    func noDryRun(path: String, query: [String: String]) async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let token = try fixture.mint()
+        let body = path == "/v1/verify" ? token.verifyBody() : token.decryptBody()
+        let answer = try await fixture.post(path, body, query: query)
+        #expect(answer.status == 400)
+        #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string("malformed_request"))
+        #expect(fixture.hsm.calls == 0)
+        #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
+        // Nothing was claimed: without a reference a second release would be a replay.
+        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 200)
+    }
+
+    @Test("a release is one line of the log, with these members and no others")
+    func logLine() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let token = try fixture.mint()
+        #expect(try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r")).status == 200)
+        let repeated = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r"))
+        #expect(repeated.status == 200)
+        let lines = try fixture.logged.split(separator: 0x0A).map { line in
+            try #require(try JSONValue(parsing: Array(line)).objectValue)
+        }
+        #expect(lines.count == 2)
+        for (line, outcome) in zip(lines, ["ok", "repeat"]) {
+            var members = Dictionary(uniqueKeysWithValues: line.members.map { ($0.name, $0.value) })
+            #expect(members.removeValue(forKey: "time")?.stringValue?.count == 24)
+            #expect(members.removeValue(forKey: "peer.pid") != nil)
+            #expect(
+                members == [
+                    "level": .string("info"), "logger": .string("paytokend"), "message": .string("answered"),
+                    "caller": .string("shop"), "peer.uid": .string("\(fixture.peer.uid)"),
+                    "request.endpoint": .string("/v1/decrypt"), "request.outcome": .string(outcome),
+                    "transaction.id": .string(token.transactionIdentifier),
+                    "key.hash": .string(token.publicKeyHash.map { String(format: "%02x", $0) }.joined()),
+                    "merchant": .string(fixture.merchant.merchant.identifier), "protection": .string("C"),
+                ])
+        }
+    }
+
+    /// Ways to be refused once the token is open or on the way there: what is expected, what the rule wants, and what
+    /// is taken out of the payload.
+    private static let refusals: [(expected: String?, rule: String, code: String)] = [
+        (#"{"currencyCode":"978"}"#, "", "currency_mismatch"),
+        (#"{"transactionAmount":1}"#, "", "amount_mismatch"),
+        (#"{"currencyCode":"840","transactionAmount":1099.5}"#, "", "amount_mismatch"),
+        (#"{"applicationData":"Ag=="}"#, "", "application_data_mismatch"),
+        (#"{"applicationData":null}"#, "", "application_data_mismatch"),
+        (#"{"merchantIdentifier":"merchant.com.other"}"#, "", "merchant_mismatch"),
+        (nil, "require_expected: [currencyCode]", "currency_mismatch"),
+        (nil, "require_expected: [transactionAmount]", "amount_mismatch"),
+        (nil, "require_expected: [applicationData]", "application_data_mismatch"),
+        (nil, "require_expected: [merchantIdentifier]", "merchant_mismatch"),
+        (nil, "merchants: []", "forbidden"),
+    ]
+
+    @Test("no refusal says anything of the payment: not the answer, the log, the record or the metrics")
+    func refusalsAreSilent() async throws {
+        for (expected, rule, code) in Self.refusals {
+            let fixture = try await PaymentRoutesFixture(rule: rule)
+            for kind in PayloadRecipe.Kind.allCases {
+                var payload = PayloadRecipe(kind)
+                payload.accountNumber = "4" + String((0..<15).map { _ in "0123456789".randomElement() ?? "0" })
+                payload.cardholderName = "Secretive Cardholder"
+                let token = try fixture.mint(payload, applicationData: [1])
+                let answer = try await fixture.post(
+                    "/v1/decrypt", token.decryptBody(expected: expected, reference: "r"))
+                #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string(code))
+                try await Self.expectSilence(fixture, answer.body, payload, code)
+            }
+        }
+    }
+
+    @Test("a payment that lacks what is expected, and one that is no JSON, are refused without a word of it")
+    func unreadablePayloads() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let payload = PayloadRecipe()
+        let whole = String(decoding: payload.json, as: UTF8.self)
+        for (plaintext, expected, code) in [
+            (whole.replacing("\"currencyCode\":\"840\",", with: ""), #"{"currencyCode":"840"}"#, "currency_mismatch"),
+            (whole.replacing("\"840\"", with: "840"), #"{"currencyCode":"840"}"#, "currency_mismatch"),
+            (
+                whole.replacing("\"transactionAmount\":1099,", with: ""), #"{"transactionAmount":1099}"#,
+                "amount_mismatch"
+            ),
+            (whole.replacing("1099", with: "\"1099\""), #"{"transactionAmount":1099}"#, "amount_mismatch"),
+            (whole + "x", "{}", "decryption_failed"), ("[\(whole)]", "{}", "decryption_failed"),
+            (String(whole.dropLast()), "{}", "decryption_failed"),
+        ] {
+            let token = try fixture.mint(payload)
+            fixture.hsm.opens(to: Array(plaintext.utf8))
+            let answer = try await fixture.post("/v1/decrypt", token.decryptBody(expected: expected, reference: "r"))
+            #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string(code), "\(expected)")
+            try await Self.expectSilence(fixture, answer.body, payload, code)
+        }
+    }
+
+    private static func expectSilence(
+        _ fixture: PaymentRoutesFixture, _ answer: [UInt8], _ payload: PayloadRecipe, _ code: String
+    ) async throws {
+        let places = [
+            ("the answer", answer), ("the log", try fixture.logged), ("the record", try await fixture.recorded),
+            ("the metrics", Array(fixture.instruments.exposition().utf8)),
+        ]
+        var secrets = payload.secrets.map { Array($0.utf8) } + [payload.cryptogram]
+        if let name = payload.cardholderName { secrets.append(Array(name.utf8)) }
+        for (place, text) in places {
+            #expect(!text.isEmpty)
+            // Only a Boolean goes into the expectation, so that a failure prints no secret.
+            let isSilent = secrets.allSatisfy { !SecretSpellings.isFound($0, in: text) }
+            #expect(isSilent, "\(code): \(place)")
+        }
+    }
+}
