@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,6 +12,11 @@
 
 #ifndef SO_PEERGROUPS
 #define SO_PEERGROUPS 59
+#endif
+
+// glibc 2.36 (Debian 12) does not have it; the number is x86-64's and AArch64's.
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
 #endif
 
 const int paytokend_o_path = O_PATH;
@@ -33,6 +39,21 @@ int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t 
     int result = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length);
     *count = length / (uint32_t)sizeof(gid_t);
     return result == 0 ? 0 : errno;
+}
+
+int paytokend_peer_pidfd(int fd, int *pidfd) {
+    socklen_t length = sizeof *pidfd;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, pidfd, &length) == 0 ? 0 : errno;
+}
+
+int paytokend_pidfd_runs(int pidfd) {
+    struct pollfd process = {.fd = pidfd, .events = POLLIN};
+    int ready;
+    do {
+        ready = poll(&process, 1, 0);
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) return -errno;
+    return ready == 0;
 }
 
 static int unix_address(const char *path, struct sockaddr_un *address, socklen_t *length) {

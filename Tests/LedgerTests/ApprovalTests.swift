@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import GRDB
 import MerchantKeys
 import PaymentToken
 import Testing
@@ -13,12 +14,18 @@ import Testing
 
     private func asked(
         _ operation: ApprovalOperation = .keyDestroy, key: PublicKeyHash? = nil, state: KeyState? = nil,
-        by person: UInt32 = 1001
+        by uid: UInt32 = 1001, login: UInt32? = nil, at time: Date? = nil
     ) -> Approval {
         Approval(
             identifier: .random(), operation: operation, parameters: parameters, key: key, keyState: state,
-            requester: ApprovalRequester(person: person, name: "staff", uid: person, gid: 100, groups: [7, 8]),
-            reason: AuditReason("rotation"), requestedAt: now, expires: now.addingTimeInterval(3600))
+            requester: ApprovalRequester(
+                person: PersonIdentities(uid: uid, loginUID: login), name: "staff", gid: 100, groups: [7, 8]),
+            reason: AuditReason("rotation"), requestedAt: time ?? now,
+            expires: (time ?? now).addingTimeInterval(3600))
+    }
+
+    private func person(_ uid: UInt32, login: UInt32? = nil) -> PersonIdentities {
+        PersonIdentities(uid: uid, loginUID: login)
     }
 
     private func record(_ event: AuditEvent = .verify) -> AuditRecord {
@@ -65,7 +72,7 @@ import Testing
         let approval = asked(key: fixture.key, state: .suspended)
         _ = try await take(.request(approval), in: fixture)
         let sequences = try await take(
-            .approve(approval.identifier, by: 1002, uid: 1002, executes: true), in: fixture,
+            .approve(approval.identifier, by: person(1002), executes: true), in: fixture,
             key: LedgerFixture.record(fixture.key, state: .destroyed), precondition: .state(.suspended))
         #expect(sequences.count == 1)
         #expect(try await fixture.ledger.keyRecords().first?.state == .destroyed)
@@ -82,7 +89,7 @@ import Testing
         #expect(
             await conflict { () throws(LedgerFailure) in
                 try await take(
-                    .approve(approval.identifier, by: 1001, uid: 1001, executes: true), in: fixture,
+                    .approve(approval.identifier, by: person(1001), executes: true), in: fixture,
                     key: LedgerFixture.record(fixture.key, state: .compromised))
             } == .samePerson)
         #expect(try await fixture.ledger.keyRecords().first?.state == .active)
@@ -90,19 +97,83 @@ import Testing
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    @Test("one uid is two persons only when each logged in as somebody")
-    func oneUID() async throws {
+    /// Login uid and uid of a peer; nil: nobody logged in.
+    typealias Peer = (login: UInt32?, uid: UInt32)
+
+    @Test(
+        "two peers are two persons only when no number is common to both, of uid and login uid, root's left out",
+        arguments: [
+            // Two accounts; the same account.
+            ((nil, 1003), (nil, 1004), true), ((nil, 1003), (nil, 1003), false),
+            // An account whose processes gave themselves login uids, before or after, or each time.
+            ((nil, 1003), (2077, 1003), false), ((2077, 1003), (nil, 1003), false),
+            ((5555, 1003), (6666, 1003), false), ((1003, 1003), (6666, 1003), false),
+            // Two who share an account, though the login uids tell them apart: so could one who sets them.
+            ((2000, 1003), (2001, 1003), false),
+            // su to another account, and back: the login uid stays.
+            ((1003, 1003), (1003, 1004), false), ((1003, 1004), (1003, 1003), false),
+            ((1003, 1004), (nil, 1003), false),
+            ((1003, 1004), (1003, 1005), false),
+            // Each on his own account, logged in as himself or by cron.
+            ((1003, 1003), (1004, 1004), true), ((1003, 1003), (nil, 1004), true),
+            // Root's number is nobody's: two people with sudo are told by their login uids.
+            ((2000, 0), (2001, 0), true), ((2000, 0), (2000, 0), false), ((2000, 0), (nil, 2000), false),
+            ((0, 1003), (0, 1004), true), ((nil, 1003), (nil, 0), true),
+        ] as [(Peer, Peer, Bool)])
+    func persons(one: Peer, other: Peer, areTwo: Bool) {
+        let (one, other) = (person(one.uid, login: one.login), person(other.uid, login: other.login))
+        #expect(one.isAnother(than: other) == areTwo)
+        #expect(other.isAnother(than: one) == areTwo)
+    }
+
+    @Test("an account that shows another login uid each time approves nothing of its own")
+    func loginUIDs() async throws {
         let fixture = try await LedgerFixture()
-        for (requester, approver, isAnother): ((UInt32, UInt32), (UInt32, UInt32), Bool) in [
-            // Person and uid of each. A service gave itself a login uid, before or after.
-            ((1003, 1003), (2077, 1003), false), ((2077, 1003), (1003, 1003), false),
-            // Two people with sudo.
-            ((2000, 0), (2001, 0), true), ((2000, 1003), (2000, 1004), false), ((1003, 1003), (1004, 1004), true),
-        ] {
-            let asked = ApprovalRequester(person: requester.0, name: "staff", uid: requester.1, gid: 1, groups: [])
-            #expect(asked.isAnother(person: approver.0, uid: approver.1) == isAnother, "\(requester) \(approver)")
+        let approval = asked(by: 1001, login: 5555)
+        _ = try await take(.request(approval), in: fixture)
+        #expect(try await fixture.ledger.approval(approval.identifier) == approval)
+        for approver in [person(1001, login: 6666), person(1001), person(1002, login: 5555), person(1002, login: 1001)]
+        {
+            #expect(
+                await conflict { () throws(LedgerFailure) in
+                    try await take(.approve(approval.identifier, by: approver, executes: true), in: fixture)
+                } == .samePerson, "\(approver)")
         }
-        await fixture.ledger.close()
+        // Nor is its request anybody's who gives himself its login uid.
+        for step: AdministrativeChange.ApprovalStep in [
+            .withdraw(approval.identifier, by: person(1002, login: 1001)),
+            .withdraw(approval.identifier, by: person(1002, login: 5555)),
+        ] {
+            #expect(
+                await conflict { () throws(LedgerFailure) in try await take(step, in: fixture) } == .anotherPerson)
+        }
+        _ = try await take(.approve(approval.identifier, by: person(1002, login: 1002), executes: true), in: fixture)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
+    }
+
+    @Test("what an earlier version stored is read: its requester was the login uid where one was set, else the uid")
+    func earlierRows() async throws {
+        let fixture = try await LedgerFixture()
+        let identifier = try #require(ApprovalIdentifier(hex: "0a1b2c3d4e5f6071"))
+        let database = try DatabaseQueue(path: fixture.settings.path)
+        try await database.write { db in
+            // Columns in the order in which version 3 of the schema made them.
+            try db.execute(
+                sql: """
+                    INSERT INTO approval VALUES (x'0a1b2c3d4e5f6071', 'key_adopt', zeroblob(32), NULL, NULL, 2077,
+                        'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1')
+                    """)
+        }
+        try database.close()
+        let read = try #require(try await fixture.ledger.approval(identifier))
+        #expect(read.requester.person == person(1003, login: 2077))
+        for approver in [person(1003, login: 6666), person(2077), person(1004, login: 2077)] {
+            #expect(
+                await conflict { () throws(LedgerFailure) in
+                    try await take(.approve(identifier, by: approver, executes: true), in: fixture)
+                } == .samePerson, "\(approver)")
+        }
+        _ = try await take(.approve(identifier, by: person(1004), executes: true), in: fixture)
     }
 
     @Test("a key's change finds it as it was judged, or does not take place")
@@ -125,8 +196,9 @@ import Testing
         let fixture = try await LedgerFixture()
         let withdrawn = asked()
         _ = try await take(.request(withdrawn), in: fixture)
-        _ = try await take(.withdraw(withdrawn.identifier, by: 1001), in: fixture)
-        for _ in 0..<20 { _ = try await take(.request(asked()), in: fixture) }
+        _ = try await take(.withdraw(withdrawn.identifier, by: person(1001)), in: fixture)
+        // Under however many login uids.
+        for login: UInt32 in 3000..<3020 { _ = try await take(.request(asked(login: login)), in: fixture) }
         #expect(
             await conflict { () throws(LedgerFailure) in try await take(.request(asked()), in: fixture) }
                 == .tooMany(20))
@@ -142,7 +214,7 @@ import Testing
         _ = try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))
         #expect(
             await conflict { () throws(LedgerFailure) in
-                try await take(.approve(approval.identifier, by: 1002, uid: 1002, executes: true), in: fixture)
+                try await take(.approve(approval.identifier, by: person(1002), executes: true), in: fixture)
             } == .keyChanged(from: .active, to: .suspended))
     }
 
@@ -152,8 +224,9 @@ import Testing
         let approval = asked()
         _ = try await take(.request(approval), in: fixture)
         for step: AdministrativeChange.ApprovalStep in [
-            .approve(approval.identifier, by: 1002, uid: 1002, executes: true), .reject(approval.identifier, by: 1002),
-            .withdraw(approval.identifier, by: 1001),
+            .approve(approval.identifier, by: person(1002), executes: true),
+            .reject(approval.identifier, by: person(1002)),
+            .withdraw(approval.identifier, by: person(1001)),
         ] {
             #expect(
                 await conflict { () throws(LedgerFailure) in try await take(step, in: fixture, after: 3600) }
@@ -166,19 +239,62 @@ import Testing
         #expect(try await fixture.ledger.everyEntry().last?.event == "approval_decision")
     }
 
+    @Test("however many are overdue, one sweep ends them all, and each has its record")
+    func expiresAll() async throws {
+        let fixture = try await LedgerFixture()
+        for uid: UInt32 in 1..<14 {
+            for _ in 0..<20 { _ = try await take(.request(asked(by: uid)), in: fixture) }
+        }
+        let open = asked(by: 1001, at: now.addingTimeInterval(1))
+        _ = try await take(.request(open), in: fixture)
+        let before = try await fixture.ledger.head().sequence
+        #expect(try await fixture.ledger.expireApprovals(now: now.addingTimeInterval(3600)) == 260)
+        #expect(try await fixture.ledger.head().sequence == before + 260)
+        #expect(try await fixture.ledger.approval(open.identifier)?.status == .pending)
+    }
+
+    @Test("what ended is removed after its time, and the oldest beyond a number; what is open stays")
+    func forgets() async throws {
+        let fixture = try await LedgerFixture()
+        var ended: [Approval] = []
+        for second in 0..<6 {
+            let approval = asked(at: now.addingTimeInterval(Double(second)))
+            _ = try await take(.request(approval), in: fixture)
+            _ = try await take(.withdraw(approval.identifier, by: person(1001)), in: fixture)
+            ended.append(approval)
+        }
+        let open = asked(at: now.addingTimeInterval(-1000))
+        _ = try await take(.request(open), in: fixture)
+        func left() async throws -> [ApprovalIdentifier] {
+            try await fixture.ledger.approvals(limit: 100).map(\.identifier)
+        }
+        #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3600), keeping: 6) == 0)
+        #expect(try await left().count == 7)
+        // The first two could have been decided until 3600 and 3601.
+        #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3602), keeping: 6) == 2)
+        #expect(try await left() == [open.identifier] + ended[2...].reversed().map(\.identifier))
+        #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now, keeping: 3) == 1)
+        #expect(try await left() == [open.identifier] + ended[3...].reversed().map(\.identifier))
+        // Both reasons at once, and an open one that is long overdue.
+        #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3604), keeping: 1) == 2)
+        #expect(try await left() == [open.identifier, ended[5].identifier])
+        #expect(try await fixture.ledger.forgetApprovals(expiredBefore: .distantFuture, keeping: 1) == 1)
+        #expect(try await left() == [open.identifier])
+    }
+
     @Test("what was rejected, withdrawn or done is not decided again")
     func once() async throws {
         let fixture = try await LedgerFixture()
         for (step, status): ((ApprovalIdentifier) -> AdministrativeChange.ApprovalStep, Approval.Status) in [
-            ({ .reject($0, by: 1002) }, .rejected), ({ .withdraw($0, by: 1001) }, .withdrawn),
-            ({ .approve($0, by: 1002, uid: 1002, executes: true) }, .done),
+            ({ .reject($0, by: person(1002)) }, .rejected), ({ .withdraw($0, by: person(1001)) }, .withdrawn),
+            ({ .approve($0, by: person(1002), executes: true) }, .done),
         ] {
             let approval = asked()
             _ = try await take(.request(approval), in: fixture)
             _ = try await take(step(approval.identifier), in: fixture)
             #expect(
                 await conflict { () throws(LedgerFailure) in
-                    try await take(.approve(approval.identifier, by: 1003, uid: 1003, executes: true), in: fixture)
+                    try await take(.approve(approval.identifier, by: person(1003), executes: true), in: fixture)
                 } == .notPending(status))
         }
     }
@@ -190,7 +306,7 @@ import Testing
         _ = try await take(.request(approval), in: fixture)
         #expect(
             await conflict { () throws(LedgerFailure) in
-                try await take(.withdraw(approval.identifier, by: 1002), in: fixture)
+                try await take(.withdraw(approval.identifier, by: person(1002)), in: fixture)
             } == .anotherPerson)
     }
 
@@ -199,18 +315,18 @@ import Testing
         let fixture = try await LedgerFixture()
         let approval = asked(.keyImport)
         _ = try await take(.request(approval), in: fixture)
-        let use = AdministrativeChange.ApprovalStep.use(approval.identifier, parameters: parameters, by: 1001)
+        let use = AdministrativeChange.ApprovalStep.use(approval.identifier, parameters: parameters, by: person(1001))
         #expect(await conflict { () throws(LedgerFailure) in try await take(use, in: fixture) } == .notApproved)
-        _ = try await take(.approve(approval.identifier, by: 1002, uid: 1002, executes: false), in: fixture)
+        _ = try await take(.approve(approval.identifier, by: person(1002), executes: false), in: fixture)
         #expect(
             await conflict { () throws(LedgerFailure) in
                 try await take(
-                    .use(approval.identifier, parameters: parameters, by: 1002), in: fixture)
+                    .use(approval.identifier, parameters: parameters, by: person(1002)), in: fixture)
             } == .anotherPerson)
         #expect(
             await conflict { () throws(LedgerFailure) in
                 try await take(
-                    .use(approval.identifier, parameters: .zero, by: 1001), in: fixture)
+                    .use(approval.identifier, parameters: .zero, by: person(1001)), in: fixture)
             } == .otherParameters)
         _ = try await take(use, in: fixture)
         #expect(
@@ -222,7 +338,7 @@ import Testing
         let fixture = try await LedgerFixture()
         #expect(
             await conflict { () throws(LedgerFailure) in
-                try await take(.approve(.random(), by: 1, uid: 1, executes: true), in: fixture)
+                try await take(.approve(.random(), by: person(1), executes: true), in: fixture)
             } == .unknown)
     }
 
@@ -232,10 +348,11 @@ import Testing
         let approval = asked()
         _ = try await take(.request(approval), in: fixture)
         let successes = await withTaskGroup(of: Bool.self) { group in
-            for person: UInt32 in 2000..<2030 {
+            for uid: UInt32 in 2000..<2030 {
                 group.addTask {
                     (try? await take(
-                        .approve(approval.identifier, by: person, uid: person, executes: true), in: fixture)) != nil
+                        .approve(approval.identifier, by: PersonIdentities(uid: uid), executes: true), in: fixture))
+                        != nil
                 }
             }
             return await group.reduce(0) { $0 + ($1 ? 1 : 0) }

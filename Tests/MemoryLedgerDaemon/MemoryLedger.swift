@@ -104,6 +104,8 @@ final class MemoryLedger: Ledger {
 
     func expireApprovals(now: Date) async throws(LedgerFailure) -> Int { 0 }
 
+    func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int { 0 }
+
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] { state.withLock { $0.auditKeys } }
 
     func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {

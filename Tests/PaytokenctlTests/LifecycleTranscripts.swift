@@ -190,6 +190,11 @@ struct LifecycleTranscripts {
                 \(Self.approval)  key_destroy  rejected  -         -                     alice (1001)  2100-01-01T00:00:00Z  laptop stolen
 
                 """)
+        let became = Self.summary("pending").replacing(
+            #""requester":1001,"#, with: #""requester":1001,"requesterLoginUid":5555,"#)
+        let other = try await FakeDaemon(["GET /v1/approvals": .ok(#"{"items":[\#(became)]}"#)])
+        let shown = try await Command.paytokenctl(["approval", "list"], socket: other.path)
+        #expect(shown.output.contains("  alice (1001, login 5555)  "), "\(shown)")
         let quiet = try await FakeDaemon(["GET /v1/approvals": .ok(#"{"items":[]}"#)])
         let none = try await Command.paytokenctl(["approval", "list"], socket: quiet.path)
         #expect(none.status == 0 && none.output == "")

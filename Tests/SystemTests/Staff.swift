@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import StrictJSON
 import TestSupport
 import Testing
@@ -106,6 +107,19 @@ struct StaffedDaemon {
         let listed = try await harness.paytokenctl(["approval", "list", "--output", "json"])
         let items = try JSONValue(parsing: listed.outputBytes).objectValue?["items"]?.arrayValue
         return items?.first { $0.string("approval") == name }
+    }
+
+    /// An hour goes by, says the ledger's file.
+    func letExpire(_ approval: String) async throws {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"), configuration: configuration)
+        try await database.write { db in
+            try db.execute(
+                sql: "UPDATE approval SET expires_at = expires_at - 3600000 WHERE lower(hex(identifier)) = ?",
+                arguments: [approval])
+        }
+        try database.close()
     }
 
     func isIntact() async throws -> Bool {

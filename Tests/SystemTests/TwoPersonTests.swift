@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import StrictJSON
 import TestSupport
 import Testing
@@ -174,17 +173,7 @@ struct TwoPersonTests {
         let merchant = try await daemon.merchant("expired")
         #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
         let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
-        // An hour goes by: the ledger's file is told so.
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        let database = try DatabaseQueue(
-            path: daemon.harness.directory.path("ledger.sqlite"), configuration: configuration)
-        try await database.write { db in
-            try db.execute(
-                sql: "UPDATE approval SET expires_at = expires_at - 3600000 WHERE lower(hex(identifier)) = ?",
-                arguments: [approval])
-        }
-        try database.close()
+        try await daemon.letExpire(approval)
         #expect(try await daemon.approval(approval)?.string("status") == "expired")
         for verb in ["approve", "reject"] {
             let late = try await daemon.run(.bob, "approval", verb, approval)
@@ -263,7 +252,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "a person is the login uid: two accounts of one person are one, one account of two persons is two",
+        "a login uid makes one person of two accounts, and never two of one",
         .enabled("this container lets nobody set a login uid") { try await Staff.canLogIn() })
     func loginUID() async throws {
         let daemon = try await Self.started.value
@@ -277,11 +266,32 @@ struct TwoPersonTests {
         let asked = try await run(.alice, 22001, "key", "resume", merchant.hex, "--reason", "r")
         #expect(asked.status == 75, "\(asked)")
         let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
-        // sudo to another account makes nobody another person.
-        let same = try await run(.bob, 22001, "approval", "approve", approval)
-        #expect(same.status == 1 && same.error.contains("a second person must"), "\(same)")
-        let other = try await run(.alice, 22002, "approval", "approve", approval)
+        // su or sudo to another account makes nobody another person, nor do two logins who share one.
+        for (who, login): (Staff, UInt32) in [(.bob, 22001), (.bob, Staff.alice.rawValue), (.alice, 22002)] {
+            let same = try await run(who, login, "approval", "approve", approval)
+            #expect(same.status == 1 && same.error.contains("a second person must"), "\(who) \(login): \(same)")
+        }
+        let other = try await run(.bob, 22002, "approval", "approve", approval)
         #expect(other.status == 0, "\(other)")
         #expect(try await daemon.decrypt(merchant).status == 200)
+    }
+
+    @Test("what expired while the daemon was down is recorded as expired at its start")
+    func expiredAtStart() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("lapsed")
+        #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
+        #expect(try await daemon.harness.stop().status == 0)
+        try await daemon.letExpire(approval)
+        try await daemon.harness.start()
+        try await wait(for: "the record of it") {
+            try await daemon.records(merchant).contains {
+                $0.string("event") == "approval_decision" && $0.string("decision") == "expire"
+                    && $0.string("approval") == approval
+            }
+        }
+        #expect(try await daemon.isIntact())
+        #expect(try await daemon.harness.stop().status == 0)
     }
 }

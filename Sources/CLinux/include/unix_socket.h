@@ -18,6 +18,14 @@ int paytokend_peer_credentials(int fd, struct paytokend_peer *peer);
 /// that *count are needed. Returns 0 or an errno.
 int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count);
 
+/// SO_PEERPIDFD (Linux 6.5): a descriptor of the process that connected, close on exec, which names it and no other even
+/// after its number has been given to another one. Returns 0, ENOPROTOOPT where the kernel is older, or another errno,
+/// of which most say that the process has been reaped.
+int paytokend_peer_pidfd(int fd, int *pidfd);
+
+/// Whether the process behind a pidfd runs: 1, 0 once it has ended (reaped or not), or a negative errno.
+int paytokend_pidfd_runs(int pidfd);
+
 /// bind(2) and connect(2) with a path: sockaddr_un's fixed array is a tuple of 108 members in Swift. Returns 0 or an
 /// errno; ENAMETOOLONG when path and its NUL exceed 108 bytes.
 int paytokend_unix_bind(int fd, const char *path);

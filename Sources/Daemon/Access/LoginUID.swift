@@ -1,15 +1,42 @@
 import Glibc
 
 /// The uid under which a person logged in, which su and sudo leave as it is (proc(5), /proc/pid/loginuid).
-enum LoginUID {
-    /// nil where none is set, the kernel keeps none, or the process may not be looked at.
-    static func of(process pid: Int32) -> UInt32? {
-        guard pid > 0, let text = try? BoundedFile.text(at: "/proc/\(pid)/loginuid", maximumBytes: 32),
-            let uid = UInt32(text.trimmingTrailingNewline)
-        else { return nil }
-        // 4294967295 says that nobody logged in: a service or a cron job.
-        return uid == UInt32.max ? nil : uid
+enum LoginUID: Sendable, Hashable {
+    case set(UInt32)
+    /// Nobody logged in (a service, a cron job), or the kernel keeps no login uids.
+    case unset
+    /// The process has ended, or may not be looked at: it can have any.
+    case unreadable
+
+    /// nil where none is set, and where none could be read.
+    var number: UInt32? {
+        if case .set(let uid) = self { uid } else { nil }
     }
+}
+
+extension LoginUID {
+    /// Reads it, and takes it only from a process that runs before and after: in between its number can have been given
+    /// to no other, whose login uid this would be.
+    ///
+    /// - Parameter isKept: whether the kernel keeps login uids.
+    init(of process: borrowing some ConnectedProcess & ~Copyable, isKept: Bool = Self.isKept) {
+        guard isKept else {
+            self = .unset
+            return
+        }
+        guard let before = process.life(), let text = process.loginUID(), process.life() == before,
+            let uid = UInt32(text.trimmingTrailingNewline)
+        else {
+            self = .unreadable
+            return
+        }
+        // 4294967295 says that nobody logged in.
+        self = uid == UInt32.max ? .unset : .set(uid)
+    }
+
+    /// A kernel without CONFIG_AUDIT has no such file, and then this process has none either. Where /proc is not there at
+    /// all nothing can be told, and nothing is taken for unset.
+    static let isKept = unsafe access("/proc/self/loginuid", F_OK) == 0 || access("/proc/self/stat", F_OK) != 0
 }
 
 extension String {

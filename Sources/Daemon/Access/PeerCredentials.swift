@@ -1,23 +1,27 @@
 import CLinux
 import Glibc
+import Ledger
 
 /// Who connected, as the kernel fixed it at connect(2): the only identity there is.
 ///
 /// Neither pid nor path nor a look-up by name at request time takes part: a pid can be reused and a name can change.
-/// `pid`, `comm` and `loginUID` are informational, for records and for telling persons apart.
+/// `pid` and `comm` are informational, for records. `loginUID` gives no rights: it only makes one person of two accounts
+/// (``person``).
 struct PeerCredentials: Sendable, Hashable {
     let uid: UInt32
     let gid: UInt32
     /// The supplementary groups (SO_PEERGROUPS), in the kernel's order; `gid` may or may not be among them.
     let groups: [UInt32]
     let pid: Int32
-    /// The login uid (audit's loginuid) where one is set and readable.
-    let loginUID: UInt32?
+    /// Read while the process that connected was running.
+    let loginUID: LoginUID
     /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: a stranger's text.
     let comm: String?
 
-    init(uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: UInt32? = nil, comm: String? = nil)
-    {
+    init(
+        uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: LoginUID = .unset,
+        comm: String? = nil
+    ) {
         self.uid = uid
         self.gid = gid
         self.groups = groups
@@ -31,8 +35,14 @@ struct PeerCredentials: Sendable, Hashable {
         gid == group || groups.contains(group)
     }
 
-    /// The one whom approvals count: the login uid where one is set, else the peer's uid.
-    var person: UInt32 { loginUID ?? uid }
+    /// By what approvals tell persons apart; nil: unknown, who neither requests nor approves.
+    var person: PersonIdentities? {
+        switch loginUID {
+        case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)
+        case .unset: PersonIdentities(uid: uid)
+        case .unreadable: nil
+        }
+    }
 }
 
 extension PeerCredentials {
@@ -45,7 +55,18 @@ extension PeerCredentials {
         let groups = try Self.supplementaryGroups(of: descriptor)
         self.init(
             uid: peer.uid, gid: peer.gid, groups: groups, pid: peer.pid,
-            loginUID: LoginUID.of(process: peer.pid), comm: ProcessName.of(process: peer.pid))
+            loginUID: Self.loginUID(of: descriptor, peer), comm: ProcessName.of(process: peer.pid))
+    }
+
+    private static func loginUID(of descriptor: CInt, _ peer: paytokend_peer) -> LoginUID {
+        do throws(PeerDescriptor.Failure) {
+            return LoginUID(of: try PeerDescriptor(connectedSocket: descriptor, pid: peer.pid))
+        } catch {
+            switch error {
+            case .unsupported: return LoginUID(of: NumberedProcess(pid: peer.pid, uid: peer.uid))
+            case .failed: return LoginUID.isKept ? .unreadable : .unset
+            }
+        }
     }
 
     private static func supplementaryGroups(of descriptor: CInt) throws(SystemError) -> [UInt32] {

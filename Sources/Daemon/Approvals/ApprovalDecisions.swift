@@ -42,14 +42,15 @@ struct ApprovalDecisions: Sendable {
             .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
         let approval = try await find(identifier)
         if let key = approval.key { record.concerns(key: key) }
+        let person = try caller.person()
         let step: AdministrativeChange.ApprovalStep
         switch decision {
-        case .reject: step = .reject(identifier, by: caller.peer.person)
-        case .withdraw: step = .withdraw(identifier, by: caller.peer.person)
+        case .reject: step = .reject(identifier, by: person)
+        case .withdraw: step = .withdraw(identifier, by: person)
         case .approve:
             try judgeStatus(approval, now)
-            try judgeRequester(approval)
-            return try await approve(approval, by: caller, at: now, record: record)
+            try judgeRequester(approval, person)
+            return try await approve(approval, by: caller, person, at: now, record: record)
         }
         try await recorder.apply(
             AdministrativeChange(
@@ -69,9 +70,12 @@ struct ApprovalDecisions: Sendable {
         throw Refusal(.approvalInvalid, conflict.description)
     }
 
-    /// Whoever asked must still be somebody who may ask.
-    private func judgeRequester(_ approval: Approval) throws(Refusal) {
+    /// Whoever asked must be another person, and still be somebody who may ask. The transaction judges the first again.
+    private func judgeRequester(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
+        guard person.isAnother(than: requester.person) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.samePerson.description)
+        }
         let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
         guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
             throw Refusal(
@@ -80,17 +84,16 @@ struct ApprovalDecisions: Sendable {
     }
 
     private func approve(
-        _ approval: Approval, by caller: Caller, at now: Date, record: RequestRecord
+        _ approval: Approval, by caller: Caller, _ person: PersonIdentities, at now: Date, record: RequestRecord
     ) async throws(Refusal) -> Outcome {
         let identifier = approval.identifier
         let decided = recorder.record(of: record, by: caller)
         var change = AdministrativeChange(
-            at: now, approval: .approve(identifier, by: caller.peer.person, uid: caller.uid, executes: true),
-            records: [decided])
+            at: now, approval: .approve(identifier, by: person, executes: true), records: [decided])
         var key: KeyEntry?
         switch approval.operation {
         case .keyImport:
-            change.approval = .approve(identifier, by: caller.peer.person, uid: caller.uid, executes: false)
+            change.approval = .approve(identifier, by: person, executes: false)
             try await recorder.apply(change, for: record)
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             key = try await lifecycle.carryOut(approval, change, by: caller, record: record)

@@ -63,7 +63,7 @@ struct AuditKeyChange: Sendable {
                 approval: nil, by: caller, record: record)
             return .changed(from: current, to: next)
         }
-        let approval = rule.request(
+        let approval = try rule.request(
             .auditKeyChange, parameters: Self.parameters(from: current), key: nil, keyState: nil, reason: reason,
             by: caller, at: clock.now())
         try await recorder.ask(approval, by: caller, for: record)

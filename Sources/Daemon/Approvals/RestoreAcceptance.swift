@@ -33,7 +33,7 @@ struct RestoreAcceptance: Sendable {
             let (ledgerSequence, tokenSequence) = try await gate.take(reason: reason, by: AuditCaller(caller))
             return .accepted(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence)
         }
-        let approval = rule.request(
+        let approval = try rule.request(
             .ledgerAcceptRestore, parameters: Self.parameters(disagreement), key: nil, keyState: nil, reason: reason,
             by: caller, at: clock.now())
         try await recorder.ask(approval, by: caller, for: record)

@@ -4,6 +4,7 @@ import Glibc
 import Ledger
 import MerchantKeys
 import PaymentToken
+import Refusals
 
 /// What nobody does alone: `approvals`.
 struct TwoPersonRule: Sendable {
@@ -18,16 +19,33 @@ struct TwoPersonRule: Sendable {
     }
 
     /// The request for an operation, as the ledger keeps it.
+    ///
+    /// - Throws: `forbidden` when the caller is an unknown person.
     func request(
         _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash?, keyState: KeyState?,
         reason: AuditReason, by caller: Caller, at now: Date
-    ) -> Approval {
+    ) throws(Refusal) -> Approval {
         Approval(
             identifier: .random(), operation: operation, parameters: parameters, key: key, keyState: keyState,
             requester: ApprovalRequester(
-                person: caller.peer.person, name: caller.name, uid: caller.uid, gid: caller.gid,
-                groups: caller.peer.groups),
+                person: try caller.person(), name: caller.name, gid: caller.gid, groups: caller.peer.groups),
             reason: reason, requestedAt: now, expires: now.addingTimeInterval(Double(expire.components.seconds)))
+    }
+}
+
+extension Caller {
+    /// Who this is, for what one person asks and another approves.
+    ///
+    /// - Throws: `forbidden` when that is unknown.
+    func person() throws(Refusal) -> PersonIdentities {
+        guard let person = peer.person else {
+            throw Refusal(
+                .forbidden,
+                "Who asks is not known, since the login uid of the process that connected cannot be read; connect again "
+                    + "and keep the process that connected running.",
+                details: "it has ended, or /proc hides it from the daemon (hidepid, ProtectProc, a PID namespace)")
+        }
+        return person
     }
 }
 

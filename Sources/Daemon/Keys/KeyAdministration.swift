@@ -78,7 +78,7 @@ struct KeyAdministration: Sendable {
             parameters.add(merchant)
             for name in names.sorted() { parameters.add(name) }
             guard let approval = request.approval else {
-                let asked = rule.request(
+                let asked = try rule.request(
                     .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
                     keyState: record?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                     at: clock.now())
@@ -87,7 +87,7 @@ struct KeyAdministration: Sendable {
             }
             // Before the token is changed; the transaction that uses it judges it again.
             try await judge(approval, parameters: parameters.digest, of: caller)
-            use = .use(approval, parameters: parameters.digest, by: caller.peer.person)
+            use = .use(approval, parameters: parameters.digest, by: try caller.person())
         }
         requestRecord.used(token: names.joined(separator: ","))
         let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
@@ -202,11 +202,10 @@ struct KeyAdministration: Sendable {
     private func judge(
         _ identifier: ApprovalIdentifier, parameters: AuditDigest, of caller: Caller
     ) async throws(Refusal) {
+        let person = try caller.person()
         do throws(LedgerFailure) {
             guard let approval = try await ledger.approval(identifier) else { throw .approval(.unknown) }
-            if let conflict = approval.conflict(
-                using: parameters, by: caller.peer.person, at: clock.now())
-            {
+            if let conflict = approval.conflict(using: parameters, by: person, at: clock.now()) {
                 throw .approval(conflict)
             }
         } catch {

@@ -74,7 +74,7 @@ struct KeyLifecycle: Sendable {
             )
             return .changed(try await apply(change, entry, record: record))
         }
-        let approval = rule.request(
+        let approval = try rule.request(
             .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
             keyState: nil, reason: reason, by: caller, at: clock.now())
         try await store(approval, alsoChanging: nil, from: nil, by: caller, record: record)
@@ -191,7 +191,7 @@ struct KeyLifecycle: Sendable {
         if operation == .keyCompromise, known.state.canBecome(.suspended) {
             suspended = known.suspended(at: clock.now())
         }
-        let approval = rule.request(
+        let approval = try rule.request(
             operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
             keyState: suspended?.state ?? known.state, reason: wanted.reason, by: caller, at: clock.now())
         try await store(approval, alsoChanging: suspended, from: known.state, by: caller, record: record)

@@ -46,8 +46,9 @@ extension ApprovalSummary {
             approval: approval.identifier.hex, operation: approval.operation.rawValue,
             status: approval.status(at: now).rawValue, publicKeyHash: approval.key?.base64,
             merchantIdentifier: merchant, keyState: approval.keyState?.rawValue, reason: approval.reason.text,
-            requestedBy: approval.requester.name, requester: approval.requester.person,
-            requestedAt: approval.requestedAt, expires: approval.expires, decidedBy: approval.decidedBy,
+            requestedBy: approval.requester.name, requester: approval.requester.uid,
+            requesterLoginUid: approval.requester.person.loginUID, requestedAt: approval.requestedAt,
+            expires: approval.expires, decidedBy: approval.decidedBy,
             decidedAt: approval.decidedAt)
     }
 }

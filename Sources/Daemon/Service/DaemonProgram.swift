@@ -95,6 +95,7 @@ public enum DaemonProgram {
         let sealing = assembly.checkpoints.start()
         let summarising = assembly.refusalSummaries.start()
         let pruning = ClaimPruning(ledger: assembly.ledger, live: assembly.live, logger: logger).start()
+        let expiring = ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start()
         logger.notice(
             "serving",
             metadata: [
@@ -124,7 +125,7 @@ public enum DaemonProgram {
 
         serviceManager.notify(.stopping)
         await listener.shutdown(grace: drainTime)
-        for task in [pruning, comparing, summarising] { task.cancel() }
+        for task in [pruning, expiring, comparing, summarising] { task.cancel() }
         await assembly.refusalSummaries.finish()
         await assembly.lifeRecords.stopped()
         sealing.cancel()

@@ -22,7 +22,7 @@ public struct PendingAnswer: Codable, Sendable, Equatable {
 public struct ApprovalSummary: Codable, Sendable, Equatable {
     /// 16 hex characters.
     public var approval: String
-    /// `key_destroy`, `key_resume`, `key_compromise`, `key_import`, `key_adopt` or `ledger_accept_restore`.
+    /// The operation's name in the record, such as `key_destroy`.
     public var operation: String
     /// `pending`, `approved` (an import that waits for its requester), `done`, `rejected`, `withdrawn` or `expired`.
     public var status: String
@@ -33,19 +33,21 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     /// The key's state when it was asked for; an approval serves only while it is that.
     public var keyState: String?
     public var reason: String
-    /// The access rule's name and the person (login uid, else uid) who asked.
+    /// The access rule's name and the uid of who asked.
     public var requestedBy: String
     public var requester: UInt32
+    /// Where they had logged in under another one, as their process said: without one it can give itself any.
+    public var requesterLoginUid: UInt32?
     public var requestedAt: Date
     public var expires: Date
-    /// The person who decided, and when.
+    /// The uid of who decided, and when.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
     public init(
         approval: String, operation: String, status: String, publicKeyHash: String?, merchantIdentifier: String?,
-        keyState: String?, reason: String, requestedBy: String, requester: UInt32, requestedAt: Date, expires: Date,
-        decidedBy: UInt32?, decidedAt: Date?
+        keyState: String?, reason: String, requestedBy: String, requester: UInt32, requesterLoginUid: UInt32? = nil,
+        requestedAt: Date, expires: Date, decidedBy: UInt32?, decidedAt: Date?
     ) {
         self.approval = approval
         self.operation = operation
@@ -56,6 +58,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
         self.reason = reason
         self.requestedBy = requestedBy
         self.requester = requester
+        self.requesterLoginUid = requesterLoginUid
         self.requestedAt = requestedAt
         self.expires = expires
         self.decidedBy = decidedBy

@@ -34,15 +34,12 @@ public struct AdministrativeChange: Sendable {
         /// It is asked for.
         case request(Approval)
         /// It is decided: another person, in time, and the key's state as it was.
-        ///
-        /// `uid` is the peer's, `by` the person. Of two peers with one uid each must have a login uid to be two persons:
-        /// a process without one can give itself any.
-        case approve(ApprovalIdentifier, by: UInt32, uid: UInt32, executes: Bool)
-        case reject(ApprovalIdentifier, by: UInt32)
+        case approve(ApprovalIdentifier, by: PersonIdentities, executes: Bool)
+        case reject(ApprovalIdentifier, by: PersonIdentities)
         /// By its requester.
-        case withdraw(ApprovalIdentifier, by: UInt32)
+        case withdraw(ApprovalIdentifier, by: PersonIdentities)
         /// The requester repeats an approved operation.
-        case use(ApprovalIdentifier, parameters: AuditDigest, by: UInt32)
+        case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
     /// The present, by which approvals expire.
@@ -84,7 +81,8 @@ public protocol Administration: Sendable {
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 
-    /// All approvals, those still open first, then the newest first, at most `limit`; those that ended long ago are dropped in time.
+    /// Approvals, those still open first, then the newest first, at most `limit`. Those that have ended are here until
+    /// ``forgetApprovals(expiredBefore:keeping:)`` removes them.
     func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
 
     /// Nil when there is none of this name.
@@ -95,6 +93,13 @@ public protocol Administration: Sendable {
     /// - Returns: how many there were.
     @discardableResult
     func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
+
+    /// Removes those that have ended and could not have been decided since `time`, and of the others that have ended the
+    /// oldest beyond `count`. The record keeps what became of each.
+    ///
+    /// - Returns: how many there were.
+    @discardableResult
+    func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int
 }
 
 extension Administration {

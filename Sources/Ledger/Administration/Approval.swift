@@ -33,7 +33,7 @@ public struct Approval: Sendable, Equatable {
     public let requestedAt: Date
     public let expires: Date
     public var status: Status
-    /// The person who decided, and when.
+    /// The account (uid) that decided, and when.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -67,14 +67,15 @@ public struct Approval: Sendable, Equatable {
 
 extension Approval {
     /// Why this approved operation cannot be carried out by its requester now; nil when it can.
-    public func conflict(using parameters: AuditDigest, by person: UInt32, at now: Date) -> ApprovalConflict? {
+    public func conflict(using parameters: AuditDigest, by person: PersonIdentities, at now: Date) -> ApprovalConflict?
+    {
         switch status(at: now) {
         case .approved: break
         case .pending: return .notApproved
         case .expired: return .expired
         case .done, .rejected, .withdrawn: return .notPending(status)
         }
-        guard requester.person == person else { return .anotherPerson }
+        guard requester.isAccount(of: person) else { return .anotherPerson }
         return self.parameters == parameters ? nil : .otherParameters
     }
 }
@@ -82,29 +83,25 @@ extension Approval {
 /// Who asked for an operation, as the kernel said then: whether the same rules would still serve them is judged when the
 /// operation is approved.
 public struct ApprovalRequester: Sendable, Equatable {
-    /// By whom approvals count: the login uid where one is set, else the peer's uid.
-    public let person: UInt32
+    public let person: PersonIdentities
     /// The access rule's name, for people.
     public let name: String
-    public let uid: UInt32
     public let gid: UInt32
     /// Supplementary groups.
     public let groups: [UInt32]
 
-    public init(person: UInt32, name: String, uid: UInt32, gid: UInt32, groups: [UInt32]) {
+    public init(person: PersonIdentities, name: String, gid: UInt32, groups: [UInt32]) {
         self.person = person
         self.name = name
-        self.uid = uid
         self.gid = gid
         self.groups = groups
     }
 
-    /// Whether a peer is somebody else. One uid can stand for two persons only when both logged in as somebody: whoever
-    /// has no login uid can give himself one.
-    func isAnother(person: UInt32, uid: UInt32) -> Bool {
-        guard person != self.person else { return false }
-        return uid != self.uid || (person != uid && self.person != self.uid)
-    }
+    public var uid: UInt32 { person.uid }
+
+    /// Whether this is who asked. Only the account says so: a login uid that both have says less, since a process can
+    /// give itself somebody else's.
+    func isAccount(of person: PersonIdentities) -> Bool { person.uid == uid }
 }
 
 /// Why an approval does not serve.

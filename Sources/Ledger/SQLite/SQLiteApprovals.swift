@@ -37,6 +37,40 @@ struct SQLiteApprovals {
         ).map(read)
     }
 
+    private static let ended = "status IN ('done', 'rejected', 'withdrawn', 'expired')"
+
+    /// How many of those that have ended are too old, or beyond `count`.
+    func surplus(expiredBefore time: Date, keeping count: Int, _ db: Database) throws -> Int {
+        let (all, old) = (
+            try endedCount("", [], db),
+            try endedCount(
+                "AND expires_at < ?", [StoredTime.milliseconds(time)], db)
+        )
+        return max(old, all - count)
+    }
+
+    /// Removes them, those first that were asked for first. The record has their requests and decisions for ever.
+    func forget(expiredBefore time: Date, keeping count: Int, _ db: Database) throws -> Int {
+        try db.execute(
+            sql: "DELETE FROM approval WHERE \(Self.ended) AND expires_at < ?",
+            arguments: [StoredTime.milliseconds(time)])
+        let old = db.changesCount
+        let beyond = try endedCount("", [], db) - count
+        guard beyond > 0 else { return old }
+        try db.execute(
+            sql: """
+                DELETE FROM approval WHERE identifier IN (
+                    SELECT identifier FROM approval WHERE \(Self.ended) ORDER BY requested_at, identifier LIMIT ?)
+                """,
+            arguments: [beyond])
+        return old + beyond
+    }
+
+    private func endedCount(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws -> Int {
+        try Int.fetchOne(
+            db, sql: "SELECT count(*) FROM approval WHERE \(Self.ended) \(condition)", arguments: arguments) ?? 0
+    }
+
     /// - Parameter state: a key's state in this very transaction, before the change.
     func take(
         _ step: AdministrativeChange.ApprovalStep, at now: Date, state: (PublicKeyHash) throws -> KeyState?,
@@ -44,13 +78,13 @@ struct SQLiteApprovals {
     ) throws {
         switch step {
         case .request(let approval):
-            guard try openCount(of: approval.requester.person, at: now, db) < Self.openLimit else {
+            guard try openCount(of: approval.requester.uid, at: now, db) < Self.openLimit else {
                 throw ApprovalConflict.tooMany(Self.openLimit)
             }
             try insert(approval, db)
-        case .approve(let identifier, let person, let uid, let executes):
+        case .approve(let identifier, let person, let executes):
             let approval = try pending(identifier, at: now, db)
-            guard approval.requester.isAnother(person: person, uid: uid) else { throw ApprovalConflict.samePerson }
+            guard person.isAnother(than: approval.requester.person) else { throw ApprovalConflict.samePerson }
             if let key = approval.key {
                 let found = try state(key)
                 guard found == approval.keyState else {
@@ -63,7 +97,7 @@ struct SQLiteApprovals {
             try decide(identifier, .rejected, by: person, at: now, db)
         case .withdraw(let identifier, let person):
             let approval = try open(identifier, at: now, db)
-            guard approval.requester.person == person else { throw ApprovalConflict.anotherPerson }
+            guard approval.requester.isAccount(of: person) else { throw ApprovalConflict.anotherPerson }
             try decide(identifier, .withdrawn, by: person, at: now, db)
         case .use(let identifier, let parameters, let person):
             guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
@@ -72,17 +106,17 @@ struct SQLiteApprovals {
         }
     }
 
-    /// One person's requests must not push the others' out of sight.
+    /// One account's requests must not push the others' out of sight, under whatever login uids they come.
     private static let openLimit = 20
 
-    private func openCount(of person: UInt32, at now: Date, _ db: Database) throws -> Int {
+    private func openCount(of uid: UInt32, at now: Date, _ db: Database) throws -> Int {
         try Int.fetchOne(
             db,
             sql: """
                 SELECT count(*) FROM approval
-                WHERE requester = ? AND status IN ('pending', 'approved') AND expires_at > ?
+                WHERE requester_uid = ? AND status IN ('pending', 'approved') AND expires_at > ?
                 """,
-            arguments: [Int64(person), StoredTime.milliseconds(now)]) ?? 0
+            arguments: [Int64(uid), StoredTime.milliseconds(now)]) ?? 0
     }
 
     /// Not decided yet.
@@ -109,13 +143,15 @@ struct SQLiteApprovals {
     }
 
     private func decide(
-        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: UInt32, at now: Date, _ db: Database
+        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date,
+        _ db: Database
     ) throws {
         try db.execute(
             sql: "UPDATE approval SET status = ?, decided_by = ?, decided_at = ? WHERE identifier = ?",
-            arguments: [status.rawValue, Int64(person), StoredTime.milliseconds(now), identifier.bytes.blob])
+            arguments: [status.rawValue, Int64(person.uid), StoredTime.milliseconds(now), identifier.bytes.blob])
     }
 
+    /// `requester` is the login uid, or the uid again where there is none other.
     private static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
         requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at
@@ -128,7 +164,8 @@ struct SQLiteApprovals {
                 """,
             arguments: [
                 approval.identifier.bytes.blob, approval.operation.rawValue, approval.parameters.bytes.blob,
-                approval.key?.bytes.blob, approval.keyState?.rawValue, Int64(approval.requester.person),
+                approval.key?.bytes.blob, approval.keyState?.rawValue,
+                Int64(approval.requester.person.loginUID ?? approval.requester.uid),
                 approval.requester.name, Int64(approval.requester.uid), Int64(approval.requester.gid),
                 approval.requester.groups.map(String.init).joined(separator: ","), approval.reason.text,
                 StoredTime.milliseconds(approval.requestedAt), StoredTime.milliseconds(approval.expires),
@@ -159,14 +196,14 @@ struct SQLiteApprovals {
 
     private func requester(_ row: Row) throws -> ApprovalRequester {
         let groups: String = try row.value("requester_groups")
-        let (person, uid): (Int64, Int64) = (try row.value("requester"), try row.value("requester_uid"))
+        let (loginUID, uid): (Int64, Int64) = (try row.value("requester"), try row.value("requester_uid"))
         let gid: Int64 = try row.value("requester_gid")
-        guard let person = UInt32(exactly: person), let uid = UInt32(exactly: uid), let gid = UInt32(exactly: gid)
+        guard let loginUID = UInt32(exactly: loginUID), let uid = UInt32(exactly: uid), let gid = UInt32(exactly: gid)
         else {
             throw LedgerFailure.unavailable(reason: "An approval's requester is none.")
         }
         return ApprovalRequester(
-            person: person, name: try row.value("requester_name"), uid: uid, gid: gid,
+            person: PersonIdentities(uid: uid, loginUID: loginUID), name: try row.value("requester_name"), gid: gid,
             groups: groups.split(separator: ",").compactMap { UInt32($0) })
     }
 }

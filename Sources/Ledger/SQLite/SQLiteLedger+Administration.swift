@@ -19,6 +19,15 @@ extension SQLiteLedger {
     }
 
     public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
+        var total = 0
+        // A look first: mostly there is nothing to write.
+        while try await !read({ [approvalRows] db in try approvalRows.overdue(now: now, db) }).isEmpty {
+            total += try await expireOverdue(now: now)
+        }
+        return total
+    }
+
+    private func expireOverdue(now: Date) async throws(LedgerFailure) -> Int {
         try await writer.write(
             { [approvalRows, chain] db, head in
                 let overdue = try approvalRows.overdue(now: now, db)
@@ -34,6 +43,16 @@ extension SQLiteLedger {
                 return overdue.count
             },
             // Done or not: the next look finds what is left.
+            readBack: { _, _ in nil })
+    }
+
+    public func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int {
+        let surplus = try await read { [approvalRows] db in
+            try approvalRows.surplus(expiredBefore: time, keeping: count, db)
+        }
+        guard surplus > 0 else { return 0 }
+        return try await writer.write(
+            { [approvalRows] db, _ in try approvalRows.forget(expiredBefore: time, keeping: count, db) },
             readBack: { _, _ in nil })
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Ledger
 import TestSupport
 import Testing
 
@@ -48,10 +49,13 @@ struct PeerCredentialsTests {
         }
     }
 
-    @Test("the person is the login uid where one is set, else the uid")
+    @Test("a person is the uid and the login uid where one is set; where it cannot be read nobody knows who it is")
     func person() {
-        #expect(PeerCredentials(uid: 0, gid: 0, loginUID: 1_000).person == 1_000)
-        #expect(PeerCredentials(uid: 7, gid: 0).person == 7)
-        #expect(LoginUID.of(process: -1) == nil)
+        #expect(
+            PeerCredentials(uid: 7, gid: 0, loginUID: .set(1_000)).person == PersonIdentities(uid: 7, loginUID: 1_000))
+        #expect(PeerCredentials(uid: 7, gid: 0, loginUID: .set(7)).person == PersonIdentities(uid: 7))
+        #expect(PeerCredentials(uid: 7, gid: 0, loginUID: .unset).person == PersonIdentities(uid: 7))
+        #expect(PeerCredentials(uid: 7, gid: 0, loginUID: .unreadable).person == nil)
+        #expect(PeerCredentials(uid: 0, gid: 0, loginUID: .unreadable).person == nil)
     }
 }

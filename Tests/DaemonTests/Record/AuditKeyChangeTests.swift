@@ -159,21 +159,22 @@ struct AuditKeyChangeTests {
             Issue.record("it does not wait")
             return
         }
-        #expect(await carryOut(approval, keyChange, by: caller.peer.person) == .approvalInvalid)
+        #expect(await carryOut(approval, keyChange, by: caller.uid) == .approvalInvalid)
         #expect(try await keyIds(fixture).count == 1)
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
         await fixture.ledger.close()
     }
 
     private func carryOut(
-        _ approval: Approval, _ keyChange: AuditKeyChange, by person: UInt32 = 4242
+        _ approval: Approval, _ keyChange: AuditKeyChange, by uid: UInt32 = 4242
     ) async -> RefusalCode? {
         do throws(Refusal) {
             try await keyChange.carryOut(
                 approval,
                 AdministrativeChange(
                     at: RecordFixture.noon,
-                    approval: .approve(approval.identifier, by: person, uid: person, executes: true), records: []),
+                    approval: .approve(approval.identifier, by: PersonIdentities(uid: uid), executes: true), records: []
+                ),
                 by: caller, record: RequestRecord())
             return nil
         } catch {

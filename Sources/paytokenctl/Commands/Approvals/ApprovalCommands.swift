@@ -23,12 +23,18 @@ struct ApprovalList: AsyncParsableCommand {
                 table.add([
                     item.approval, item.operation, item.status,
                     item.publicKeyHash.map(KeyReference.short(base64:)) ?? "-",
-                    item.merchantIdentifier ?? "-", "\(item.requestedBy) (\(item.requester))",
+                    item.merchantIdentifier ?? "-", Self.requester(item),
                     RFC3339.string(item.expires), item.reason,
                 ])
             }
             try Console.output(table.text)
         }
+    }
+
+    /// The rule's name and the account, and as whom somebody had logged in before becoming that.
+    private static func requester(_ item: ApprovalSummary) -> String {
+        let login = item.requesterLoginUid.map { ", login \($0)" } ?? ""
+        return "\(item.requestedBy) (\(item.requester)\(login))"
     }
 }
 

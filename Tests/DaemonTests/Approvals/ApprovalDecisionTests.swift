@@ -1,0 +1,145 @@
+import AuditChain
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What the daemon checks of a decision before anything is done in a token; the ledger checks it again.
+@Suite("Decisions on approvals")
+struct ApprovalDecisionTests {
+    private let directory: FreshDirectory
+    private let fixture: RecordFixture
+    private let token = SoftwareAuditToken()
+
+    private static let rule = TwoPersonRule(people: 2, expire: .seconds(3600))
+
+    init() async throws {
+        directory = try FreshDirectory()
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
+        await fixture.gate.judge()
+        try #require(token.keyCount == 1)
+    }
+
+    private struct NoKeys: KeyDestroying {
+        func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] { [] }
+    }
+
+    private func staff(_ uid: UInt32, login: LoginUID = .unset) -> Caller {
+        Caller(
+            rule: AccessRule(name: "staff", group: .init(name: "staff", id: 500), roles: [.admin]),
+            peer: PeerCredentials(uid: uid, gid: 500, loginUID: login))
+    }
+
+    private func keyChange(after seconds: Double = 0) -> AuditKeyChange {
+        AuditKeyChange(
+            ledger: fixture.ledger, token: token, tokenName: "primary", checkpoints: fixture.checkpoints,
+            gate: fixture.gate, rule: Self.rule, recorder: fixture.recorder, clock: clock(after: seconds),
+            logger: RecordFixture.quiet)
+    }
+
+    private func clock(after seconds: Double) -> WallClock {
+        WallClock { RecordFixture.noon.addingTimeInterval(seconds) }
+    }
+
+    private func decisions(after seconds: Double) -> ApprovalDecisions {
+        let clock = clock(after: seconds)
+        let catalogue = KeyCatalogue(
+            index: KeyIndex(), ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet)
+        let policies = Policies(
+            access: AccessPolicy(rules: [
+                AccessRule(group: .init(name: "staff", id: 500), roles: [.admin])
+            ]), trust: TrustPolicy(roots: [], distrusted: []), roots: [], distrusted: 0, signingTimeWindow: .off)
+        return ApprovalDecisions(
+            ledger: fixture.ledger, policies: CurrentPolicies(policies),
+            lifecycle: KeyLifecycle(
+                catalogue: catalogue, tokens: NoKeys(), ledger: fixture.ledger, rule: Self.rule,
+                recorder: fixture.recorder, clock: clock),
+            gate: fixture.gate, auditKey: keyChange(after: seconds), recorder: fixture.recorder, clock: clock)
+    }
+
+    private func ask(by caller: Caller) async throws(Refusal) -> AuditKeyChange.Outcome {
+        try await keyChange().change(reason: AuditReason("yearly"), by: caller, dryRun: false, record: RequestRecord())
+    }
+
+    /// Another audit key, asked for by 1001.
+    private func asked() async throws -> Approval {
+        guard case .pending(let approval) = try await ask(by: staff(1001)) else {
+            throw HarnessFailure(description: "it does not wait")
+        }
+        return approval
+    }
+
+    private func refusal(
+        _ decision: ApprovalDecisions.Decision, _ approval: Approval, by caller: Caller, after seconds: Double = 0
+    ) async -> Refusal? {
+        do throws(Refusal) {
+            _ = try await decisions(after: seconds).decide(
+                approval.identifier, decision, reason: nil, by: caller, record: RequestRecord())
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("approving another audit key too late makes none in the token")
+    func expired() async throws {
+        let approval = try await asked()
+        let refusal = await refusal(.approve, approval, by: staff(1002), after: 3600)
+        #expect(refusal?.code == .approvalInvalid)
+        #expect(refusal?.message == ApprovalConflict.expired.description)
+        #expect(token.keyCount == 1)
+        // Nor is one planned that the next change would make.
+        #expect(try await fixture.ledger.auditKeys().count == 1)
+    }
+
+    @Test("approving it in time makes one")
+    func inTime() async throws {
+        let approval = try await asked()
+        #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
+        #expect(token.keyCount == 2)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
+    }
+
+    @Test("who asked for it makes none by approving it, under whatever login uid")
+    func samePerson() async throws {
+        let approval = try await asked()
+        for approver in [staff(1001), staff(1001, login: .set(6666)), staff(1002, login: .set(1001))] {
+            let refusal = await refusal(.approve, approval, by: approver)
+            #expect(refusal?.code == .approvalInvalid && refusal?.message.contains("a second person must") == true)
+        }
+        #expect(token.keyCount == 1)
+        #expect(try await fixture.ledger.auditKeys().count == 1)
+    }
+
+    @Test("an unknown person decides nothing, not even root, and is told what to do")
+    func unknownDecides() async throws {
+        let approval = try await asked()
+        for decision in ApprovalDecisions.Decision.allCases {
+            for uid: UInt32 in [1002, 1001, 0] {
+                let refusal = await refusal(decision, approval, by: staff(uid, login: .unreadable))
+                #expect(refusal?.code == .forbidden)
+                #expect(refusal?.message.contains("keep the process that connected running") == true)
+            }
+        }
+        #expect(token.keyCount == 1)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
+    }
+
+    @Test("an unknown person asks for nothing that the rule binds; root, whom it does not bind, acts")
+    func unknownAsks() async throws {
+        let refusal = await #expect(throws: Refusal.self) { _ = try await ask(by: staff(1001, login: .unreadable)) }
+        #expect(refusal?.code == .forbidden)
+        #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)
+        guard case .changed = try await ask(by: staff(0, login: .unreadable)) else {
+            Issue.record("it waits")
+            return
+        }
+        #expect(token.keyCount == 2)
+    }
+}

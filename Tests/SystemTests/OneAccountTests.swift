@@ -1,0 +1,185 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// One account, or one person behind two, who tries to be the second person too.
+@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
+struct OneAccountTests {
+    @Test(
+        "an account that gives its processes login uids of its own choice is one person all the same",
+        .enabled("here no process can give itself a login uid") { try await Staff.canAssumeLogin() })
+    func assumedLogins() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("assumed")
+        #expect(try await daemon.run(.alice, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let asked = try await daemon.run(.alice, assuming: 5555, "key", "resume", merchant.hex, "--reason", "r")
+        #expect(asked.status == 75, "\(asked)")
+        let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
+        for login: UInt32 in [6666, Staff.bob.rawValue] {
+            let alone = try await daemon.run(.alice, assuming: login, "approval", "approve", approval)
+            #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(login): \(alone)")
+        }
+        let plain = try await daemon.run(.alice, "approval", "approve", approval)
+        #expect(plain.status == 1 && plain.error.contains("a second person must"), "\(plain)")
+        #expect(try await daemon.state(merchant) == "suspended")
+        // What is listed is the account, which nobody chooses, with the login uid beside it.
+        let shown = try await daemon.approval(approval)
+        #expect(shown?.objectValue?["requester"]?.numberValue?.int == Int(Staff.alice.rawValue))
+        #expect(shown?.objectValue?["requesterLoginUid"]?.numberValue?.int == 5555)
+        #expect(try await daemon.run(.bob, "approval", "approve", approval).status == 0)
+        #expect(try await daemon.state(merchant) == "active")
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    @Test(
+        "a socket whose process has ended is an unknown person's, who neither asks nor approves nor withdraws",
+        .enabled("this container lets nobody set a login uid") { try await Staff.canLogIn() })
+    func endedProcess() async throws {
+        let daemon = try await StaffedDaemon()
+        let merchant = try await daemon.merchant("ended")
+        #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
+        let resume = ["to": "active", "reason": "r"]
+        let change = "/v1/keys/\(merchant.hex)/state"
+        let unasked = try await daemon.post(change, resume, as: .alice, login: .alice, process: .ended)
+        Self.expectUnknown(unasked)
+        let asked = try await daemon.post(change, resume, as: .alice, login: .alice, process: .running)
+        #expect(asked.status == 202, "\(asked)")
+        let approval = try #require(asked.string("approval"))
+        let path = "/v1/approvals/\(approval)"
+        // Alice, who may become bob with su, lets the process end that tells who she is.
+        for decision in ["approve", "reject"] {
+            let hidden = try await daemon.post(path, ["decision": decision], as: .bob, login: .alice, process: .ended)
+            Self.expectUnknown(hidden)
+        }
+        Self.expectUnknown(
+            try await daemon.post(path, ["decision": "withdraw"], as: .alice, login: .alice, process: .ended))
+        let su = try await daemon.post(path, ["decision": "approve"], as: .bob, login: .alice, process: .running)
+        #expect(su.status == 422 && su.code == "approval_invalid", "\(su)")
+        #expect(try await daemon.state(merchant) == "suspended")
+        let bob = try await daemon.post(path, ["decision": "approve"], as: .bob, login: .bob, process: .running)
+        #expect(bob.status == 200, "\(bob)")
+        #expect(try await daemon.state(merchant) == "active")
+        #expect(try await daemon.harness.stop().status == 0)
+    }
+
+    private static func expectUnknown(_ answer: ChildAnswer) {
+        #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
+        #expect(
+            answer.string("message")?.contains("keep the process that connected running") == true, "\(answer)")
+    }
+}
+
+extension Staff {
+    /// Whether a process of theirs can give itself a login uid: where none is set yet, the kernel asks for no privilege.
+    static func canAssumeLogin() async throws -> Bool {
+        guard try await canAct() else { return false }
+        let assumed = try await alice.identity.run(
+            Program.installed("sh"), ["-c", "echo 22000 > /proc/self/loginuid"])
+        return assumed.status == 0
+    }
+}
+
+/// What the daemon answered on the connection of a child.
+struct ChildAnswer: CustomStringConvertible {
+    let status: Int
+    let body: JSONValue
+
+    func string(_ name: String) -> String? { body.string(name) }
+    var code: String? { string("code") }
+    var description: String { "\(status) \(body)" }
+}
+
+extension StaffedDaemon {
+    /// `paytokenctl` in a process that has given itself a login uid, without any privilege.
+    func run(_ who: Staff, assuming login: UInt32, _ arguments: String...) async throws -> ProgramResult {
+        try await who.identity.run(
+            Program.installed("sh"),
+            ["-c", "echo \"$0\" > /proc/self/loginuid && exec \"$@\"", String(login), Program.built("paytokenctl")]
+                + arguments,
+            environment: ["PAYTOKEND_SOCKET": harness.socket, "PAYTOKEND_ADMIN_SOCKET": harness.adminSocket])
+    }
+
+    /// What becomes of the process that connected before the daemon accepts the connection.
+    enum ConnectingProcess: String {
+        case running, ended
+    }
+
+    /// A POST on the admin socket, over a connection that a child made and its parent uses.
+    ///
+    /// - Parameter login: whose login uid the child has.
+    func post(
+        _ path: String, _ body: [String: String], as who: Staff, login: Staff, process: ConnectingProcess
+    ) async throws -> ChildAnswer {
+        let members = body.map { "\"\($0.key)\":\"\($0.value)\"" }.joined(separator: ",")
+        let result = try await Program.run(
+            Program.installed("python3"),
+            [
+                "-B", "-c", Self.connectInChild, harness.adminSocket, String(try harness.daemon.processIdentifier),
+                String(who.rawValue), String(login.rawValue), process.rawValue, path, "{\(members)}",
+            ])
+        try #require(result.status == 0, "\(result)")
+        let halves = result.output.components(separatedBy: "\n")
+        return ChildAnswer(
+            status: Int(halves[0]) ?? 0, body: try JSONValue(parsing: halves.dropFirst().joined(separator: "\n")))
+    }
+
+    /// The daemon is stopped while the child connects, so that it accepts only what the child has left behind.
+    private static let connectInChild = """
+        import http.client, os, signal, socket, sys, time
+
+        path, daemon, uid, login, process, target, body = sys.argv[1:]
+        daemon, uid = int(daemon), int(uid)
+
+        def stopped():
+            states = []
+            for task in os.listdir(f"/proc/{daemon}/task"):
+                with open(f"/proc/{daemon}/task/{task}/stat") as stat:
+                    states.append(stat.read().rpartition(")")[2].split()[0])
+            return all(state == "T" for state in states)
+
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        reading, writing = os.pipe()
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            while not stopped():
+                time.sleep(0.001)
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.close(writing)
+                    with open("/proc/self/loginuid", "w") as file:
+                        file.write(login)
+                    os.setgroups([])
+                    os.setresgid(uid, uid, uid)
+                    os.setresuid(uid, uid, uid)
+                    connection.connect(path)
+                    if process == "running":
+                        os.read(reading, 1)
+                finally:
+                    os._exit(0)
+            if process == "ended":
+                os.waitpid(child, 0)
+            else:
+                while True:
+                    try:
+                        connection.getpeername()
+                        break
+                    except OSError:
+                        time.sleep(0.001)
+        finally:
+            os.kill(daemon, signal.SIGCONT)
+
+        client = http.client.HTTPConnection("localhost")
+        connection.settimeout(60)
+        client.sock = connection
+        client.request("POST", target, body, {"Content-Type": "application/json"})
+        answer = client.getresponse()
+        print(answer.status)
+        print(answer.read().decode(), end="")
+        os.close(writing)
+        if process == "running":
+            os.waitpid(child, 0)
+        """
+}
