@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// The system's users and groups (getpwnam_r(3), getgrnam_r(3)), asked only while the configuration is read.
 enum Accounts {
@@ -25,9 +26,17 @@ enum Accounts {
     /// The group's identifier and everyone whom it counts: those that its entry names, and those whose primary group
     /// it is.
     static func members(ofGroup name: String) -> (gid: UInt32, users: [User])? {
-        guard let (gid, names) = entry(ofGroup: name) else { return nil }
+        guard let (_, gid, names) = entry(ofGroup: name) else { return nil }
         let named = names.compactMap(user(named:))
         return (gid, named + users(withPrimaryGroup: gid).filter { !named.contains($0) })
+    }
+
+    /// The same by number; nil where there is no such group and nobody's primary group is one.
+    static func members(ofGroup gid: UInt32) -> (name: String, users: [User])? {
+        let entry = unsafe entry { unsafe getgrgid_r(gid, $0, $1, $2, $3) }
+        let named = entry?.names.compactMap(user(named:)) ?? []
+        let users = named + users(withPrimaryGroup: gid).filter { !named.contains($0) }
+        return entry == nil && users.isEmpty ? nil : (entry?.name ?? String(gid), users)
     }
 
     /// Every group of a user, the primary one included (getgrouplist(3)).
@@ -67,13 +76,22 @@ enum Accounts {
         return nil
     }
 
-    private static func entry(ofGroup name: String) -> (gid: UInt32, names: [String])? {
+    private typealias GroupCall = (
+        UnsafeMutablePointer<group>, UnsafeMutablePointer<CChar>, Int,
+        UnsafeMutablePointer<UnsafeMutablePointer<group>?>
+    ) -> CInt
+
+    private static func entry(ofGroup name: String) -> (name: String, gid: UInt32, names: [String])? {
+        unsafe entry { unsafe getgrnam_r(name, $0, $1, $2, $3) }
+    }
+
+    private static func entry(_ call: GroupCall) -> (name: String, gid: UInt32, names: [String])? {
         for size in bufferSizes {
             let buffer = UnsafeMutablePointer<CChar>.allocate(capacity: size)
             defer { unsafe buffer.deallocate() }
             var entry = unsafe Glibc.group()
             var found: UnsafeMutablePointer<Glibc.group>?
-            let result = unsafe getgrnam_r(name, &entry, buffer, size, &found)
+            let result = unsafe call(&entry, buffer, size, &found)
             if result == ERANGE { continue }
             guard result == 0, let group = unsafe found?.pointee else { return nil }
             var names: [String] = []
@@ -82,13 +100,19 @@ enum Accounts {
                 unsafe names.append(String(cString: member))
                 unsafe next = unsafe next?.advanced(by: 1)
             }
-            return unsafe (group.gr_gid, names)
+            return unsafe (String(cString: group.gr_name), group.gr_gid, names)
         }
         return nil
     }
 
-    /// getpwent(3) keeps one position for the whole process; nothing else here walks the users.
+    /// getpwent(3) keeps one position for the whole process.
+    private static let walk = Mutex<Void>(())
+
     private static func users(withPrimaryGroup gid: UInt32) -> [User] {
+        walk.withLock { _ in everyUser(withPrimaryGroup: gid) }
+    }
+
+    private static func everyUser(withPrimaryGroup gid: UInt32) -> [User] {
         setpwent()
         defer { endpwent() }
         var users: [User] = []

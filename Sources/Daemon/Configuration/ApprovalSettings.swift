@@ -2,7 +2,7 @@ import Glibc
 
 /// `approvals`: the second person for operations of consequence.
 struct ApprovalSettings: Sendable, Equatable {
-    /// How many persons such an operation needs, the requester included.
+    /// How many persons such an operation needs, the requester included: 2, or 1 for no second one.
     var people = 2
     /// After which time a request that nobody approved lapses.
     var expire: Duration = .seconds(86_400)
@@ -14,7 +14,7 @@ extension ApprovalSettings {
     /// - Parameter access: nil when its rules are not worth counting by.
     init(_ section: ConfigurationSection, access: AccessPolicy?, _ root: ConfigurationSection) {
         self.init()
-        people = section.integer("people", in: 1...10, default: people)
+        people = Self.people(section) ?? people
         expire = section.duration("expire", in: .seconds(60)...DurationText.days(30), default: expire)
         if people == 1 {
             section.warning(
@@ -22,15 +22,28 @@ extension ApprovalSettings {
         } else if let persons = access?.personsWithAdmin, persons < people {
             section.reader.problem(
                 section.key("people"), line: section.node("people")?.mark?.line ?? root.node("access")?.mark?.line,
-                "\(people) persons are needed, but only \(persons) can hold admin by the access rules; give the role "
-                    + "to a group with more members")
+                "\(people) persons are needed, but only \(persons) can hold admin by the access rules, which is counted by "
+                    + "account: who share one are one person; give the role to a group with more members")
         }
+    }
+
+    /// nil where it is absent, or wrong, which was reported.
+    private static func people(_ section: ConfigurationSection) -> Int? {
+        guard let text = section.written("people") else { return nil }
+        guard section.node("people")?.typeName == "int", let people = ["1": 1, "2": 2][text] else {
+            section.problem(
+                "people",
+                "must be 2 or 1, without quotes: one person asks and one other approves, and no operation takes more "
+                    + "approvals than one")
+            return nil
+        }
+        return people
     }
 }
 
 extension AccessPolicy {
-    /// How many persons the rules give admin to; nil when that cannot be counted: root and the daemon's own user are
-    /// reached by sudo, and who stands behind them their login uid tells.
+    /// How many persons the rules give admin to, each account being one, under whatever names; nil when that cannot be
+    /// counted: how many reach root and the daemon's own user by sudo stands in no rule.
     var personsWithAdmin: Int? {
         let rules = rules.filter { $0.roles.contains(.admin) }
         let unbound: Set<UInt32> = [0, geteuid()]

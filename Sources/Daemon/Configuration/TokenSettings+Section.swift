@@ -92,6 +92,10 @@ extension TokenSettings {
     private static func checked(_ path: String, key: String, _ section: ConfigurationSection) -> String? {
         do throws(SecretFileError) {
             _ = try SecretBytes(contentsOfFile: path)
+            if let readers = SecretFileReaders(ofFile: path) {
+                section.problem(key, "the secret's file \(path) \(readers.problem)")
+                return nil
+            }
             return path
         } catch {
             section.problem(key, error.description)

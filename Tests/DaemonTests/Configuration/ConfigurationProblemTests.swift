@@ -88,7 +88,13 @@ struct ConfigurationProblemTests {
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),
             WrongSection("ledger:\n  retain_claims: 10m\n  repeat_for: 1h", "8 ledger.repeat_for: is longer than"),
-            WrongSection("approvals:\n  people: 0", "7 approvals.people: is out of range"),
+            WrongSection("approvals:\n  people: 0", "7 approvals.people: must be 2 or 1"),
+            WrongSection(
+                "approvals:\n  people: 3",
+                "7 approvals.people: must be 2 or 1, without quotes: one person asks and one other approves, and no "
+                    + "operation takes more approvals than one"),
+            WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
+            WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
             // A rule without its limits, whose lines somebody has commented out, would be a wider one.
             WrongSection(

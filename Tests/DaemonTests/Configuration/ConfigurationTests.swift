@@ -1,5 +1,8 @@
+import AuditChain
 import Foundation
+import Glibc
 import PaymentToken
+import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
@@ -211,8 +214,73 @@ struct ConfigurationTests {
         #expect(configuration.trust.roots.count == 3)
     }
 
+    @Test("the sample and the API's description name each operation that needs a second person")
+    func namedOperations() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized
+        let sample = try String(contentsOf: root.appending(path: "hsm-config/paytokend.yaml"), encoding: .utf8)
+        let section = try #require(sample.components(separatedBy: "\napprovals:\n").last)
+        let comment = try #require(section.components(separatedBy: "\n  people: 2\n").first)
+        let description = try JSONValue(
+            parsing: Array(Data(contentsOf: root.appending(path: "Sources/DaemonAPI/openapi.json"))))
+        var schema: JSONValue? = description
+        for name in ["components", "schemas", "Approval", "properties", "operation", "enum"] {
+            schema = schema?.objectValue?[name]
+        }
+        let described = (schema?.arrayValue ?? []).compactMap(\.stringValue)
+        #expect(Set(described) == Set(ApprovalOperation.allCases.map(\.rawValue)))
+        let words = Set(comment.split { !$0.isLetter && $0 != "_" }.map(String.init))
+        for operation in ApprovalOperation.allCases { #expect(words.contains(operation.rawValue), "\(operation)") }
+    }
+
+    @Test("one account is one person, by whatever names the rules call it")
+    func accountsAreCounted() throws {
+        let problem = try ConfigurationFixture().problem(
+            "access: [{ user: daemon, roles: [admin] }, { name: second, user: \"1\", roles: [admin] }]")
+        #expect(problem.hasPrefix("6 approvals.people: 2 persons are needed, but only 1"), "\(problem)")
+        #expect(problem.contains("who share one are one person"), "\(problem)")
+    }
+
+    @Test("a PIN that a group of others can read is refused; the daemon's own user and root are no others")
+    func groupReadablePIN() {
+        let (root, own) = (Accounts.User(name: "root", uid: 0, gid: 0), Accounts.User(name: "hsm", uid: 990, gid: 990))
+        let alice = Accounts.User(name: "alice", uid: 1001, gid: 100)
+        let bob = Accounts.User(name: "bob", uid: 1002, gid: 990)
+        #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 990) == nil)
+        #expect(SecretFileReaders(group: "hsm", gid: 990, members: [], ownUID: 990) == nil)
+        for members in [[root, own, bob, alice], [bob, alice, bob]] {
+            let readers = SecretFileReaders(group: "hsm", gid: 990, members: members, ownUID: 990)
+            #expect(readers?.people == ["alice", "bob"])
+            #expect(readers?.problem.contains("the group hsm: alice, bob. ") == true)
+        }
+        // Root, who checks for the daemon, leaves out only the user whose own group it is.
+        #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
+        #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
+        #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])
+    }
+
+    private static let crowded = Accounts.members(ofGroup: 65_534)
+
     @Test(
-        "two persons with admin are enough for approvals, and root is not counted: sudo tells who it is",
+        "so is the configuration that names its file",
+        .enabled("only root gives a file to another group, and here nogroup has members") {
+            geteuid() == 0 && crowded?.users.contains { $0.uid != 0 && $0.name != crowded?.name } == true
+        })
+    func groupReadablePINFile() throws {
+        let fixture = try ConfigurationFixture()
+        let pin = fixture.directory.path("pin")
+        try #require(unsafe chown(pin, 0, 65_534) == 0)
+        _ = try fixture.load(ConfigurationFixture.minimum)
+        try #require(unsafe chmod(pin, 0o640) == 0)
+        let problem = try fixture.problem("")
+        #expect(problem.hasPrefix("5 tokens[0].pin_file: the secret's file \(pin) can be read by the members of"))
+        #expect(problem.contains("chmod g-r"))
+        // Root's own group counts only root.
+        try #require(unsafe chown(pin, 0, 0) == 0)
+        _ = try fixture.load(ConfigurationFixture.minimum)
+    }
+
+    @Test(
+        "two persons with admin are enough for approvals, and who reaches root by sudo is not counted",
         arguments: [
             "[{ user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]", "[{ user: root, roles: [admin] }]",
         ])
