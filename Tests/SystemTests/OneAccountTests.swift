@@ -167,6 +167,8 @@ extension StaffedDaemon {
                         connection.getpeername()
                         break
                     except OSError:
+                        if os.waitpid(child, os.WNOHANG)[0]:
+                            sys.exit("the child could not connect")
                         time.sleep(0.001)
         finally:
             os.kill(daemon, signal.SIGCONT)
