@@ -58,7 +58,8 @@ let package = Package(
     ],
     targets: [
         // C: module maps and the few lines that Swift cannot import.
-        .systemLibrary(name: "CPKCS11", pkgConfig: "p11-kit-1", providers: [.apt(["libp11-kit-dev"])]),
+        // Without pkg-config, whose -lp11-kit would have the worker load a library of which it needs the header alone.
+        .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
         .target(name: "CLibcrypto", linkerSettings: [.linkedLibrary("crypto")]),
         .target(name: "CLinux"),
 

@@ -1,9 +1,10 @@
 // p11-kit's PKCS#11 header with the standard's own names (CRYPTOKI_GNU stays undefined). Its CK_GCM_PARAMS has the six
-// fields of PKCS#11 v2.40 errata 01 (with ulIvBits), which is what SoftHSM and NSS read.
+// fields of PKCS#11 v2.40 errata 01 (with ulIvBits), which is what SoftHSM and NSS read. Found under /usr/include by its
+// whole path: nothing of p11-kit's library is used.
 #ifndef CPKCS11_SHIM_H
 #define CPKCS11_SHIM_H
 
-#include <p11-kit/pkcs11.h>
+#include <p11-kit-1/p11-kit/pkcs11.h>
 
 // PKCS#11 v3.0 §2.3.1 (EC KDFs): p11-kit 0.24.1's header stops before the SP 800-56A one-step KDFs.
 #ifndef CKD_SHA256_KDF_SP800

@@ -20,6 +20,19 @@ import WorkerProtocol
         #expect(try await worker.end() == 0)
     }
 
+    @Test("the worker loads no PKCS#11 library but the one that it was told to")
+    func linksNone() async throws {
+        let token = try await TokenDirectory()
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        // Not by Foundation, which takes a short read of /proc for the end.
+        let maps = try await Program.run(
+            Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
+        ).output
+        #expect(maps.contains("libsofthsm2.so"))
+        #expect(!maps.contains("p11-kit"))
+    }
+
     @Test("where no symmetric key may be read, nothing that needs it is served, and a sentence says why")
     func tierCForbidden() async throws {
         let token = try await TokenDirectory()

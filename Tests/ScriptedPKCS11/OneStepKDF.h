@@ -2,7 +2,7 @@
 #ifndef ONE_STEP_KDF_H
 #define ONE_STEP_KDF_H
 
-#include <p11-kit/pkcs11.h>
+#include <p11-kit-1/p11-kit/pkcs11.h>
 
 /// C_DeriveKey with CKM_ECDH1_DERIVE and CKD_SHA256_KDF_SP800 (PKCS#11 v3.0 §2.3.1, SP 800-56A §5.8.2.1), for keys of
 /// at most 32 bytes: the real module does the ECDH, the rest is done here.

@@ -2,7 +2,7 @@
 #ifndef REAL_MODULE_H
 #define REAL_MODULE_H
 
-#include <p11-kit/pkcs11.h>
+#include <p11-kit-1/p11-kit/pkcs11.h>
 
 /// Loads it at the first call; ends the process with a message when that fails.
 CK_FUNCTION_LIST *real_module(void);

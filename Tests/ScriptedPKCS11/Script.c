@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,13 +33,24 @@ struct fault {
 };
 
 #define FAULTS 64
+#define CHANGES 16
+
+/// A call's error that is another, or an attribute of its templates.
+struct change {
+    char function[32];
+    unsigned long type;
+    unsigned long value;
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault faults[FAULTS];
 static int fault_count;
+static struct change errors[CHANGES], attributes[CHANGES];
+static int error_count, attribute_count;
 static unsigned long settings[SCRIPT_SETTINGS];
 static char module[4096];
 static char log_path[4096];
+static char syslog_path[4096];
 /// Known outside of the function that lost it: an optimiser leaves out what nobody can read.
 static char *volatile last_lost;
 static struct stat read_state;
@@ -140,6 +152,20 @@ static void read_fault(char **rest, int line) {
     }
 }
 
+/// CALL CKR, or CALL CKA BYTE.
+static void read_change(struct change *changes, int *count, bool has_type, char **rest, int line) {
+    const char *function = strtok_r(NULL, " \t\n", rest);
+    const char *type = has_type ? strtok_r(NULL, " \t\n", rest) : "0";
+    const char *value = strtok_r(NULL, " \t\n", rest);
+    if (function == NULL || strlen(function) >= sizeof changes[0].function || *count == CHANGES) {
+        give_up("a call's name is missing, or there are more than 16 such lines", line);
+    }
+    struct change *change = &changes[(*count)++];
+    strcpy(change->function, function);
+    change->type = number(type, line);
+    change->value = number(value, line);
+}
+
 static void read_line(char *text, int line) {
     char *comment = strchr(text, '#');
     if (comment != NULL) {
@@ -154,9 +180,17 @@ static void read_line(char *text, int line) {
         read_fault(&rest, line);
         return;
     }
+    if (strcmp(word, "error") == 0) {
+        read_change(errors, &error_count, false, &rest, line);
+        return;
+    }
+    if (strcmp(word, "template") == 0) {
+        read_change(attributes, &attribute_count, true, &rest, line);
+        return;
+    }
     const char *value = strtok_r(NULL, " \t\n", &rest);
-    if (strcmp(word, "module") == 0 || strcmp(word, "log") == 0) {
-        char *target = word[0] == 'm' ? module : log_path;
+    if (strcmp(word, "module") == 0 || strcmp(word, "log") == 0 || strcmp(word, "syslog") == 0) {
+        char *target = word[0] == 'm' ? module : word[0] == 'l' ? log_path : syslog_path;
         if (value == NULL || strlen(value) >= sizeof module) {
             give_up("a path is missing", line);
         }
@@ -187,9 +221,9 @@ static void refresh(void) {
     if (file == NULL) {
         give_up("the script cannot be read", 0);
     }
-    fault_count = 0;
+    fault_count = error_count = attribute_count = 0;
     memset(settings, 0, sizeof settings);
-    log_path[0] = 0;
+    log_path[0] = syslog_path[0] = 0;
     char text[8192];
     for (int line = 1; fgets(text, sizeof text, file) != NULL; line++) {
         read_line(text, line);
@@ -315,6 +349,44 @@ struct script_verdict script_judge(const char *function) {
         pause();
     }
     return verdict;
+}
+
+CK_RV script_error(const char *function, CK_RV value) {
+    pthread_mutex_lock(&lock);
+    for (int index = 0; value != CKR_OK && index < error_count; index++) {
+        if (strcmp(errors[index].function, function) == 0) {
+            value = errors[index].value;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return value;
+}
+
+unsigned long script_attributes(const char *function, struct script_attribute *found, unsigned long room) {
+    unsigned long count = 0;
+    pthread_mutex_lock(&lock);
+    refresh();
+    for (int index = 0; index < attribute_count && count < room; index++) {
+        if (strcmp(attributes[index].function, function) == 0) {
+            found[count++] = (struct script_attribute){attributes[index].type, (CK_BYTE)attributes[index].value};
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
+void script_syslog(void) {
+    pthread_mutex_lock(&lock);
+    int descriptor =
+        syslog_path[0] == 0 ? -1 : open(syslog_path, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+    pthread_mutex_unlock(&lock);
+    if (descriptor >= 0) {
+        dup2(descriptor, STDERR_FILENO);
+        close(descriptor);
+        openlog("syslog", LOG_PERROR, LOG_USER);
+        syslog(LOG_ERR, "from here on");
+    }
 }
 
 void script_log(const char *function, CK_RV value) {

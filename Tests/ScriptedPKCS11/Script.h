@@ -2,7 +2,7 @@
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
-#include <p11-kit/pkcs11.h>
+#include <p11-kit-1/p11-kit/pkcs11.h>
 #include <stdbool.h>
 
 enum script_setting {
@@ -29,8 +29,23 @@ struct script_verdict {
 /// Counts the call and judges it. Delays, hangs, leaks and ends the process here.
 struct script_verdict script_judge(const char *function);
 
+/// What the script wants a call that failed to return.
+CK_RV script_error(const char *function, CK_RV value);
+
+/// One attribute that the script sets in a private key's template.
+struct script_attribute {
+    CK_ATTRIBUTE_TYPE type;
+    CK_BYTE value;
+};
+
+/// Those of one function, at most `room`; gives how many.
+unsigned long script_attributes(const char *function, struct script_attribute *attributes, unsigned long room);
+
 /// Writes the call into the log, where the script has one.
 void script_log(const char *function, CK_RV value);
+
+/// Has what is written to syslog stand in a file too, where the script names one.
+void script_syslog(void);
 
 /// 0 where the script does not have the setting.
 unsigned long script_setting(enum script_setting setting);

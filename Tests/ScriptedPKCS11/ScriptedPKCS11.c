@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CKD_ONE_STEP_SHA256 0x00000010UL  // CKD_SHA256_KDF_SP800, PKCS#11 v3.0
 #define SESSIONS 4096
@@ -94,7 +95,7 @@ static void disturb(struct script_verdict verdict) {
 #define SCRIPTED(name, forwarded)                                                                                      \
     struct script_verdict verdict = script_judge(name);                                                                \
     disturb(verdict);                                                                                                  \
-    CK_RV result = verdict.replaces_call ? verdict.value : (forwarded);                                                \
+    CK_RV result = verdict.replaces_call ? verdict.value : script_error(name, (forwarded));                            \
     if (verdict.replaces_answer) {                                                                                     \
         result = verdict.value;                                                                                        \
     }                                                                                                                  \
@@ -111,7 +112,6 @@ static void disturb(struct script_verdict verdict) {
 #define BYTES(name) CK_BYTE *name, CK_ULONG name##_count
 #define ROOM(name) CK_BYTE *name, CK_ULONG *name##_count
 
-FORWARD(C_Initialize, (void *arguments), (arguments))
 FORWARD(C_GetInfo, (CK_INFO * info), (info))
 FORWARD(C_GetSlotInfo, (CK_SLOT_ID slot, CK_SLOT_INFO *info), (real_slot(slot), info))
 FORWARD(
@@ -123,7 +123,6 @@ FORWARD(C_InitToken, (CK_SLOT_ID slot, BYTES(pin), CK_BYTE *label), (real_slot(s
 FORWARD(C_InitPIN, (SESSION, BYTES(pin)), (session, pin, pin_count))
 FORWARD(C_Login, (SESSION, CK_USER_TYPE user, BYTES(pin)), (session, user, pin, pin_count))
 FORWARD(C_Logout, (SESSION), (session))
-FORWARD(C_CreateObject, (SESSION, TEMPLATE, CK_OBJECT_HANDLE *object), (session, template, count, object))
 FORWARD(
     C_CopyObject, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy),
     (session, object, template, count, copy))
@@ -144,17 +143,78 @@ FORWARD(
     C_GenerateKey, (SESSION, CK_MECHANISM *mechanism, TEMPLATE, CK_OBJECT_HANDLE *key),
     (session, mechanism, template, count, key))
 FORWARD(
-    C_GenerateKeyPair,
-    (SESSION, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template, CK_ULONG public_count,
-     CK_ATTRIBUTE *private_template, CK_ULONG private_count, CK_OBJECT_HANDLE *public_key,
-     CK_OBJECT_HANDLE *private_key),
-    (session, mechanism, public_template, public_count, private_template, private_count, public_key, private_key))
-FORWARD(
     C_UnwrapKey,
     (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE unwrapping_key, BYTES(wrapped), TEMPLATE,
      CK_OBJECT_HANDLE *key),
     (session, mechanism, unwrapping_key, wrapped, wrapped_count, template, count, key))
 FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_count))
+
+#define MOST_ATTRIBUTES 32
+
+/// A private key's template as the script has it; gives its count. `bytes` is what its values point to.
+static CK_ULONG disobey(
+    const char *name, const CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE changed[MOST_ATTRIBUTES],
+    CK_BYTE bytes[MOST_ATTRIBUTES]) {
+    struct script_attribute wanted[MOST_ATTRIBUTES];
+    unsigned long wanted_count = script_attributes(name, wanted, MOST_ATTRIBUTES);
+    if (count + wanted_count > MOST_ATTRIBUTES) {
+        fprintf(stderr, "scripted PKCS#11 module: a template has more attributes than it has room for\n");
+        abort();
+    }
+    for (CK_ULONG index = 0; index < count; index++) {
+        changed[index] = template[index];
+    }
+    for (unsigned long index = 0; index < wanted_count; index++) {
+        CK_ULONG place = 0;
+        while (place < count && changed[place].type != wanted[index].type) {
+            place++;
+        }
+        bytes[index] = wanted[index].value;
+        changed[place] = (CK_ATTRIBUTE){wanted[index].type, &bytes[index], sizeof bytes[index]};
+        count += place == count;
+    }
+    return count;
+}
+
+static bool is_private_key(const CK_ATTRIBUTE *template, CK_ULONG count) {
+    const CK_OBJECT_CLASS private_key = CKO_PRIVATE_KEY;
+    for (CK_ULONG index = 0; index < count; index++) {
+        if (template[index].type == CKA_CLASS && template[index].ulValueLen == sizeof private_key) {
+            return memcmp(template[index].pValue, &private_key, sizeof private_key) == 0;
+        }
+    }
+    return false;
+}
+
+static CK_RV C_CreateObject_scripted(SESSION, TEMPLATE, CK_OBJECT_HANDLE *object) {
+    CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
+    CK_BYTE bytes[MOST_ATTRIBUTES];
+    if (is_private_key(template, count)) {
+        count = disobey("C_CreateObject", template, count, changed, bytes);
+        template = changed;
+    }
+    SCRIPTED("C_CreateObject", real_module()->C_CreateObject(session, template, count, object));
+    return result;
+}
+
+static CK_RV C_GenerateKeyPair_scripted(
+    SESSION, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template, CK_ULONG public_count,
+    CK_ATTRIBUTE *private_template, CK_ULONG private_count, CK_OBJECT_HANDLE *public_key,
+    CK_OBJECT_HANDLE *private_key) {
+    CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
+    CK_BYTE bytes[MOST_ATTRIBUTES];
+    private_count = disobey("C_GenerateKeyPair", private_template, private_count, changed, bytes);
+    SCRIPTED(
+        "C_GenerateKeyPair", real_module()->C_GenerateKeyPair(
+            session, mechanism, public_template, public_count, changed, private_count, public_key, private_key));
+    return result;
+}
+
+static CK_RV C_Initialize_scripted(void *arguments) {
+    SCRIPTED("C_Initialize", real_module()->C_Initialize(arguments));
+    script_syslog();
+    return result;
+}
 
 static CK_RV C_Finalize_scripted(void *reserved) {
     SCRIPTED("C_Finalize", real_module()->C_Finalize(reserved));

@@ -6,12 +6,17 @@
 //
 //     module PATH             the real module, required; read once
 //     log PATH                appends a line to PATH for each call: its name, what it returned, the process
+//     syslog PATH             what the process writes to syslog is appended to PATH, from C_Initialize on, and so is its
+//                             standard error; begins with a line that says so
 //     slot-offset N           slots have numbers N higher than the real module's
 //     session-limit N         C_OpenSession returns CKR_SESSION_COUNT while N are open
 //     token-flags N           C_GetTokenInfo has these flags besides
 //     refuse-null-kdf         CKM_ECDH1_DERIVE with CKD_NULL returns CKR_MECHANISM_PARAM_INVALID
 //     one-step-kdf            CKM_ECDH1_DERIVE knows CKD_SHA256_KDF_SP800
 //     five-field-gcm          CKM_AES_GCM takes CK_GCM_PARAMS without ulIvBits, and no other
+//     error CALL CKR          what CALL returns where it fails, whatever the real module returned
+//     template CALL CKA BYTE  a private key's template is passed on with this attribute as this one byte, whatever it
+//                             said: a token that does not do what it was asked for (C_CreateObject, C_GenerateKeyPair)
 //     fault CALL WHEN WHAT [once]
 //
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,
@@ -23,7 +28,7 @@
 #ifndef SCRIPTED_PKCS11_H
 #define SCRIPTED_PKCS11_H
 
-#include <p11-kit/pkcs11.h>
+#include <p11-kit-1/p11-kit/pkcs11.h>
 
 CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list);
 

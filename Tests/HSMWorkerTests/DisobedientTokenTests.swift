@@ -1,0 +1,85 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// A token that takes a private key's template and keeps the key otherwise: refused, and nothing stays behind.
+@Suite struct DisobedientTokenTests {
+    /// PKCS#11 v2.40 base, table 36: what a private key's protection consists of, and the value that breaks it.
+    enum Weakness: String, CaseIterable, CustomTestStringConvertible {
+        case insensitive = "0x103 0"
+        case extractable = "0x162 1"
+
+        var testDescription: String { self == .insensitive ? "CKA_SENSITIVE false" : "CKA_EXTRACTABLE true" }
+    }
+
+    private static var cases: [(Weakness, KeyAlgorithm)] {
+        Weakness.allCases.flatMap { weakness in [KeyAlgorithm.ec, .rsa].map { (weakness, $0) } }
+    }
+
+    /// Every object of the token is a file.
+    private func objects(_ token: TokenDirectory) throws -> [String] {
+        let names = FileManager.default.enumerator(atPath: token.directory.path("tokens"))?.compactMap { $0 as? String }
+        return try #require(names).filter { $0.hasSuffix(".object") }.sorted()
+    }
+
+    private func merchant(_ algorithm: KeyAlgorithm) throws -> ForgedMerchant {
+        algorithm == .ec ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
+    }
+
+    private func expectRefusal(_ answer: WorkerAnswer, _ worker: WorkerUnderTest) async throws {
+        #expect(answer.failureKind == .importRefused, "\(answer)")
+        #expect(answer.failureMessage.contains("extractable or not sensitive"), "\(answer)")
+        #expect(try await worker.keys().isEmpty)
+    }
+
+    @Test("an import into a token that would keep the key so is refused and undone", arguments: cases)
+    func imported(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
+        let softHSM = try await TokenDirectory()
+        let token = try ScriptedToken(softHSM)
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: 1)
+        let before = try objects(softHSM)
+        try token.play("template C_CreateObject \(weakness.rawValue)")
+        try await expectRefusal(worker.importKey(merchant(algorithm), description), worker)
+        #expect(token.calls("C_CreateObject").suffix(3).map(\.value) == [0, 0, 0])
+        #expect(try objects(softHSM) == before)
+        try token.play()
+        try await worker.mustImport(merchant(algorithm), description)
+        #expect(try await worker.keys().map(\.isProtected) == [true])
+    }
+
+    @Test("a key pair that such a token makes is refused and destroyed", arguments: cases)
+    func generated(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
+        let softHSM = try await TokenDirectory()
+        let token = try ScriptedToken(softHSM)
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token, sessions: 1)
+        let before = try objects(softHSM)
+        try token.play("template C_GenerateKeyPair \(weakness.rawValue)")
+        let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: algorithm)
+        try await expectRefusal(worker.call(.generateKey(generation)), worker)
+        #expect(token.calls("C_GenerateKeyPair").map(\.value) == [0])
+        #expect(try objects(softHSM) == before)
+        try token.play()
+        #expect(try await worker.generate(algorithm, for: "merchant.test").isProtected)
+    }
+
+    @Test(
+        "a key that came into the token so by other means is listed as what it is, and opens nothing", arguments: cases)
+    func listed(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: 1)
+        try token.play("template C_CreateObject \(weakness.rawValue)", "fault C_DestroyObject always return=0x5")
+        #expect(try await worker.importKey(merchant(algorithm), description).failureKind == .importRefused)
+        try token.play()
+        let key = try #require(try await worker.keys().first)
+        #expect(!key.isProtected)
+        #expect(key.inconsistency?.contains("extractable or not sensitive") == true)
+        let info = try merchant(algorithm).key.subjectPublicKeyInfo
+        let payment = algorithm == .ec ? try EncryptedPayment(ec: info) : try EncryptedPayment(rsa: info)
+        #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
+    }
+}
