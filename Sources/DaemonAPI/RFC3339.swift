@@ -18,31 +18,57 @@ public enum RFC3339 {
     /// Reads RFC 3339 §5.6 date-time: `T` and `Z` in upper case, `Z` or a numeric offset, with or without a fraction
     /// of a second. Nil for all else, leap seconds included.
     public static func date(_ text: String) -> Date? {
-        guard let match = text.wholeMatch(of: dateTime) else { return nil }
-        func number(_ part: Substring?) -> Int { part.flatMap { Int($0) } ?? 0 }
-        let (year, month, day) = (number(match.1), number(match.2), number(match.3))
-        let (hour, minute, second) = (number(match.4), number(match.5), number(match.6))
-        let (offsetHour, offsetMinute) = (number(match.9), number(match.10))
-        guard (1...12).contains(month), day >= 1, day <= length(ofMonth: month, year: year), hour < 24, minute < 60,
-            second < 60, offsetHour < 24, offsetMinute < 60
+        var reader = Reader(rest: text.utf8[...])
+        guard let year = reader.number(4), reader.take("-"), let month = reader.number(2), reader.take("-"),
+            let day = reader.number(2), reader.take("T"), let hour = reader.number(2), reader.take(":"),
+            let minute = reader.number(2), reader.take(":"), let second = reader.number(2),
+            let fraction = reader.fraction(), let offset = reader.offset(), reader.rest.isEmpty,
+            (1...12).contains(month), day >= 1, day <= length(ofMonth: month, year: year), hour < 24, minute < 60,
+            second < 60
         else { return nil }
-        let offset = (offsetHour * 60 + offsetMinute) * 60 * (match.8 == "-" ? -1 : 1)
         let days = daysSince1970(year: year, month: month, day: day)
-        let fraction = match.7.flatMap { Double("0\($0)") } ?? 0
         return Date(
             timeIntervalSince1970: Double(days * 86_400 + hour * 3600 + minute * 60 + second - offset) + fraction)
     }
 
-    private static var dateTime:
-        Regex<
-            (
-                Substring, Substring, Substring, Substring, Substring, Substring, Substring, Substring?, Substring?,
-                Substring?, Substring?
-            )
-        >
-    {
-        /([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:Z|([+-])([0-9]{2}):([0-9]{2}))/
-            .matchingSemantics(.unicodeScalar)
+    /// Lists have thousands of times: no regular expression, which takes a hundred times as long.
+    private struct Reader {
+        var rest: Substring.UTF8View
+
+        mutating func take(_ character: Unicode.Scalar) -> Bool {
+            guard rest.first == UInt8(ascii: character) else { return false }
+            rest.removeFirst()
+            return true
+        }
+
+        /// Exactly so many digits.
+        mutating func number(_ width: Int) -> Int? {
+            let digits = rest.prefix(width)
+            guard digits.count == width, digits.allSatisfy(Self.isDigit) else { return nil }
+            rest.removeFirst(width)
+            return digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+        }
+
+        /// 0 where there is none; nil for a point without digits, or with more than nine.
+        mutating func fraction() -> Double? {
+            guard take(".") else { return 0 }
+            let digits = rest.prefix(while: Self.isDigit)
+            guard (1...9).contains(digits.count), let text = String(digits) else { return nil }
+            rest.removeFirst(digits.count)
+            return Double("0." + text)
+        }
+
+        /// In seconds.
+        mutating func offset() -> Int? {
+            if take("Z") { return 0 }
+            let sign = take("-") ? -1 : take("+") ? 1 : 0
+            guard sign != 0, let hour = number(2), take(":"), let minute = number(2), hour < 24, minute < 60 else {
+                return nil
+            }
+            return sign * (hour * 60 + minute) * 60
+        }
+
+        private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
     }
 
     private static func digits(_ number: Int, _ width: Int) -> String {

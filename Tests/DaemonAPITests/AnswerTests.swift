@@ -84,6 +84,44 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: Array(text.utf8)) == key)
     }
 
+    @Test("A list of keys is written and read as Codable does, byte for byte and member for member")
+    func keyList() throws {
+        let bare = KeySummary(
+            publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "pre-activation", notAfter: nil,
+            daysLeft: nil, tier: nil, lastUse: nil, uses: 0, condition: "external", remark: nil, tokens: [])
+        let full = KeySummary(
+            publicKeyHash: "a/+=", merchantIdentifier: "merchant.com.\"example\"", algorithm: "RSA",
+            state: "deactivated", notAfter: Self.noon, daysLeft: -30, tier: "C", lastUse: Self.noon, uses: 7,
+            condition: "inconsistent", remark: "Größe: a\nb\\c 漢", tokens: ["primary", "other"],
+            cutOff: Self.noon + 86_400)
+        for list in [ListAnswer(items: [bare, full], next: "ab"), ListAnswer(items: [full]), ListAnswer(items: [])] {
+            let bytes = list.json()
+            let coded = try JSONCoding.encode(list)
+            #expect(bytes == coded)
+            let read = try #require(ListAnswer<KeySummary>.read(bytes))
+            #expect(read.page == list)
+            let parsed = try JSONValue(parsing: bytes)
+            #expect(parsed.objectValue?["items"] == .array(read.items))
+        }
+    }
+
+    @Test("What a newer daemon adds to a list is passed on, and what is no list of keys is none")
+    func otherLists() throws {
+        let key =
+            #""publicKeyHash":"AA==","algorithm":"EC","state":"active","condition":"served","uses":3,"tokens":["a"]"#
+        let read = try #require(
+            ListAnswer<KeySummary>.read(Array(#"{"items":[{\#(key),"colour":"red","notAfter":null}],"more":1}"#.utf8)))
+        #expect(read.page.items.map(\.uses) == [3] && read.page.items.first?.notAfter == nil)
+        #expect(read.items.first?.objectValue?["colour"] == .string("red"))
+        for text in [
+            "", "[]", "{}", #"{"items":[{}]}"#, #"{"items":[{\#(key),"notAfter":"soon"}]}"#,
+            #"{"items":[{\#(key),"daysLeft":"3"}]}"#, #"{"items":[{\#(key),"next":1}],"next":1}"#,
+            #"{"items":[{\#(key.replacingOccurrences(of: "[\"a\"]", with: "[1]"))}]}"#,
+        ] {
+            #expect(ListAnswer<KeySummary>.read(Array(text.utf8))?.page == nil, "\(text)")
+        }
+    }
+
     @Test("Days left are whole days rounded down, negative when past")
     func daysLeft() {
         #expect(KeySummary.daysLeft(until: Self.noon + 86_400, now: Self.noon) == 1)

@@ -13,10 +13,10 @@ struct KeyRoutes: Sendable {
         let limit = try Self.limit(request.query["limit"])
         let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
-        return try .json(
-            ListAnswer(
-                items: page.map { summaries.summary($0) },
-                next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil))
+        let answer = ListAnswer(
+            items: page.map { summaries.summary($0) },
+            next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil)
+        return EndpointAnswer(http: .json(status: 200, answer.json()), outcome: "ok")
     }
 
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {

@@ -1,4 +1,5 @@
 public import Foundation
+public import StrictJSON
 
 /// One merchant key as `GET /v1/keys`, `GET /v1/keys/{hex}` and the import answers show it.
 ///
@@ -77,5 +78,92 @@ public struct KeySummary: Codable, Sendable, Equatable {
         try container.encode(condition, forKey: .condition)
         try container.encode(remark, forKey: .remark)
         try container.encode(tokens, forKey: .tokens)
+    }
+}
+
+// A list has thousands of keys, for which Codable takes seconds.
+extension KeySummary {
+    /// Writes the summary as ``JSONCoding`` does.
+    public func write(to json: inout JSONWriter) {
+        func member(_ name: String, _ value: String?) {
+            json.member(name)
+            if let value { json.string(value) } else { json.null() }
+        }
+        json.beginObject()
+        member("algorithm", algorithm)
+        member("condition", condition)
+        member("cutOff", cutOff.map(RFC3339.string))
+        json.member("daysLeft")
+        if let daysLeft { json.number(daysLeft) } else { json.null() }
+        member("lastUse", lastUse.map(RFC3339.string))
+        member("merchantIdentifier", merchantIdentifier)
+        member("notAfter", notAfter.map(RFC3339.string))
+        member("publicKeyHash", publicKeyHash)
+        member("remark", remark)
+        member("state", state)
+        member("tier", tier)
+        json.member("tokens")
+        json.beginArray()
+        for token in tokens { json.string(token) }
+        json.endArray()
+        json.member("uses")
+        json.number(uses)
+        json.endObject()
+    }
+
+    /// Reads what ``write(to:)`` wrote, this version's or a newer one's; nil when it is none.
+    public init?(_ json: JSONValue) {
+        guard let object = json.objectValue, let publicKeyHash = object["publicKeyHash"]?.stringValue,
+            let algorithm = object["algorithm"]?.stringValue, let state = object["state"]?.stringValue,
+            let condition = object["condition"]?.stringValue, let uses = object["uses"]?.numberValue?.int,
+            let tokens = object["tokens"]?.arrayValue,
+            let daysLeft = object.optional("daysLeft", { $0.numberValue?.int }),
+            let merchantIdentifier = object.optional("merchantIdentifier", \.stringValue),
+            let remark = object.optional("remark", \.stringValue), let tier = object.optional("tier", \.stringValue),
+            let cutOff = object.optional("cutOff", { $0.stringValue.flatMap(RFC3339.date) }),
+            let notAfter = object.optional("notAfter", { $0.stringValue.flatMap(RFC3339.date) }),
+            let lastUse = object.optional("lastUse", { $0.stringValue.flatMap(RFC3339.date) })
+        else { return nil }
+        let names = tokens.compactMap(\.stringValue)
+        guard names.count == tokens.count else { return nil }
+        self.init(
+            publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm, state: state,
+            notAfter: notAfter, daysLeft: daysLeft, tier: tier, lastUse: lastUse, uses: uses, condition: condition,
+            remark: remark, tokens: names, cutOff: cutOff)
+    }
+}
+
+extension JSONObject {
+    /// The member's value, or nil in it where it is absent or null; nil when it is of another type.
+    fileprivate func optional<Value>(_ name: String, _ read: (JSONValue) -> Value?) -> Value?? {
+        guard let value = self[name], !value.isNull else { return .some(nil) }
+        return read(value).map { .some($0) }
+    }
+}
+
+extension ListAnswer where Item == KeySummary {
+    public func json() -> [UInt8] {
+        var json = JSONWriter(capacity: items.count * 512 + 128)
+        json.beginObject()
+        json.member("items")
+        json.beginArray()
+        for item in items { item.write(to: &json) }
+        json.endArray()
+        if let next {
+            json.member("next")
+            json.string(next)
+        }
+        json.endObject()
+        return json.bytes
+    }
+
+    /// Reads a page, and its keys as they came; nil when it is none. Unknown members are ignored.
+    public static func read(_ body: [UInt8]) -> (page: ListAnswer, items: [JSONValue])? {
+        guard let object = (try? JSONValue(parsing: body))?.objectValue, let items = object["items"]?.arrayValue,
+            let next = object.optional("next", \.stringValue)
+        else { return nil }
+        let keys = items.compactMap { KeySummary($0) }
+        guard keys.count == items.count else { return nil }
+        return (ListAnswer(items: keys, next: next), items)
     }
 }

@@ -71,13 +71,14 @@ struct KeyList: AsyncParsableCommand {
         // As many pages as any real list has; a daemon that never ends one is broken.
         for _ in 0..<1000 {
             let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
-            let (page, bytes) = try await connection.send(.get("/v1/keys" + query), for: ListAnswer<KeySummary>.self)
-            keys += page.items
-            items += (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue ?? []
-            next = page.next
+            let answer = try await connection.send(.get("/v1/keys" + query))
+            guard let read = ListAnswer<KeySummary>.read(answer.body) else { throw connection.notOurs(answer.status) }
+            keys += read.page.items
+            items += read.items
+            next = read.page.next
             if next == nil { break }
         }
-        guard next == nil, items.count == keys.count else {
+        guard next == nil else {
             throw CommandFailure(.defect, "internal_error: the daemon's list of keys does not end.")
         }
         return (keys, items)
