@@ -144,6 +144,23 @@ import WorkerProtocol
         #expect(try await keys.map(\.inconsistency) == [nil])
     }
 
+    @Test("SoftHSM writes nothing to syslog while its tiers are tried")
+    func quiet() async throws {
+        let directory = try FreshDirectory()
+        let token = try ScriptedToken(try await TokenDirectory(), "syslog \(directory.path("syslog"))")
+        let (worker, description) = try await serving(token)
+        #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)
+        func lines() throws -> [Substring] {
+            try String(contentsOfFile: directory.path("syslog"), encoding: .utf8).split(separator: "\n")
+        }
+        #expect(try lines() == ["syslog: from here on"])
+        // Nor does what an ordinary start does after that.
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        _ = try await worker.keys()
+        #expect(try lines() == ["syslog: from here on"])
+        #expect(try await worker.end() == 0)
+    }
+
     @Test("a login that ends while the tiers are tested tells nothing of them: the token is opened anew")
     func logoutAtTest() async throws {
         let token = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")

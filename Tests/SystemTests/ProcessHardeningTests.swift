@@ -62,4 +62,20 @@ import TokenForge
         other.signal(SIGKILL)
         #expect(try await harness.stop().status == 0)
     }
+
+    @Test(
+        "an ordinary account's daemon begins without a word of threads that cannot have the priority they ask for",
+        .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
+    func priorities() async throws {
+        let identity = PeerIdentity(uid: 4242, gid: 4242)
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration())
+        try await harness.give(to: identity)
+        try await harness.start(as: identity)
+        // Its reading connections work too.
+        #expect(try await harness.admin("/v1/keys").status == 200)
+        #expect(try await harness.admin("/v1/audit/records").status == 200)
+        let said = try harness.daemon.error
+        #expect(!said.contains("priority"), "\(said)")
+        #expect(try await harness.stop().status == 0)
+    }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import PKCS11
 import WorkerProtocol
 
@@ -27,6 +28,10 @@ struct TierSelection: Sendable {
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
+        // Libraries write to syslog what they cannot do. Here they are asked for just that, and what they lack stands
+        // among the shortcomings: lines in the journal at each start would tell nobody more.
+        let logged = setlogmask(1 << LOG_EMERG)
+        defer { setlogmask(logged) }
         var deadline = deadline
         ecV1 = select(.ecV1, in: &session, allowExtractableSecret, &deadline)
         rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)

@@ -57,6 +57,7 @@ enum SQLiteBackup {
 
     private static func fill(_ path: String, from source: Database, node: String) throws -> Int {
         var configuration = Configuration()
+        configuration.qos = SQLiteConnections.threadQuality
         configuration.prepareDatabase { db in
             // A copy that is not finished is not kept, and a finished one is synced below.
             try db.execute(sql: "PRAGMA journal_mode = OFF")

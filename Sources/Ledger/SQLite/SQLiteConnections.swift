@@ -11,12 +11,17 @@ final class SQLiteConnections: Sendable {
     private let reader: DatabaseQueue
     private let searcher: DatabaseQueue
 
+    /// GRDB's own choice is a higher one. libdispatch then raises the threads' priority, which an ordinary user may not,
+    /// and says so on standard error each time.
+    static let threadQuality = DispatchQoS.default
+
     /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
     ///
     /// - Parameter prepare: runs on the writing connection before the reading one is opened.
     init(path: String, busyTimeout: TimeInterval, prepare: (Database) throws -> Void) throws {
         var configuration = Configuration()
         configuration.label = "ledger.writer"
+        configuration.qos = Self.threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.foreignKeysEnabled = true
         // Otherwise GRDB ends the process when a rollback fails and leaves its transaction open; ``GRDB/Database/durably(_:)``
@@ -48,6 +53,7 @@ final class SQLiteConnections: Sendable {
     static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = label
+        configuration.qos = Self.threadQuality
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
