@@ -2,10 +2,15 @@
 /// be had (sensitive), is absent.
 public struct AttributeValues: Sendable, Hashable {
     private let values: [AttributeType: [UInt8]]
+    private let oversized: Set<AttributeType>
 
-    init(_ values: [AttributeType: [UInt8]]) {
+    init(_ values: [AttributeType: [UInt8]], oversized: Set<AttributeType> = []) {
         self.values = values
+        self.oversized = oversized
     }
+
+    /// Whether the token has a value that is larger than any is read, so that it is absent here.
+    public func isOversized(_ type: AttributeType) -> Bool { oversized.contains(type) }
 
     /// The value as the library gave it.
     public func bytes(_ type: AttributeType) -> [UInt8]? {

@@ -13,6 +13,9 @@ public struct Session: ~Copyable, Sendable {
     /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then answers
     /// CKR_SESSION_HANDLE_INVALID, and nobody else's session is closed under a number that was given away again.
     private(set) var handle: UInt
+    /// A session object that the session's user keeps from one operation to the next. It ends with the session in the
+    /// token, and is forgotten here then.
+    public var keptObject: ObjectHandle?
 
     init(module: Module, handle: UInt) {
         self.module = module
@@ -41,6 +44,7 @@ public struct Session: ~Copyable, Sendable {
             _ = try? module.call("C_CloseSession", module.functions.C_CloseSession) { $0(handle) }
         }
         handle = CK_INVALID_HANDLE
+        keptObject = nil
         handle = try slot.openSessionHandle(readWrite)
     }
 }

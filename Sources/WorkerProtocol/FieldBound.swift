@@ -7,19 +7,19 @@ public enum FieldBound {
     public static let answerFrame = 8 * 1024 * 1024
 
     /// SHA-256 of a SubjectPublicKeyInfo, or another CKA_ID found in a token.
-    static let identifier = 128
+    public static let identifier = 128
     /// A merchant identifier, a label, a name, a version.
-    static let name = 512
+    public static let name = 512
     /// A file's path (PATH_MAX) or a token's URI.
     static let path = 4096
-    /// A sentence for a person.
+    /// A sentence for a person; a longer one is cut.
     static let sentence = 1024
     /// An uncompressed P-256 point is 65 bytes; a key wrapped for RSA-4096 is 512.
     static let keyMaterial = 1024
     static let otherInfo = 1024
     /// The payment data of one token with its tag, and the plaintext in it. The largest request is 64 KiB.
     static let paymentData = 128 * 1024
-    static let certificate = 16 * 1024
+    public static let certificate = 16 * 1024
     static let subjectPublicKeyInfo = 1024
     /// An audit key's CKA_ID.
     static let auditKeyIdentifier = 16
@@ -45,9 +45,27 @@ public enum FieldBound {
     public static let keyPage = 1024 * 1024
     /// Keys of one listing, over all its pages.
     public static let listedKeys = 100_000
-    static let certificatesPerKey = 32
+    public static let certificatesPerKey = 32
     static let shortcomings = 16
     static let deniedSystemCalls = 64
     public static let auditKeys = 64
     public static let rememberedHeads = 64
+}
+
+extension String {
+    /// The longest beginning of at most so many bytes in UTF-8 that ends between two characters, where the first is no
+    /// longer than that, else between two code points.
+    public func prefix(utf8Count most: Int) -> String {
+        guard utf8.count > most else { return self }
+        var end = utf8.index(utf8.startIndex, offsetBy: most)
+        while end > startIndex, end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
+        // From the beginning: what is a character depends on what comes after it, and the cut takes that away.
+        var whole = startIndex
+        while whole < end {
+            let next = index(after: whole)
+            guard next <= end else { break }
+            whole = next
+        }
+        return String(self[..<(whole > startIndex ? whole : end)])
+    }
 }

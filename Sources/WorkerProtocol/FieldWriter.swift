@@ -36,6 +36,11 @@ struct FieldWriter {
         try octets(Array(value.utf8), atMost: bound)
     }
 
+    /// A sentence for a person. One that is too long is cut: a failure that cannot be told would cost the whole answer.
+    mutating func sentence(_ value: String) throws(FrameError) {
+        try text(value.prefix(utf8Count: FieldBound.sentence), atMost: FieldBound.sentence)
+    }
+
     mutating func list<Element>(
         _ elements: [Element], atMost bound: Int,
         _ write: (inout FieldWriter, Element) throws(FrameError) -> Void

@@ -44,7 +44,7 @@ extension WorkerAnswer {
         case .failed(let failure):
             writer = FieldWriter(type: FrameType.failed.rawValue, identifier: identifier)
             writer.integer(failure.kind.rawValue)
-            try writer.text(failure.message, atMost: FieldBound.sentence)
+            try writer.sentence(failure.message)
         case .auditKeys(let keys):
             writer = FieldWriter(type: FrameType.auditKeys.rawValue, identifier: identifier)
             try writer.list(keys, atMost: FieldBound.auditKeys) { (writer, key) throws(FrameError) in
@@ -148,7 +148,7 @@ extension TokenDescription {
             try writer.optional(tier) { (writer, tier) throws(FrameError) in writer.integer(tier.octet) }
         }
         try writer.list(shortcomings, atMost: FieldBound.shortcomings) { (writer, text) throws(FrameError) in
-            try writer.text(text, atMost: FieldBound.sentence)
+            try writer.sentence(text)
         }
         try writer.octets(importKey, atMost: FieldBound.keyMaterial)
     }
@@ -180,9 +180,7 @@ extension KeyDescription {
             try writer.octets(der, atMost: FieldBound.certificate)
         }
         writer.boolean(isProtected)
-        try writer.optional(inconsistency) { (writer, text) throws(FrameError) in
-            try writer.text(text, atMost: FieldBound.sentence)
-        }
+        try writer.optional(inconsistency) { (writer, text) throws(FrameError) in try writer.sentence(text) }
     }
 
     fileprivate init(from reader: inout FieldReader) throws(FrameError) {

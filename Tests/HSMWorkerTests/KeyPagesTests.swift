@@ -1,3 +1,4 @@
+import Foundation
 import PKCS11
 import TestSupport
 import Testing
@@ -48,10 +49,10 @@ struct KeyPagesTests {
         found += last.map(\.identifier)
         #expect(Set(found) == Set(token.keys.all.keys))
         #expect(Set(found).count == 3)
-        #expect(try token.listKeys(number, in: &session) == nil)
+        #expect(try token.listKeys(number, in: &session) == .keys([]))
     }
 
-    @Test("another listing, or none, gives one up")
+    @Test("another listing gives one up")
     func givenUp() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -62,8 +63,48 @@ struct KeyPagesTests {
             return
         }
         #expect(try harness.token.listKeys(first, in: &session) == nil)
-        // And with it the one that was asked about.
-        #expect(try harness.token.listKeys(second, in: &session) == nil)
+        #expect(try harness.token.listKeys(0, in: &session) == nil)
+        #expect(try harness.token.listKeys(second, in: &session) != nil)
+    }
+
+    @Test("two sessions read and test the keys of one listing at the same time, each of them once")
+    func together() async throws {
+        let meeting = Meeting()
+        let harness = try OpenTokenHarness(
+            FalteringTier { _, _ in meeting.attend() ? nil : .input }, callTimeout: 0)
+        var session = try harness.softHSM.openSession()
+        for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
+        // The harness has tested the first already; here it is new as the others are.
+        harness.token.dropKeys()
+        guard case .keyPage(let first, let number) = try harness.token.listKeys(nil, in: &session) else {
+            Issue.record("six keys on one page")
+            return
+        }
+        meeting.begin(2)
+        let pages = try await withThrowingTaskGroup(of: [KeyDescription].self) { group in
+            for _ in 0..<2 {
+                group.addTask {
+                    var session = try harness.softHSM.openSession()
+                    var found: [KeyDescription] = []
+                    var number = number
+                    while true {
+                        switch try harness.token.keyOperations.reading({
+                            try harness.token.listKeys(number, in: &session)
+                        }) {
+                        case .keyPage(let page, let next)?: (found, number) = (found + page, next)
+                        case .keys(let page)?: return found + page
+                        default: throw HarnessFailure(description: "the listing was given up")
+                        }
+                    }
+                }
+            }
+            return try await group.reduce(into: [[KeyDescription]]()) { $0.append($1) }
+        }
+        #expect(meeting.isOver)
+        let found = (first + pages.flatMap { $0 }).map(\.identifier)
+        #expect(found.count == 6 && Set(found).count == 6)
+        #expect(Set(found) == Set(harness.token.keys.all.keys))
+        #expect(pages.allSatisfy { !$0.isEmpty })
     }
 
     @Test("a key that is destroyed between two pages is left out and not served")
@@ -137,5 +178,39 @@ struct KeyPagesTests {
         let payment = try EncryptedPayment(ec: third.key.subjectPublicKeyInfo)
         let opened = harness.decrypt(payment, in: &session)
         #expect(try opened.get() == payment.plaintext)
+    }
+}
+
+/// Threads that wait for each other.
+private final class Meeting: @unchecked Sendable {
+    // Guarded by `condition`.
+    private var wanted = 0
+    private var present = 0
+    private let condition = NSCondition()
+
+    func begin(_ count: Int) {
+        condition.lock()
+        (wanted, present) = (count, 0)
+        condition.unlock()
+    }
+
+    var isOver: Bool {
+        condition.lock()
+        defer { condition.unlock() }
+        return present >= wanted
+    }
+
+    /// - Returns: false when the others have not come for a minute.
+    func attend() -> Bool {
+        condition.lock()
+        defer { condition.unlock() }
+        guard present < wanted else { return true }
+        present += 1
+        condition.broadcast()
+        let end = Date(timeIntervalSinceNow: 60)
+        while present < wanted {
+            guard condition.wait(until: end) else { return false }
+        }
+        return true
     }
 }

@@ -88,6 +88,7 @@ struct NSSTierTests {
             let before = try session.findObjects(matching: []).count
             let failure = tier.failsTrial(with: key, entry, in: &session)
             #expect(failure == nil, "\(String(describing: failure))")
+            session.dropKeptObject()
             #expect(try session.findObjects(matching: []).count == before)
         }
     }
@@ -117,6 +118,7 @@ struct NSSTierTests {
                 for fault in faults {
                     #expect(throws: RestorationError.self) { try tier.open(fault, with: entry, in: &session) }
                 }
+                session.dropKeptObject()
             }
             #expect(try session.findObjects(matching: []).count == before)
         }

@@ -3,25 +3,53 @@ import WorkerProtocol
 /// A listing of a token's keys, fetched page by page: thousands of them with their certificates fit into no frame, and
 /// a slow token reads and tests them for longer than one call may take.
 enum KeyPages {
-    /// - Parameter ask: makes one call at the same worker.
+    /// - Parameters:
+    ///   - readers: How many pages are asked for at a time: the worker reads them in as many sessions.
+    ///   - ask: makes one call at the same worker.
     static func all(
-        _ ask: (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
+        readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
+    ) async throws(WorkerFailure) -> [KeyDescription] {
+        var keys: [KeyDescription]
+        let listing: UInt64
+        switch try await ask(.listKeys) {
+        case .keys(let all): return all
+        case .keyPage(let page, let number): (keys, listing) = (page, number)
+        default: throw TokenWorker.wrongAnswer
+        }
+        let parts = await withTaskGroup(of: Result<[KeyDescription], WorkerFailure>.self) { group in
+            for _ in 0..<max(readers, 1) {
+                group.addTask {
+                    do throws(WorkerFailure) {
+                        return .success(try await rest(of: listing, ask))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        for part in parts { keys += try part.get() }
+        guard keys.count <= FieldBound.listedKeys else { throw endless }
+        return keys
+    }
+
+    /// What one reader gets, until there is nothing more to be taken.
+    private static func rest(
+        of listing: UInt64, _ ask: (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {
         var keys: [KeyDescription] = []
-        var request = WorkerRequest.listKeys
         while true {
-            switch try await ask(request) {
+            switch try await ask(.listMoreKeys(listing: listing)) {
             case .keys(let last):
                 return keys + last
-            case .keyPage(let page, let listing):
-                guard !page.isEmpty, keys.count + page.count <= FieldBound.listedKeys else {
-                    throw WorkerFailure(.protocolViolation, "The worker's list of keys does not end.")
-                }
+            case .keyPage(let page, listing):
+                guard !page.isEmpty, keys.count + page.count <= FieldBound.listedKeys else { throw endless }
                 keys += page
-                request = .listMoreKeys(listing: listing)
             default:
                 throw TokenWorker.wrongAnswer
             }
         }
     }
+
+    private static let endless = WorkerFailure(.protocolViolation, "The worker's list of keys does not end.")
 }

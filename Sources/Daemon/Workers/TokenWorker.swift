@@ -78,7 +78,7 @@ final class TokenWorker: Sendable {
 
     /// The key pairs that the token shows now, read anew.
     func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
-        try await KeyPages.all { (request) async throws(WorkerFailure) in try await answer(to: request) }
+        try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await answer(to: request) }
     }
 
     /// What the token shows of one key now; empty when it shows none.

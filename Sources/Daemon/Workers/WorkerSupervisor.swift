@@ -322,7 +322,8 @@ final class WorkerSupervisor: Sendable {
             }
             // The keys are known before the first call is made with them.
             let began = ContinuousClock.now
-            let keys = try await KeyPages.all { (request) async throws(WorkerFailure) in
+            let keys = try await KeyPages.all(readers: Int(description.sessions)) {
+                [calls] (request) async throws(WorkerFailure) in
                 try await calls.submit(request, to: lane).answer()
             }
             await events.keys(keys, began)

@@ -4,9 +4,10 @@ import WorkerProtocol
 extension OpenToken {
     /// Restores one transaction's key and opens its data.
     ///
-    /// A stranger's bytes and a token in trouble answer alike, and neither may be taken for the other: the first must
-    /// not cost a worker, the second must not refuse a good transaction for good. So an error is believed when it comes
-    /// again at the same call, while transactions that are known to be good go well between.
+    /// PKCS#11 return values do not tell a stranger's bytes from a token in trouble, and neither may be taken for the
+    /// other: the first must not cost a worker, the second must not refuse a good transaction for good. So an error is
+    /// believed when it comes again at the same call, while transactions that are known to be good go well between. A
+    /// wrong padding and a wrong tag take this way alike, whatever the token returns for them.
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
@@ -15,15 +16,18 @@ extension OpenToken {
         }
         var doubts = DecryptionDoubts()
         while true {
-            let entry = try entry(for: input, in: &session)
+            let entry = try borrow(for: input, in: &session)
+            defer { keys.giveBack(input.publicKeyHash) }
             do throws(RestorationError) {
-                return (try tier.open(input, with: entry, in: &session), tier.protection)
+                let plaintext = try tier.open(input, with: entry, in: &session)
+                countUse(of: entry)
+                return (plaintext, tier.protection)
             } catch {
                 switch error {
                 case .input:
                     throw Self.decryptionFailed
                 case .refused(let call):
-                    guard doubts.count(call) < 2 else { throw Self.decryptionFailed }
+                    try mend(call, entry, tier, &doubts, &session, &deadline)
                 case .token(let call) where call.saysBusy:
                     guard deadline.wait() else {
                         throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
@@ -39,20 +43,22 @@ extension OpenToken {
     }
 
     /// Finds out what an error means and does what can be done about it; the caller tries again when it returns.
+    ///
+    /// - Parameter call: nil for a wrong tag that was found outside the token.
     private func mend(
-        _ call: CallError, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ doubts: inout DecryptionDoubts,
+        _ call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ doubts: inout DecryptionDoubts,
         _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
         let times = doubts.count(call)
         try restore(&session, &deadline)
-        if call.saysHandle {
+        if let call, call.saysHandle {
             return try lookAgain(for: entry, call, &session, &deadline)
         }
-        if call.saysSession {
+        if call?.saysSession == true {
             return try reopen(&session, &deadline)
         }
         guard times < DecryptionDoubts.enough else {
-            guard call.takesStrangersBytes else {
+            if let call, !call.takesStrangersBytes {
                 throw WorkerFailure(
                     .overloaded, "The token falters at this transaction, though it works otherwise: \(call).")
             }
@@ -64,7 +70,8 @@ extension OpenToken {
         guard let failure = tier.answersCanary(with: entry, in: &session) else { return }
         guard failure.call?.saysBusy != true else { return }
         throw WorkerFailure(
-            .tokenUnavailable, "The token does not decrypt any more: \(call); \(failure).".prefixed(900))
+            .tokenUnavailable,
+            "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
     /// Somebody else's tool may have replaced the object, or the token ended the session that owned the working copy.
@@ -96,14 +103,18 @@ extension OpenToken {
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
-    private func entry(
+    /// The caller gives it back.
+    private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
-        guard let entry = keys[input.publicKeyHash] ?? newlyFound(input.publicKeyHash, in: &session) else {
+        guard let entry = keys.borrow(input.publicKeyHash) ?? newlyFound(input.publicKeyHash, in: &session) else {
             throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
         }
         // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
-        guard entry.publicKey.algorithm == input.scheme.algorithm else { throw Self.decryptionFailed }
+        guard entry.publicKey.algorithm == input.scheme.algorithm else {
+            keys.giveBack(input.publicKeyHash)
+            throw Self.decryptionFailed
+        }
         return entry
     }
 }
@@ -114,9 +125,9 @@ extension OpenToken {
     private func newlyFound(_ hash: [UInt8], in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
             // Listed anew, keys may be missing for a moment.
-            if let entry = keys[hash] { return entry }
+            if let entry = keys.borrow(hash) { return entry }
             _ = try? describeKey(hash, in: &session)
-            return keys[hash]
+            return keys.borrow(hash)
         }
     }
 }
@@ -142,9 +153,4 @@ private struct DecryptionDoubts {
     }
 
     var last: String { (latest ?? nil)?.description ?? "a wrong tag" }
-}
-
-extension String {
-    /// Cut to what a frame's sentence holds.
-    func prefixed(_ count: Int) -> String { String(prefix(count)) }
 }

@@ -42,7 +42,7 @@ extension OpenToken {
         try session.requireProtection(of: pair.privateKey)
         let entry = PrivateKeyEntry(publicKey: publicKey, object: pair.privateKey, working: pair.privateKey)
         if let failure = tier.failsTrial(with: entry, in: &session) {
-            throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).".prefixed(900))
+            throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).")
         }
         let hash = publicKey.publicKeyHash
         for object in [pair.privateKey, pair.publicKey] {

@@ -45,7 +45,7 @@ extension OpenToken {
             let entry = PrivateKeyEntry(publicKey: publicKey, object: object, working: object)
             try session.requireProtection(of: object)
             if let failure = tier.failsTrial(with: entry, in: &session) {
-                throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).".prefixed(900))
+                throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).")
             }
             add(entry)
         } catch {

@@ -143,7 +143,9 @@ final class SessionSeat: Sendable {
     ) throws(WorkerFailure) -> WorkerAnswer {
         let page = try Self.listing { () throws(CallError) in
             try deadline.patiently { () throws(CallError) in
-                try token.exclusively { () throws(CallError) in try token.listKeys(listing, in: &session) }
+                try token.keyOperations.reading { () throws(CallError) in
+                    try token.listKeys(listing, in: &session)
+                }
             }
         }
         guard let page else {

@@ -10,24 +10,22 @@ enum KeyInToken {
         .decrypt(true),
     ]
 
-    /// What C_Decrypt returns for a wrong tag, where a token is precise: NSS the first, PKCS#11 v3.0 §5.1.6 the third.
-    private static let saysTag: Set<ReturnValue> = [
-        .encryptedDataInvalid, .encryptedDataLengthRange, .aeadDecryptFailed, .dataInvalid, .dataLengthRange,
-        .signatureInvalid,
-    ]
-
     /// Opens payment data with a key in the token, and destroys the key whatever happens.
     static func open(
         _ ciphertext: [UInt8], consuming key: ObjectHandle, _ form: Mechanism.GCMParameterForm,
         in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let result = decrypt(ciphertext, key, form, &session)
-        // A key that stays costs the token memory and is good for nothing else: no reason to refuse what was opened.
-        if (try? session.destroyObject(key)) == nil { try? session.destroyObject(key) }
+        destroy(key, &session)
         return try result.get()
     }
 
-    private static func decrypt(
+    /// A key that stays costs the token memory and is good for nothing else: no reason to refuse what was opened.
+    static func destroy(_ key: ObjectHandle, _ session: inout Session) {
+        if (try? session.destroyObject(key)) == nil { try? session.destroyObject(key) }
+    }
+
+    static func decrypt(
         _ ciphertext: [UInt8], _ key: ObjectHandle, _ form: Mechanism.GCMParameterForm, _ session: inout Session
     ) -> Result<[UInt8], RestorationError> {
         guard ciphertext.count >= GCM.tagByteCount else { return .failure(.input) }
@@ -41,10 +39,7 @@ enum KeyInToken {
             }
             return .success(plaintext.withBytes { bytes in bytes.array })
         } catch {
-            if error.call == "C_Decrypt", let value = error.returnValue, saysTag.contains(value) {
-                return .failure(.refused(error))
-            }
-            return .failure(.token(error))
+            return .failure(error.mayComeOfInput ? .refused(error) : .token(error))
         }
     }
 }

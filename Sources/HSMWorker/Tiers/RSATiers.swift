@@ -14,18 +14,18 @@ struct OAEPInTokenTier: RestorationTier {
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         try WrappedKey.checkRange(input.keyMaterial, modulus: key.modulus)
+        let substitute = WrappedKey.substitute()
         let message: SecretBytes
         do throws(CallError) {
             message = try session.decrypt(
                 input.keyMaterial, .rsaOAEPSHA256, key: key.working, capacity: key.modulus.count)
         } catch {
-            guard error.call == "C_Decrypt", let value = error.returnValue, WrappedKey.saysPadding.contains(value)
-            else { throw .token(error) }
-            WrappedKey.openWithNothing(input.ciphertext)
+            guard error.mayComeOfInput else { throw .token(error) }
+            WrappedKey.fail(input.ciphertext, with: substitute)
             throw .refused(error)
         }
-        do throws(RestorationError) {
-            return try WrappedKey.open(input.ciphertext, with: message)
+        do throws(RestorationFailure) {
+            return try WrappedKey.open(input.ciphertext, with: message, or: substitute)
         } catch {
             throw .refused(nil)
         }
@@ -44,6 +44,7 @@ struct BareRSATier: RestorationTier {
     ) throws(RestorationError) -> [UInt8] {
         let modulusByteCount = key.modulus.count
         try WrappedKey.checkRange(input.keyMaterial, modulus: key.modulus)
+        let substitute = WrappedKey.substitute()
         let block: SecretBytes
         do throws(CallError) {
             block = try session.decrypt(
@@ -56,10 +57,14 @@ struct BareRSATier: RestorationTier {
             message = try OAEP.decodeSHA256(
                 block: block.paddedWithLeadingZeros(to: modulusByteCount), modulusByteCount: modulusByteCount)
         } catch {
-            WrappedKey.openWithNothing(input.ciphertext)
+            WrappedKey.fail(input.ciphertext, with: substitute)
             throw .input
         }
-        return try WrappedKey.open(input.ciphertext, with: message)
+        do throws(RestorationFailure) {
+            return try WrappedKey.open(input.ciphertext, with: message, or: substitute)
+        } catch {
+            throw .input
+        }
     }
 }
 

@@ -11,7 +11,7 @@ protocol RestorationTier: Sendable {
     /// How AES-GCM's parameters are given to the token; nil where AES-GCM is not its part.
     var parameterForm: Mechanism.GCMParameterForm? { get }
 
-    /// Opens the payment data. Leaves no object in the token, also when it throws.
+    /// Opens the payment data. Leaves no object in the token, also when it throws, but the one that the session keeps.
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8]
@@ -24,12 +24,11 @@ extension RestorationTier {
 enum RestorationError: Error {
     /// The point, the wrapped key, or the tag is wrong: decided in this process, beyond doubt.
     case input
-    /// The token says that the wrapped key or the tag is wrong; nil where the tag was found wrong in this process
-    /// after the token had opened the wrapped key. To be heard a second time before it is believed: tokens in trouble
-    /// may say so too. A wrong tag is not told at once, since a wrong wrapped key would show in the time then.
+    /// The wrapped key or the tag is wrong, or the token in trouble: its return values do not tell, so that it is
+    /// confirmed before it is believed. nil where the tag was found wrong in this process after the token had opened the
+    /// wrapped key. That is confirmed too: told at once, a wrong tag would show in the time that a wrong padding takes.
     case refused(CallError?)
-    /// The token did not do its part. Some tokens answer a stranger's bytes so too: to be confirmed before it is
-    /// believed.
+    /// The token did not do its part, and the input is not the reason.
     case token(CallError)
 }
 

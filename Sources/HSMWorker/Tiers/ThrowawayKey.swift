@@ -53,6 +53,7 @@ struct ThrowawayKey: Sendable {
 
     /// Best effort: what stays ends with the session.
     func destroy(in session: inout Session) {
+        session.dropKeptObject()
         for object in [publicKey, privateKey] { try? session.destroyObject(object) }
     }
 }

@@ -41,6 +41,17 @@ struct TrialTransaction: Sendable {
         }
     }
 
+    /// A random AES-128 key, wrapped for an RSA key as Apple does, or with OAEP over SHA-1, which is a wrong padding where
+    /// SHA-256 is asked for. Both are the same work.
+    /// - Returns: nil where nothing can be encrypted to the key.
+    static func wrappedKey(for publicKey: SubjectPublicKeyInfo, isPaddedWell: Bool) -> [UInt8]? {
+        guard case .rsa(let modulus, let publicExponent) = publicKey.key else { return nil }
+        let key = SymmetricKey(size: .bits128)
+        let wrapped = try? _RSA.Encryption.PublicKey(n: modulus, e: publicExponent).encrypt(
+            unsafe key.withUnsafeBytes { unsafe Data($0) }, padding: isPaddedWell ? .PKCS1_OAEP_SHA256 : .PKCS1_OAEP)
+        return wrapped.map { Array($0) }
+    }
+
     private static func agree(
         _ point: [UInt8], _ ephemeral: P256.KeyAgreement.PrivateKey
     ) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {

@@ -3,6 +3,12 @@ import PKCS11
 import WorkerProtocol
 
 /// RSA_v1, tier A: the token opens the wrapped key (RSA-OAEP with SHA-256) into an AES key that never leaves it.
+///
+/// ``WrappedKey`` says why all failures make the same calls. Here they are, in this order: C_UnwrapKey of what came,
+/// C_GetAttributeValue, C_DecryptInit and C_Decrypt, C_DestroyObject, and C_UnwrapKey once more. Of the two unwrappings
+/// one succeeds and one fails in either case. After a wrong padding the session's substitute key is used up in the place
+/// of the key that did not come out, and the second unwrapping makes the next substitute; after a wrong tag the second is
+/// of a wrong padding made here.
 struct UnwrappedKeyTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.a
@@ -12,50 +18,95 @@ struct UnwrappedKeyTier: RestorationTier {
 
     /// Without CKA_VALUE_LEN: the wrapped key says its size (PKCS#11 v2.40 base §5.13, C_UnwrapKey).
     private static let template = Template(KeyInToken.attributes)
-    private static let stranger = Template(KeyInToken.attributes + [.valueLength(WrappedKey.byteCount)])
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         try WrappedKey.checkRange(input.keyMaterial, modulus: key.modulus)
-        let symmetricKey: ObjectHandle
+        guard input.ciphertext.count >= GCM.tagByteCount else { throw .input }
+        let substitute = try makeSubstitute(key, &session)
+        var symmetricKey = substitute
+        var paddingError: CallError?
         do throws(CallError) {
-            symmetricKey = try session.unwrapKey(
-                input.keyMaterial, .rsaOAEPSHA256, with: key.working, Self.template)
+            symmetricKey = try session.unwrapKey(input.keyMaterial, .rsaOAEPSHA256, with: key.working, Self.template)
         } catch {
-            guard error.call == "C_UnwrapKey", let value = error.returnValue, WrappedKey.saysPadding.contains(value)
-            else { throw .token(error) }
-            openWithNothing(input.ciphertext, &session)
-            throw .refused(error)
+            guard error.mayComeOfInput else {
+                // Where the session or the login is gone, so is the substitute.
+                session.dropKeptObject()
+                throw .token(error)
+            }
+            paddingError = error
         }
-        // Apple's have 16 bytes. Another size would open what was sealed with it; no tier takes it.
-        guard try session.byteCount(of: symmetricKey) == WrappedKey.byteCount else {
-            try? session.destroyObject(symmetricKey)
-            throw .refused(nil)
+        let result = decrypt(input.ciphertext, symmetricKey, substitute, &session)
+        KeyInToken.destroy(symmetricKey, &session)
+        if paddingError != nil { session.keptObject = nil }
+        switch result {
+        case .success(let plaintext) where paddingError == nil: return plaintext
+        case .failure(.token(let error)) where paddingError == nil || !error.saysHandle: throw .token(error)
+        case .success, .failure: break
         }
-        return try KeyInToken.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
+        unwrapOnceMore(key, succeeding: paddingError != nil, &session)
+        if let paddingError { throw .refused(paddingError) }
+        _ = try result.get()
+        throw .refused(nil)
     }
 
-    /// Does what a wrong tag makes the token do, with a key that nobody knows, so that a wrong padding takes as long:
-    /// a Manger oracle otherwise.
-    private func openWithNothing(_ ciphertext: [UInt8], _ session: inout Session) {
-        guard let key = try? session.generateKey(.aesKeyGeneration, Self.stranger) else { return }
-        _ = try? session.byteCount(of: key)
-        _ = try? KeyInToken.open(ciphertext, consuming: key, form, in: &session)
+    /// - Returns: A failure for a symmetric key of another size: it would open what was sealed with it, and no tier
+    ///   takes it. Apple's have 16 bytes.
+    private func decrypt(
+        _ ciphertext: [UInt8], _ key: ObjectHandle, _ substitute: ObjectHandle, _ session: inout Session
+    ) -> Result<[UInt8], RestorationError> {
+        let isApples: Bool
+        do throws(CallError) {
+            isApples = try session.byteCount(of: key) == WrappedKey.byteCount
+        } catch {
+            return .failure(.token(error))
+        }
+        let result = KeyInToken.decrypt(ciphertext, isApples ? key : substitute, form, &session)
+        if case .success = result, !isApples { return .failure(.refused(nil)) }
+        return result
+    }
+
+    /// The session's key that opens nothing, unwrapped as the others are.
+    private func makeSubstitute(
+        _ key: borrowing PrivateKeyEntry, _ session: inout Session
+    ) throws(RestorationError) -> ObjectHandle {
+        if let kept = session.keptObject { return kept }
+        guard let wrapped = TrialTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true) else { throw .input }
+        do {
+            let made = try session.unwrapKey(wrapped, .rsaOAEPSHA256, with: key.working, Self.template)
+            session.keptObject = made
+            return made
+        } catch {
+            throw .token(error)
+        }
+    }
+
+    private func unwrapOnceMore(_ key: borrowing PrivateKeyEntry, succeeding: Bool, _ session: inout Session) {
+        guard let wrapped = TrialTransaction.wrappedKey(for: key.publicKey, isPaddedWell: succeeding),
+            let made = try? session.unwrapKey(wrapped, .rsaOAEPSHA256, with: key.working, Self.template)
+        else { return }
+        if session.keptObject == nil {
+            session.keptObject = made
+        } else {
+            // A token that does not look at the padding.
+            KeyInToken.destroy(made, &session)
+        }
     }
 }
 
 extension Session {
-    /// A secret key's size; the key is destroyed when the token does not say it.
-    fileprivate mutating func byteCount(of key: ObjectHandle) throws(RestorationError) -> Int {
-        do throws(CallError) {
-            guard let count = try attributes([.valueLength], of: key).number(.valueLength) else {
-                throw CallError(call: "C_GetAttributeValue", cause: .implausible("an AES key without CKA_VALUE_LEN"))
-            }
-            return Int(clamping: count)
-        } catch {
-            try? destroyObject(key)
-            throw .token(error)
+    /// Best effort: what stays ends with the session.
+    mutating func dropKeptObject() {
+        if let keptObject { try? destroyObject(keptObject) }
+        keptObject = nil
+    }
+
+    /// A secret key's size.
+    fileprivate mutating func byteCount(of key: ObjectHandle) throws(CallError) -> Int {
+        guard let count = try attributes([.valueLength], of: key).number(.valueLength) else {
+            throw CallError(call: "C_GetAttributeValue", cause: .implausible("an AES key without CKA_VALUE_LEN"))
         }
+        return Int(clamping: count)
     }
 }

@@ -56,4 +56,11 @@ extension CallError {
 
     /// The call takes bytes that a stranger sent, past all checks made here: its failure may be theirs.
     var takesStrangersBytes: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
+
+    /// A stranger's bytes may be what is wrong. Tokens have many return values for a wrong padding and a wrong tag, also
+    /// such as stand for their own trouble, and none is told from another here: what is done next must not depend on it.
+    /// Only what says plainly that another thing is amiss is left out.
+    var mayComeOfInput: Bool {
+        takesStrangersBytes && cause != .missing && !saysNothingOfKey && !saysHandle
+    }
 }

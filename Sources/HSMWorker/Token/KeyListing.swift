@@ -1,21 +1,35 @@
 import PKCS11
+import Synchronization
 import WorkerProtocol
 
 /// Reads every merchant key of a token, or those with one CKA_ID, and tests them, some at a time.
 ///
 /// Three searches and then attributes by handle: a search for each key would be quadratic in the token's objects.
-struct KeyListing: Sendable {
+///
+/// Several sessions may read at the same time; each key is read by one of them.
+final class KeyListing: Sendable {
     private let tiers: TierSelection
     /// Entries of an earlier listing: a pair that was tested is not tested again while its object is the same.
     let known: [[UInt8]: PrivateKeyEntry]
     private let privateKeys: [ObjectHandle]
     private let publicKeys: [[UInt8]: [ObjectHandle]]
     private let certificates: [[UInt8]: [ObjectHandle]]
-    /// How many of the private keys have been read.
-    private var position = 0
+    private let state = Mutex(State())
+
+    private struct State {
+        /// How many of the private keys have been taken.
+        var position = 0
+        /// Taken, and given back since the token did not tell.
+        var returned: [ObjectHandle] = []
+        /// Taken, and not read yet.
+        var underWay = 0
+        /// Identifiers of those that passed, or are being tested.
+        var claimed: Set<[UInt8]> = []
+        var entries: [[UInt8]: PrivateKeyEntry] = [:]
+    }
 
     /// The keys that passed, of all pages so far.
-    private(set) var entries: [[UInt8]: PrivateKeyEntry] = [:]
+    var entries: [[UInt8]: PrivateKeyEntry] { state.withLock { $0.entries } }
 
     private struct PrivateKey {
         let object: ObjectHandle
@@ -51,33 +65,57 @@ struct KeyListing: Sendable {
         certificates = [identifier: found[.certificate] ?? []]
     }
 
-    var isDone: Bool { position == privateKeys.count }
+    /// Whether there are keys that nobody has taken yet.
+    var hasMore: Bool { state.withLock { $0.position < privateKeys.count || !$0.returned.isEmpty } }
+
+    /// Whether all have been read.
+    var isDone: Bool { !hasMore && state.withLock { $0.underWay == 0 } }
+
+    private func take() -> ObjectHandle? {
+        state.withLock { state in
+            guard !state.returned.isEmpty || state.position < privateKeys.count else { return nil }
+            state.underWay += 1
+            if let object = state.returned.popLast() { return object }
+            defer { state.position += 1 }
+            return privateKeys[state.position]
+        }
+    }
+
+    private func finish(_ object: ObjectHandle, isRead: Bool) {
+        state.withLock { state in
+            state.underWay -= 1
+            if !isRead { state.returned.append(object) }
+        }
+    }
 
     /// The next keys, as many as an answer's frame holds and as can be read and tested in about `time`, at least one
-    /// while there are any.
-    mutating func next(in session: inout Session, within time: Duration) throws(CallError) -> [KeyDescription] {
+    /// while there are any that nobody else has taken.
+    func next(in session: inout Session, within time: Duration) throws(CallError) -> [KeyDescription] {
         let end = ContinuousClock.now + time
         var (page, size): ([KeyDescription], Int) = ([], 0)
-        while !isDone, size < FieldBound.keyPage, page.count < FieldBound.keys, page.isEmpty || .now < end {
+        while size < FieldBound.keyPage, page.count < FieldBound.keys, page.isEmpty || .now < end,
+            let object = take()
+        {
             do throws(CallError) {
-                if let key = try describe(privateKeys[position], &session) {
+                if let key = try describe(object, &session) {
                     page.append(key)
-                    size += key.certificates.reduce(256) { $0 + $1.count }
+                    size += key.frameByteCount
                 }
             } catch {
                 // Destroyed since the search.
                 guard error.saysHandle else {
-                    // What was read is not lost: the next page begins with this key again.
+                    finish(object, isRead: false)
+                    // What was read is not lost: another page begins with this key again.
                     if page.isEmpty { throw error }
                     return page
                 }
             }
-            position += 1
+            finish(object, isRead: true)
         }
         return page
     }
 
-    private mutating func describe(
+    private func describe(
         _ object: ObjectHandle, _ session: inout Session
     ) throws(CallError) -> KeyDescription? {
         guard let key = try Self.privateKey(object, &session) else { return nil }
@@ -85,23 +123,42 @@ struct KeyListing: Sendable {
         for object in publicKeys[key.identifier] ?? [] where publicKey == nil {
             publicKey = try session.publicKey(object, key.algorithm)
         }
-        var certificates: [[UInt8]] = []
-        for object in (self.certificates[key.identifier] ?? []).prefix(Self.mostCertificates) {
-            guard let der = try session.attributes([.value], of: object).bytes(.value), der.count <= 16 * 1024
-            else { continue }
-            certificates.append(der)
-        }
+        let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
+        // Last: what comes after it could fail, and the key be read again.
+        let fault = try judge(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
             subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
-            isProtected: key.isProtected, inconsistency: try judge(key, publicKey, &session))
+            isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    private static let mostCertificates = 32
+    /// - Returns: Those that fit into an answer, and why the key is out of order where one does not: a certificate that
+    ///   nobody reads may be the one that says another merchant. Whether they are certificates at all the daemon finds out.
+    private func readCertificates(
+        _ identifier: [UInt8], _ session: inout Session
+    ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
+        let objects = certificates[identifier] ?? []
+        guard objects.count <= FieldBound.certificatesPerKey else {
+            return ([], "The token has more than \(FieldBound.certificatesPerKey) certificates with the key's CKA_ID.")
+        }
+        var found: [[UInt8]] = []
+        var fault: String?
+        for object in objects {
+            let values = try session.attributes([.value], of: object)
+            if let der = values.bytes(.value), der.count <= FieldBound.certificate {
+                found.append(der)
+            } else if values.bytes(.value) != nil || values.isOversized(.value) {
+                fault =
+                    "A certificate in the token with the key's CKA_ID is larger than \(FieldBound.certificate) bytes, so "
+                    + "that it is not read: destroy that object with the token's own tools."
+            }
+        }
+        return (found, fault)
+    }
 
     /// - Returns: nil when the key may be used; it is then among the entries.
     /// - Throws: what keeps the token from telling.
-    private mutating func judge(
+    private func judge(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
         guard let publicKey else {
@@ -112,25 +169,43 @@ struct KeyListing: Sendable {
         guard key.isProtected else {
             return "The private key is extractable or not sensitive: destroy it in the token and import it again."
         }
-        guard entries[hash] == nil else { return "Another private key in the token has the same CKA_ID." }
-        if let entry = known[hash], entry.object == key.object {
-            entries[hash] = entry
-            return nil
+        guard state.withLock({ $0.claimed.insert(hash).inserted }) else {
+            return "Another private key in the token has the same CKA_ID."
         }
+        do throws(CallError) {
+            let (entry, fault) = try test(key, publicKey, &session)
+            state.withLock { state in
+                state.entries[hash] = entry
+                if entry == nil { state.claimed.remove(hash) }
+            }
+            return fault
+        } catch {
+            _ = state.withLock { $0.claimed.remove(hash) }
+            throw error
+        }
+    }
+
+    private func test(
+        _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo, _ session: inout Session
+    ) throws(CallError) -> (entry: PrivateKeyEntry?, fault: String?) {
+        if let entry = known[publicKey.publicKeyHash], entry.object == key.object { return (entry, nil) }
         let scheme: RestorationScheme = key.algorithm == .ec ? .ecV1 : .rsaV1
         guard let tier = tiers[scheme] else {
-            return "The token cannot serve \(scheme.name), so that the pair was not tested; its status says why."
+            return (
+                nil,
+                "The token cannot serve \(scheme.name), so that the pair was not tested; its status says why."
+            )
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, object: key.object, working: key.object)
-        // Twice, since a token may falter for a moment, and the key would be out of use until the next listing.
-        if let failure = tier.failsTrial(with: entry, in: &session),
-            failure.call == nil || tier.failsTrial(with: entry, in: &session) != nil
+        // Twice, since a token may falter for a moment, and the key would be out of use until the next listing. That the
+        // token refuses a wrong tag is no matter of the pair: the choice of the tier has shown it.
+        if let failure = tier.answersCanary(with: entry, in: &session),
+            failure.call == nil || tier.answersCanary(with: entry, in: &session) != nil
         {
             if let call = failure.call, call.saysNothingOfKey { throw call }
-            return "Private and public key do not fit, or the key may not be used: \(failure)."
+            return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
         }
-        entries[hash] = entry
-        return nil
+        return (entry, nil)
     }
 
     // MARK: Reading
@@ -149,8 +224,8 @@ struct KeyListing: Sendable {
         default: return nil
         }
         return PrivateKey(
-            object: object, identifier: Array((values.bytes(.identifier) ?? []).prefix(128)),
-            label: String((values.text(.label) ?? "").prefix(128)), algorithm: algorithm,
+            object: object, identifier: Array((values.bytes(.identifier) ?? []).prefix(FieldBound.identifier)),
+            label: (values.text(.label) ?? "").prefix(utf8Count: FieldBound.name), algorithm: algorithm,
             isProtected: values.flag(.sensitive) == true && values.flag(.extractable) == false)
     }
 
@@ -165,5 +240,13 @@ struct KeyListing: Sendable {
             found[identifier, default: []].append(object)
         }
         return found
+    }
+}
+
+extension KeyDescription {
+    /// Its size in a frame, about.
+    fileprivate var frameByteCount: Int {
+        let texts = label.utf8.count + (inconsistency?.utf8.count ?? 0)
+        return certificates.reduce(64 + identifier.count + subjectPublicKeyInfo.count + texts) { $0 + $1.count }
     }
 }

@@ -1,43 +1,38 @@
 import PKCS11
 import WorkerProtocol
 
-// What the token shows of its keys, read and tested anew. Every call here is made exclusively.
+// What the token shows of its keys, read anew and tested. Pages of one listing may be read at the same time, in a session
+// each; nothing changes the keys meanwhile (``KeyOperationsLock``). All else here is done alone.
 extension OpenToken {
     /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
     ///
     /// - Parameter number: of the listing to go on with.
-    /// - Returns: nil when that listing was given up for another.
+    /// - Returns: A page after which there is more, or the last for whoever asked: others may still be at theirs. nil
+    ///   when that listing was given up for another.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
-        var pages: (number: UInt64, keys: KeyListing)
+        let pages: (number: UInt64, keys: KeyListing)
         if let number {
-            let taken = listing.withLock { listing in
-                defer { listing = nil }
-                return listing
-            }
-            guard let taken, taken.number == number else { return nil }
-            pages = taken
+            guard let latest = listing.withLock({ $0 }), latest.number == number else { return nil }
+            guard let keys = latest.keys else { return .keys([]) }
+            pages = (number, keys)
         } else {
             pages = (.random(in: 1 ... .max), try KeyListing(&session, tiers: tiers, known: keys.all))
-        }
-        let page: [KeyDescription]
-        do throws(CallError) {
-            page = try pages.keys.next(in: &session, within: pageTime)
-        } catch {
             listing.withLock { $0 = pages }
-            throw error
         }
+        let page = try pages.keys.next(in: &session, within: pageTime)
         serve(page, pages.keys)
-        guard !pages.keys.isDone else {
+        if pages.keys.isDone {
             forgetUnlisted(pages.keys)
-            return .keys(page)
+            listing.withLock { listing in
+                if listing?.number == pages.number { listing?.keys = nil }
+            }
         }
-        listing.withLock { $0 = pages }
-        return .keyPage(page, listing: pages.number)
+        return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
     }
 
     /// The whole token at once, however long it takes.
     func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
-        var pages = try KeyListing(&session, tiers: tiers, known: keys.all)
+        let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
         var descriptions: [KeyDescription] = []
         while !pages.isDone {
             let page = try pages.next(in: &session, within: .seconds(3600))
@@ -51,7 +46,7 @@ extension OpenToken {
     /// The same for one key.
     func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
         let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
-        var listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
+        let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
         var descriptions: [KeyDescription] = []
         while !listing.isDone { descriptions += try listing.next(in: &session, within: pageTime) }
         serve(descriptions, listing)
@@ -66,11 +61,11 @@ extension OpenToken {
         let hash = entry.publicKey.publicKeyHash
         // Another thread may have been here.
         guard keys[hash]?.working == entry.working else { return }
-        var listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
+        let listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
         while !listing.isDone { _ = try listing.next(in: &session, within: pageTime) }
         guard let found = listing.entries[hash] else { return }
         forget(entry)
-        keys.insert(withWorkingCopy(found))
+        add(found)
     }
 
     /// A page is to be there well within the daemon's limit, with time for the searches before the first one.
@@ -81,7 +76,7 @@ extension OpenToken {
             guard let entry = listing.entries[description.identifier] else { continue }
             let former = keys[description.identifier]
             if let former, former.object == entry.object { continue }
-            keys.insert(withWorkingCopy(entry))
+            add(entry)
             if let former { forget(former) }
         }
     }

@@ -9,8 +9,8 @@ final class OpenToken: Sendable {
     let description: TokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
-    /// The listing of which pages are still to be asked for.
-    let listing = Mutex<(number: UInt64, keys: KeyListing)?>(nil)
+    /// The latest listing; without keys once all its pages have been asked for.
+    let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
     let auditKeys = AuditKeyMap()
     /// For imports, made at this start and known to nobody else.
     let importRecipient = KeySealing.Recipient()
@@ -21,10 +21,11 @@ final class OpenToken: Sendable {
     let slot: Mutex<Slot>
     /// Holds the login, which ends with a token's last session, and owns the working copies of the keys.
     let anchor: Mutex<Session>
+    /// The token makes no working copies: it is not asked again at each use of a key.
+    let copiesAreRefused = Atomic<Bool>(false)
     /// How many seats have a session.
     let seated = Atomic<Int>(0)
-    /// One at a time: imports look first and create then.
-    private let keyOperations = Mutex(())
+    let keyOperations = KeyOperationsLock()
 
     /// More would only wait for each other, and each is a thread.
     private static let sessionRange = 1...256
@@ -77,7 +78,7 @@ final class OpenToken: Sendable {
                 label: token.label, serialNumber: token.serialNumber, manufacturer: token.manufacturer,
                 model: token.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
-                shortcomings: tiers.shortcomings.map { String($0.prefix(900)) }, importKey: [])
+                shortcomings: tiers.shortcomings, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
             throw error
@@ -114,44 +115,15 @@ final class OpenToken: Sendable {
 
     // MARK: Keys
 
-    /// One import or listing at a time.
+    /// One import or other change of keys at a time, and none is listed meanwhile.
     func exclusively<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        try keyOperations.withLock { (_) throws(Failure) in try body() }
+        try keyOperations.alone(body)
     }
 
     /// After the session that owned them was lost: no working copy is left, and none is forgotten one by one.
     func dropKeys() {
         keys.replace(with: [:])
         listing.withLock { $0 = nil }
-    }
-
-    /// Serves a key that was just made and tested.
-    func add(_ entry: PrivateKeyEntry) {
-        keys.insert(withWorkingCopy(entry))
-    }
-
-    /// Session objects cost memory and, in large numbers, time: beyond this many keys the token's objects do.
-    private static let workingCopies = 64
-
-    func withWorkingCopy(_ entry: PrivateKeyEntry) -> PrivateKeyEntry {
-        guard entry.working == entry.object, keys.all.count < Self.workingCopies else { return entry }
-        return anchor.withLock { session in
-            guard let copy = try? session.copyObject(entry.object, [.token(false)]) else { return entry }
-            let values = try? session.attributes([.sensitive, .extractable, .token], of: copy)
-            guard values?.flag(.sensitive) == true, values?.flag(.extractable) == false, values?.flag(.token) == false
-            else {
-                try? session.destroyObject(copy)
-                return entry
-            }
-            var entry = entry
-            entry.working = copy
-            return entry
-        }
-    }
-
-    func forget(_ entry: PrivateKeyEntry) {
-        guard entry.working != entry.object else { return }
-        anchor.withLock { try? $0.destroyObject(entry.working) }
     }
 }
 

@@ -3,25 +3,139 @@ import Synchronization
 
 /// The private keys that may be used, by publicKeyHash. Built from listings, so that a decryption asks the token for
 /// nothing but the operation: a search among 500 keys takes SoftHSM 23 ms.
+///
+/// It also counts uses, for ``WorkingCopies``: who has a key borrowed may rely on its working copy until it is given
+/// back.
 final class PrivateKeyMap: Sendable {
-    private let entries = Mutex<[[UInt8]: PrivateKeyEntry]>([:])
-
-    subscript(publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
-        entries.withLock { $0[publicKeyHash] }
+    fileprivate struct State {
+        var entries: [[UInt8]: PrivateKeyEntry] = [:]
+        /// Those whose working copy is not the token's object.
+        var copied: Set<[UInt8]> = []
+        /// Of late: halved every so many uses, so that what was much used once does not stay so for ever.
+        var uses: [[UInt8]: Int] = [:]
+        var untilHalved = PrivateKeyMap.halvingInterval
+        /// Calls under way.
+        var borrowers: [[UInt8]: Int] = [:]
     }
 
-    var all: [[UInt8]: PrivateKeyEntry] { entries.withLock { $0 } }
+    private static let halvingInterval = 8192
+
+    private let state = Mutex(State())
+
+    subscript(publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
+        state.withLock { $0.entries[publicKeyHash] }
+    }
+
+    var all: [[UInt8]: PrivateKeyEntry] { state.withLock { $0.entries } }
+
+    /// How many keys have a working copy.
+    var copies: Int { state.withLock { $0.copied.count } }
 
     func insert(_ entry: PrivateKeyEntry) {
-        entries.withLock { $0[entry.publicKey.publicKeyHash] = entry }
+        state.withLock { $0.set(entry) }
     }
 
     @discardableResult
     func remove(_ publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
-        entries.withLock { $0.removeValue(forKey: publicKeyHash) }
+        state.withLock { state in
+            state.copied.remove(publicKeyHash)
+            state.uses[publicKeyHash] = nil
+            return state.entries.removeValue(forKey: publicKeyHash)
+        }
     }
 
     func replace(with new: [[UInt8]: PrivateKeyEntry]) {
-        entries.withLock { $0 = new }
+        state.withLock { state in
+            state.entries = new
+            state.copied = Set(new.filter { $0.value.hasCopy }.keys)
+        }
     }
+
+    // MARK: Use
+
+    /// A key for one call, which gives it back. Its working copy stays meanwhile.
+    func borrow(_ publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
+        state.withLock { state in
+            guard let entry = state.entries[publicKeyHash] else { return nil }
+            state.borrowers[publicKeyHash, default: 0] += 1
+            return entry
+        }
+    }
+
+    func giveBack(_ publicKeyHash: [UInt8]) {
+        state.withLock { state in
+            let left = state.borrowers[publicKeyHash, default: 1] - 1
+            state.borrowers[publicKeyHash] = left > 0 ? left : nil
+        }
+    }
+
+    /// Counts a use.
+    /// - Returns: how many there were of late, this one included.
+    func countUse(_ publicKeyHash: [UInt8]) -> Int {
+        state.withLock { state in
+            state.untilHalved -= 1
+            if state.untilHalved == 0 {
+                state.untilHalved = Self.halvingInterval
+                state.uses = state.uses.compactMapValues { $0 > 1 ? $0 / 2 : nil }
+            }
+            state.uses[publicKeyHash, default: 0] += 1
+            return state.uses[publicKeyHash, default: 0]
+        }
+    }
+
+    /// Whether a working copy of the key would be kept.
+    func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
+        state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.loser(to: entry) != nil) }
+    }
+
+    /// Gives a key its working copy.
+    /// - Parameter insteadOfAnother: whether to take it from another key where there are as many as there may be.
+    /// - Returns: The copy that nobody uses any more; it may be the one that was to be kept.
+    func keep(
+        _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
+    ) -> ObjectHandle? {
+        state.withLock { state in
+            guard state.isWithoutCopy(entry) else { return copy }
+            var freed: ObjectHandle?
+            if state.copied.count >= most {
+                guard insteadOfAnother, let loser = state.loser(to: entry), var former = state.entries[loser] else {
+                    return copy
+                }
+                freed = former.working
+                former.working = former.object
+                state.set(former)
+            }
+            var entry = entry
+            entry.working = copy
+            state.set(entry)
+            return freed
+        }
+    }
+}
+
+extension PrivateKeyMap.State {
+    fileprivate mutating func set(_ entry: PrivateKeyEntry) {
+        let hash = entry.publicKey.publicKeyHash
+        entries[hash] = entry
+        if entry.hasCopy { copied.insert(hash) } else { copied.remove(hash) }
+    }
+
+    /// As it was when the copy was made: listed since, it may be another object, or none.
+    fileprivate func isWithoutCopy(_ entry: PrivateKeyEntry) -> Bool {
+        guard let now = entries[entry.publicKey.publicKeyHash] else { return false }
+        return now.object == entry.object && !now.hasCopy
+    }
+
+    /// The least used of those with a copy: nobody has it borrowed, and it is used less than half as much as this one,
+    /// so that two keys do not take it from each other in turn.
+    fileprivate func loser(to entry: PrivateKeyEntry) -> [UInt8]? {
+        let idle = copied.lazy.filter { borrowers[$0] == nil }
+        guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }
+        let mine = uses[entry.publicKey.publicKeyHash, default: 0]
+        return uses[least, default: 0] * 2 < mine ? least : nil
+    }
+}
+
+extension PrivateKeyEntry {
+    var hasCopy: Bool { working != object }
 }

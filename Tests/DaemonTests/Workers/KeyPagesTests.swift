@@ -1,0 +1,87 @@
+import Synchronization
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+@Suite("A listing's pages, as the daemon asks for them")
+struct KeyPagesTests {
+    private static func key(_ number: Int) -> KeyDescription {
+        KeyDescription(
+            identifier: [UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number)], label: "merchant",
+            algorithm: .ec, subjectPublicKeyInfo: [], certificates: [], isProtected: true, inconsistency: nil)
+    }
+
+    /// A worker with so many keys, one a page. Nobody is answered before as many ask at once as are expected.
+    private final class Worker: Sendable {
+        private let state: Mutex<(left: [KeyDescription], waiting: [CheckedContinuation<Void, Never>])>
+        private let together: Int
+        let most = Mutex(0)
+
+        init(_ count: Int, together: Int) {
+            state = Mutex((left: (0..<count).map(KeyPagesTests.key), waiting: []))
+            self.together = together
+        }
+
+        func answer(_ request: WorkerRequest) async -> WorkerAnswer {
+            if case .listMoreKeys = request { await meet() }
+            return state.withLock { state in
+                guard let key = state.left.popLast() else { return .keys([]) }
+                return .keyPage([key], listing: 7)
+            }
+        }
+
+        private func meet() async {
+            await withCheckedContinuation { continuation in
+                let ready = state.withLock { state in
+                    state.waiting.append(continuation)
+                    most.withLock { $0 = max($0, state.waiting.count) }
+                    guard state.waiting.count >= together else { return [CheckedContinuation<Void, Never>]() }
+                    defer { state.waiting = [] }
+                    return state.waiting
+                }
+                for continuation in ready { continuation.resume() }
+            }
+        }
+    }
+
+    @Test(
+        "as many pages are asked for at a time as there are sessions, and every key comes once", arguments: [1, 2, 4])
+    func together(_ readers: Int) async throws {
+        // So many that the readers go on and end at the same time.
+        let worker = Worker(1 + 3 * readers, together: readers)
+        let keys = try await KeyPages.all(readers: readers) { await worker.answer($0) }
+        #expect(worker.most.withLock { $0 } == readers)
+        #expect(Set(keys.map(\.identifier)) == Set((0..<(1 + 3 * readers)).map { Self.key($0).identifier }))
+        #expect(keys.count == 1 + 3 * readers)
+    }
+
+    @Test("one page that fails fails the listing, with its reason")
+    func failure() async {
+        let count = Atomic<Int>(0)
+        let failure = await #expect(throws: WorkerFailure.self) {
+            try await KeyPages.all(readers: 2) { (request) async throws(WorkerFailure) in
+                if case .listKeys = request { return .keyPage([Self.key(1)], listing: 7) }
+                guard count.add(1, ordering: .relaxed).newValue != 2 else {
+                    throw WorkerFailure(.tokenUnavailable, "gone")
+                }
+                return .keys([])
+            }
+        }
+        #expect(failure == WorkerFailure(.tokenUnavailable, "gone"))
+    }
+
+    @Test("pages of another listing, or without keys, are no answer")
+    func wrongPages() async {
+        for page: WorkerAnswer in [.keyPage([Self.key(1)], listing: 8), .keyPage([], listing: 7), .done] {
+            let failure = await #expect(throws: WorkerFailure.self) {
+                try await KeyPages.all { (request) async throws(WorkerFailure) in
+                    if case .listKeys = request { return .keyPage([Self.key(1)], listing: 7) }
+                    return page
+                }
+            }
+            #expect(failure?.kind == .protocolViolation)
+        }
+    }
+}

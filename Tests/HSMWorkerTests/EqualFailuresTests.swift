@@ -1,0 +1,107 @@
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// A wrong RSA padding, a wrong tag and a wrapped key of a wrong size must not be told apart: the token is asked the same
+/// things in the same order, whatever it returns for each of them.
+@Suite struct EqualFailuresTests {
+    /// A way to restore RSA_v1's key, on a token whose return values for a wrong padding and a wrong tag these are.
+    struct Habit: CustomTestStringConvertible, Sendable {
+        enum Tier: String, CaseIterable, Sendable {
+            case unwrapped = "C_UnwrapKey"
+            case oaep = "C_Decrypt by OAEP"
+            case bare = "CKM_RSA_X_509"
+        }
+
+        let tier: Tier
+        let padding: String
+        let tag: String
+
+        var testDescription: String { "\(tier.rawValue), padding \(padding), tag \(tag)" }
+
+        static var all: [Habit] {
+            let values = ["0x5", "0x6", "0x30", "0x40", "0x41"]
+            var habits = [Habit(tier: .bare, padding: "none", tag: "none")]
+            guard NSSTokenDirectory.isInstalled else { return habits }
+            for value in values {
+                habits += ["0x5", "0x40"].map { Habit(tier: .unwrapped, padding: value, tag: $0) }
+                habits.append(Habit(tier: .oaep, padding: value, tag: "none"))
+            }
+            return habits
+        }
+
+        func token() async throws -> ScriptedToken {
+            switch tier {
+            case .unwrapped:
+                try ScriptedToken(
+                    try await NSSTokenDirectory(), "error C_UnwrapKey \(padding)", "error C_Decrypt \(tag)")
+            case .oaep:
+                try ScriptedToken(
+                    try await NSSTokenDirectory(), "fault C_UnwrapKey always return=0x54", "error C_Decrypt \(padding)")
+            case .bare: try ScriptedToken(try await TokenDirectory())
+            }
+        }
+
+        var call: String { tier == .unwrapped ? "C_UnwrapKey" : "C_Decrypt" }
+    }
+
+    /// What one request made the worker ask of the token.
+    private func calls(
+        _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ token: ScriptedToken
+    ) async throws -> (answer: WorkerAnswer, calls: [ScriptedToken.Call]) {
+        let before = token.calls().count
+        let answer = try await worker.call(payment.request)
+        return (answer, Array(token.calls().dropFirst(before)))
+    }
+
+    @Test(
+        "a wrong padding, a wrong tag and a wrong key size are the same calls in the same order", arguments: Habit.all)
+    func sameCalls(_ habit: Habit) async throws {
+        let token = try await habit.token()
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: 1)
+        #expect(description.tierRSAv1 == (habit.tier == .unwrapped ? .a : .c))
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        let key = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
+
+        // The first makes what a session keeps.
+        var good: [[String]] = []
+        func open() async throws {
+            let payment = try EncryptedPayment(rsa: key)
+            let (answer, calls) = try await calls(payment, worker, token)
+            #expect(answer == .plaintext(payment.plaintext, tier: description.tierRSAv1 ?? .c))
+            good.append(calls.map(\.function))
+        }
+        try await open()
+        try await open()
+
+        var failures: [(name: String, calls: [ScriptedToken.Call])] = []
+        for _ in 0..<2 {
+            var (padding, tag) = (try EncryptedPayment(rsa: key), try EncryptedPayment(rsa: key))
+            padding.keyMaterial[100] ^= 1
+            tag.ciphertext[tag.ciphertext.count - 1] ^= 1
+            for (name, payment) in [
+                ("padding", padding), ("tag", tag), ("SHA-1", try EncryptedPayment(rsa: key, sha1: true)),
+                ("32 bytes", try EncryptedPayment(rsa: key, keyByteCount: 32)),
+            ] {
+                let (answer, calls) = try await calls(payment, worker, token)
+                #expect(answer.failureKind == .decryptionFailed, "\(name): \(answer)")
+                failures.append((name, calls))
+            }
+        }
+        let first = failures[0].calls
+        #expect(first.contains { $0.function == habit.call })
+        for (name, calls) in failures.dropFirst() {
+            #expect(calls.map(\.function) == first.map(\.function), "\(name)")
+            // Of each function as many succeed and as many fail, so that the work is the same too.
+            if habit.tier == .unwrapped {
+                let outcomes = [calls, first].map { $0.map { "\($0.function) \($0.value == 0)" }.sorted() }
+                #expect(outcomes[0] == outcomes[1], "\(name)")
+            }
+        }
+        // Nothing is left of them: good payments cost what they did.
+        try await open()
+        #expect(good.last == good[1])
+        #expect(try await worker.end() == 0)
+    }
+}

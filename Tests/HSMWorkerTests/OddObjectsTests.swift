@@ -1,0 +1,145 @@
+import PKCS11
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// One odd object must not hide the other keys of its token.
+@Suite struct OddObjectsTests {
+    /// As the daemon gets it: through a frame.
+    private func list(_ harness: OpenTokenHarness) throws -> [KeyDescription] {
+        var session = try harness.softHSM.openSession()
+        let answer = try #require(try harness.token.listKeys(nil, in: &session))
+        let bytes = try answer.encoded(identifier: 1)
+        var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
+        decoder.append(bytes[...])
+        let frame = try #require(try decoder.next())
+        guard case .keys(let keys) = try WorkerAnswer(frame) else {
+            Issue.record("no single page of keys")
+            return []
+        }
+        return keys
+    }
+
+    @Test(
+        "a label longer than an answer holds is cut between two characters",
+        arguments: [
+            ("👩‍👩‍👧‍👦", 25), ("é", 2), ("漢", 3), ("x", 1),
+        ])
+    func longLabel(_ character: Character, _ byteCount: Int) throws {
+        try #require(String(character).utf8.count == byteCount)
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let label = String(repeating: character, count: FieldBound.name)
+        for object in try session.findObjects(matching: [.identifier(SharedForge.ecMerchant.merchant.publicKeyHash)]) {
+            try session.setAttributes([.label(label)], of: object)
+        }
+        try OpenTokenHarness.store(SharedForge.rsaMerchant, in: &session)
+        let keys = try list(harness)
+        #expect(keys.map(\.inconsistency) == [nil, nil])
+        let long = try #require(keys.first { $0.algorithm == .ec }?.label)
+        #expect(long == String(repeating: character, count: FieldBound.name / byteCount))
+        #expect(keys.contains { $0.algorithm == .rsa && $0.label == "merchant.test" })
+    }
+
+    @Test("a label of one character that is longer than an answer holds is cut between two code points")
+    func oneLongCharacter() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let label = "a" + String(repeating: "\u{0301}", count: FieldBound.name)
+        try #require(label.count == 1)
+        for object in try session.findObjects(matching: [.identifier(SharedForge.ecMerchant.merchant.publicKeyHash)]) {
+            try session.setAttributes([.label(label)], of: object)
+        }
+        let found = try #require(try list(harness).first?.label)
+        #expect(found.utf8.count == FieldBound.name - 1)
+        #expect(label.unicodeScalars.starts(with: found.unicodeScalars))
+    }
+
+    @Test(
+        "a certificate that is too large makes its key inconsistent and hides no other",
+        arguments: [FieldBound.certificate + 1, 65_537, 300_000])
+    func largeCertificate(_ byteCount: Int) throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.ecMerchant
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
+        let fields = try CertificateFields(der: merchant.certificate)
+        let large = [UInt8](repeating: 0x30, count: byteCount)
+        _ = try session.createObject(objects.certificateTemplate(large, fields))
+        _ = try session.createObject(objects.certificateTemplate(merchant.certificate, fields))
+        try OpenTokenHarness.store(SharedForge.rsaMerchant, in: &session)
+        let keys = try list(harness)
+        #expect(keys.count == 2)
+        let odd = try #require(keys.first { $0.algorithm == .ec })
+        #expect(odd.certificates == [merchant.certificate])
+        #expect(odd.inconsistency?.contains("larger than 16384 bytes") == true, "\(odd.inconsistency ?? "")")
+        #expect(keys.contains { $0.algorithm == .rsa && $0.inconsistency == nil })
+    }
+
+    @Test("a certificate at the bound is read, and one that is none is passed on for the daemon to say so")
+    func boundaryCertificate() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.ecMerchant
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
+        let none = [UInt8](repeating: 0x30, count: FieldBound.certificate)
+        _ = try session.createObject(
+            objects.certificateTemplate(none, try CertificateFields(der: merchant.certificate)))
+        let key = try #require(try list(harness).first)
+        #expect(key.certificates == [none] && key.inconsistency == nil)
+    }
+
+    @Test("more certificates than an answer holds make their key inconsistent")
+    func manyCertificates() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.ecMerchant
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
+        let fields = try CertificateFields(der: merchant.certificate)
+        for number in 0...FieldBound.certificatesPerKey {
+            _ = try session.createObject(
+                objects.certificateTemplate(merchant.certificate + [UInt8(number)], fields))
+        }
+        let key = try #require(try list(harness).first)
+        #expect(key.certificates.isEmpty)
+        #expect(key.inconsistency?.contains("more than 32 certificates") == true)
+    }
+
+    @Test("an identifier or a label without end hides nothing but itself")
+    func largeAttributes() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let endless = [UInt8](repeating: 0x61, count: 70_000)
+        for objectClass: ObjectClass in [.publicKey, .privateKey] {
+            for object in try session.findObjects(matching: [.objectClass(objectClass)]) {
+                try session.setAttributes([.identifier(endless)], of: object)
+            }
+        }
+        try OpenTokenHarness.store(SharedForge.rsaMerchant, in: &session)
+        for object in try session.findObjects(matching: [.identifier(SharedForge.rsaMerchant.merchant.publicKeyHash)]) {
+            try session.setAttributes([.label(String(repeating: "x", count: 70_000))], of: object)
+        }
+        let keys = try list(harness)
+        #expect(keys.contains { $0.algorithm == .rsa && $0.inconsistency == nil && $0.label.isEmpty })
+        #expect(keys.contains { $0.algorithm == .ec && $0.inconsistency != nil })
+    }
+
+    @Test("a sentence that is too long for a frame is cut and does not cost the answer")
+    func longSentence() throws {
+        let answer = WorkerAnswer.failed(WorkerFailure(.tokenUnavailable, String(repeating: "ä", count: 4000)))
+        var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
+        decoder.append(try answer.encoded(identifier: 1)[...])
+        let frame = try #require(try decoder.next())
+        guard case .failed(let failure) = try WorkerAnswer(frame) else {
+            Issue.record("another answer")
+            return
+        }
+        #expect(failure.kind == .tokenUnavailable)
+        #expect(failure.message == String(repeating: "ä", count: 512))
+    }
+}

@@ -1,0 +1,119 @@
+import Foundation
+import PKCS11
+import SecretMemory
+import Synchronization
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// Which keys of many have a copy in the session's memory.
+@Suite struct WorkingCopiesTests {
+    private static let most = 64
+
+    /// A token with so many keys besides the EC merchant's.
+    private func harness(_ count: Int) throws -> (OpenTokenHarness, [ForgeKey]) {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        var keys: [ForgeKey] = []
+        for _ in 0..<count {
+            let key = try ForgeKey(generating: .p256)
+            let objects = KeyObjects(
+                publicKey: try SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo), label: "merchant.test")
+            _ = try session.createObject(objects.publicKeyTemplate)
+            _ = try session.createObject(
+                objects.privateKeyTemplate,
+                secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8)).secrets)
+            keys.append(key)
+        }
+        _ = try harness.token.listKeys(in: &session)
+        return (harness, keys)
+    }
+
+    private func open(_ key: ForgeKey, _ harness: OpenTokenHarness, _ session: inout Session) throws {
+        let payment = try EncryptedPayment(ec: key.subjectPublicKeyInfo)
+        let opened = harness.decrypt(payment, in: &session)
+        #expect(try opened.get() == payment.plaintext)
+    }
+
+    private func sessionObjects(_ session: inout Session) throws -> Int {
+        try session.findObjects(matching: [.objectClass(.privateKey), .token(false)]).count
+    }
+
+    private func copied(_ harness: OpenTokenHarness) -> Set<[UInt8]> {
+        Set(harness.token.keys.all.filter { $0.value.hasCopy }.keys)
+    }
+
+    @Test("of many keys those have a copy that are used, whichever were listed first, and there are never more copies")
+    func followsUse() throws {
+        let (harness, keys) = try harness(Self.most + 6)
+        var session = try harness.softHSM.openSession()
+        #expect(copied(harness).count == Self.most)
+        #expect(try sessionObjects(&session) == Self.most)
+        let without = keys.filter { !copied(harness).contains(hash($0)) }
+        try #require(without.count >= 6)
+        for key in without {
+            for _ in 0..<32 { try open(key, harness, &session) }
+            #expect(copied(harness).contains(hash(key)))
+            #expect(copied(harness).count == Self.most)
+            #expect(try sessionObjects(&session) == Self.most)
+        }
+        // Also those that lost theirs are served, as everybody is.
+        for key in keys { try open(key, harness, &session) }
+    }
+
+    private func hash(_ key: ForgeKey) -> [UInt8] {
+        (try? SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo).publicKeyHash) ?? []
+    }
+
+    @Test("keys that are used alike take no copies from each other")
+    func stays() throws {
+        let (harness, keys) = try harness(Self.most + 6)
+        var session = try harness.softHSM.openSession()
+        let before = copied(harness)
+        for _ in 0..<17 {
+            for key in keys { try open(key, harness, &session) }
+            // One that nobody uses would lose its copy.
+            _ = harness.decrypt(try harness.payment(), in: &session)
+        }
+        #expect(copied(harness) == before)
+    }
+
+    @Test("a key whose copy is in use keeps it")
+    func borrowed() throws {
+        let (harness, keys) = try harness(Self.most + 1)
+        var session = try harness.softHSM.openSession()
+        let before = copied(harness)
+        for hash in before { #expect(harness.token.keys.borrow(hash) != nil) }
+        let late = try #require(keys.first { !before.contains(hash($0)) })
+        for _ in 0..<32 { try open(late, harness, &session) }
+        #expect(copied(harness) == before)
+        for hash in before { harness.token.keys.giveBack(hash) }
+        for _ in 0..<8 { try open(late, harness, &session) }
+        #expect(copied(harness).contains(hash(late)))
+        #expect(try sessionObjects(&session) == Self.most)
+    }
+
+    @Test("sessions that use many keys at once have no copy taken away from under them")
+    func concurrently() async throws {
+        let (harness, keys) = try harness(Self.most + 16)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for offset in 0..<4 {
+                group.addTask {
+                    var session = try harness.softHSM.openSession()
+                    for round in 0..<400 {
+                        // Every thread has favourites of its own, which change.
+                        let index = (offset * 20 + round / 40 * 7 + round % 2) % keys.count
+                        try self.open(keys[index], harness, &session)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        var session = try harness.softHSM.openSession()
+        #expect(copied(harness).count == Self.most)
+        #expect(try sessionObjects(&session) == Self.most)
+    }
+}
