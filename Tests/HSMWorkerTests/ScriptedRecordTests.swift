@@ -65,6 +65,36 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
     }
 
+    @Test("a token that does not say that it made the key itself gets no audit key, and keeps none of the attempt")
+    func notLocal() async throws {
+        let token = try ScriptedToken(try await TokenDirectory(), "keys-not-local")
+        let worker = try await serving(token)
+        let answer = try await worker.call(.createAuditKey(identifier: identifier))
+        #expect(answer.failureKind == .auditRefused)
+        #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
+        // On the real token behind it nothing is left that could be taken for an audit key.
+        try token.play()
+        let later = try await serving(token)
+        #expect(try await later.auditKeys().isEmpty)
+        #expect(try await later.sign(checkpoint, identifier).failureKind == .keyNotFound)
+    }
+
+    @Test("a key that the token says was brought into it is neither listed nor used")
+    func broughtIn() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        _ = try await serving(token).createAuditKey(identifier)
+        try token.play("keys-not-local")
+        let worker = try await serving(token)
+        #expect(try await worker.auditKeys().isEmpty)
+        for answer in [
+            try await worker.sign(checkpoint, identifier),
+            try await worker.call(.createAuditKey(identifier: identifier)),
+        ] {
+            #expect(answer.failureKind == .auditRefused)
+            #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
+        }
+    }
+
     @Test("a handle that has become invalid is looked up again, and the checkpoint is signed")
     func staleHandle() async throws {
         let token = try ScriptedToken(try await TokenDirectory())

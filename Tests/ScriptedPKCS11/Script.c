@@ -60,6 +60,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_SLOT_OFFSET] = "slot-offset",         [SCRIPT_SESSION_LIMIT] = "session-limit",
     [SCRIPT_TOKEN_FLAGS] = "token-flags",         [SCRIPT_REFUSE_NULL_KDF] = "refuse-null-kdf",
     [SCRIPT_ONE_STEP_KDF] = "one-step-kdf",       [SCRIPT_FIVE_FIELD_GCM] = "five-field-gcm",
+    [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",
 };
 
 /// A script that is not understood must not look like a token that works.

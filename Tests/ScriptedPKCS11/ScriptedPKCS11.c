@@ -127,7 +127,27 @@ FORWARD(
     C_CopyObject, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy),
     (session, object, template, count, copy))
 FORWARD(C_DestroyObject, (SESSION, CK_OBJECT_HANDLE object), (session, object))
-FORWARD(C_GetAttributeValue, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE), (session, object, template, count))
+
+static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
+    CK_BBOOL is_token = CK_FALSE;
+    CK_ATTRIBUTE token = {CKA_TOKEN, &is_token, sizeof is_token};
+    return real_module()->C_GetAttributeValue(session, object, &token, 1) == CKR_OK && is_token;
+}
+
+/// With `keys-not-local` no stored key was made in this token, whatever the real one says.
+static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
+    SCRIPTED("C_GetAttributeValue", real_module()->C_GetAttributeValue(session, object, template, count));
+    if (script_setting(SCRIPT_KEYS_NOT_LOCAL) != 0 && is_stored(session, object)) {
+        for (CK_ULONG index = 0; index < count; index++) {
+            CK_ATTRIBUTE *attribute = &template[index];
+            if (attribute->type == CKA_LOCAL && attribute->pValue != NULL && attribute->ulValueLen == sizeof(CK_BBOOL)) {
+                *(CK_BBOOL *)attribute->pValue = CK_FALSE;
+            }
+        }
+    }
+    return result;
+}
+
 FORWARD(C_SetAttributeValue, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE), (session, object, template, count))
 FORWARD(C_FindObjectsInit, (SESSION, TEMPLATE), (session, template, count))
 FORWARD(

@@ -33,10 +33,13 @@ public struct CheckpointKey: Sendable {
 
     /// Whether the checkpoint names this key and its signature is this key's.
     public func verifies(_ signed: SignedCheckpoint) -> Bool {
-        guard signed.checkpoint.keyId == keyId,
-            let signature = try? P256.Signing.ECDSASignature(derRepresentation: signed.signature.der)
-        else { return false }
-        return key.isValidSignature(signature, for: Data(signed.checkpoint.signedBytes))
+        signed.checkpoint.keyId == keyId && verifies(signed.signature, of: signed.checkpoint.signedBytes)
+    }
+
+    /// Whether the signature over the SHA-256 of `message` is this key's.
+    public func verifies(_ signature: CheckpointSignature, of message: [UInt8]) -> Bool {
+        guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: signature.der) else { return false }
+        return key.isValidSignature(signature, for: Data(message))
     }
 }
 

@@ -29,11 +29,22 @@ struct AuditSigningKey: Sendable {
         guard let signature = CheckpointSignature(der: der) else { throw .defect }
         return signature
     }
+
+    /// Has the token sign something that nobody has signed before: whether it holds the private half of this public key.
+    /// A public key, an identifier and a label prove nothing, since anyone with the PIN can write them.
+    ///
+    /// - Throws: hsm_unavailable when the token does not sign.
+    func isProven(by token: any AuditToken) async throws(Refusal) -> Bool {
+        let challenge = Release.randomAttempt().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        // No checkpoint: those have a node and a sequence.
+        let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
+        return checkpointKey.verifies(try await sign(message, in: token), of: message)
+    }
 }
 
 extension AuditToken {
     /// Has the token make an audit key that the ledger has planned: one that was made just before the process ended is
-    /// then known for this ledger's own, and is answered as it is.
+    /// then known for this ledger's own, and is answered when it signs.
     func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any AuditKeyRecords
     ) async throws(Refusal) -> AuditSigningKey {
@@ -49,15 +60,37 @@ extension AuditToken {
             throw error.refusal
         }
         guard let key = AuditSigningKey(made) else { throw .defect }
+        guard try await key.isProven(by: self) else {
+            throw Refusal(
+                .hsmUnavailable, "The token's new audit key does not sign as its public key says; it is not used.")
+        }
         return key
     }
+}
 
-    /// Of the heads that the token remembers of a node's chain, the one signed last. Two are there when a process ended
-    /// between storing the new and removing the old one. What none of the keys signed counts for nothing.
-    func newestHead(of node: String, signedBy keys: CheckpointKeys) async throws(WorkerFailure) -> SignedCheckpoint? {
-        try await rememberedHeads()
-            .compactMap { SignedCheckpoint(line: $0) }
-            .filter { $0.checkpoint.node.name == node && keys[$0.checkpoint.keyId]?.verifies($0) == true }
-            .max { $0.checkpoint.time < $1.checkpoint.time }
+/// What a token remembers, as far as it can be read: of all nodes, in no order. Anyone with the PIN can write there.
+struct RememberedHeads: Sendable {
+    private let heads: [SignedCheckpoint]
+
+    /// - Parameter lines: what is no checkpoint's line is left out.
+    init(_ lines: [[UInt8]]) {
+        heads = lines.compactMap { SignedCheckpoint(line: $0) }
+    }
+
+    /// Of a node's heads that one of the keys signed, the one with the highest sequence. Two are there when a process
+    /// ended between storing the new and removing the old one.
+    ///
+    /// The time does not decide, except between equal sequences: a head that was signed while the clock was ahead would
+    /// hide all that were signed after it was put right, and with them a ledger that was put back.
+    func newest(of node: AuditNode, signedBy keys: CheckpointKeys) -> SignedCheckpoint? {
+        newest(signedBy: keys) { $0.node == node }
+    }
+
+    /// The same of whichever node.
+    func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
+
+    private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {
+        heads.filter { isMeant($0.checkpoint) && keys[$0.checkpoint.keyId]?.verifies($0) == true }
+            .max { ($0.checkpoint.sequence, $0.checkpoint.time) < ($1.checkpoint.sequence, $1.checkpoint.time) }
     }
 }

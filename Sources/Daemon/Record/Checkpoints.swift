@@ -190,8 +190,9 @@ final class Checkpoints: Sendable {
     /// - Throws: hsm_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
         let known = CheckpointKeys(try await keys())
+        let node = try await ledgerHead().node
         do {
-            return try await token.newestHead(of: ledger.node, signedBy: known)
+            return RememberedHeads(try await token.rememberedHeads()).newest(of: node, signedBy: known)
         } catch {
             throw error.refusal
         }

@@ -10,9 +10,9 @@ extension LedgerGate {
         /// The audit keys that the ledger knows, the oldest first.
         let storedKeys: [StoredAuditKey]
         let tokenKeys: [AuditSigningKey]
-        /// Signed by the ledger's own key, of this node's chain.
+        /// The newest of this node's chain that an audit key in the token, or one that the ledger knows, has signed.
         let remembered: SignedCheckpoint?
-        /// Signed by any audit key in the token, of whichever chain.
+        /// The newest of this node's chain, else of whichever, that an audit key in the token has signed.
         let rememberedByToken: SignedCheckpoint?
         /// Whether there is any data object of ours, readable or not.
         let tokenRemembersSomething: Bool
@@ -24,26 +24,26 @@ extension LedgerGate {
             } catch {
                 throw error.refusal
             }
-            let heads: [SignedCheckpoint]
-            let node = head.node
+            let heads: RememberedHeads
             do throws(WorkerFailure) {
                 tokenKeys = try await token.auditKeys().compactMap(AuditSigningKey.init)
                 let lines = try await token.rememberedHeads()
                 tokenRemembersSomething = !lines.isEmpty
-                heads = lines.compactMap { SignedCheckpoint(line: $0) }
+                heads = RememberedHeads(lines)
             } catch {
                 throw error.refusal
             }
-            let keys = CheckpointKeys(tokenKeys.map(\.checkpointKey))
-            let genuine = heads.filter { keys[$0.checkpoint.keyId]?.verifies($0) == true }
-            rememberedByToken = genuine.max { $0.checkpoint.time < $1.checkpoint.time }
-            remembered = genuine.filter { $0.checkpoint.node == node }.max { $0.checkpoint.time < $1.checkpoint.time }
+            let inToken = tokenKeys.map(\.checkpointKey)
+            let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+            remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inToken + inLedger))
+            let ofToken = CheckpointKeys(inToken)
+            rememberedByToken = heads.newest(of: head.node, signedBy: ofToken) ?? heads.newest(signedBy: ofToken)
         }
 
         /// The ledger's audit key, where the token holds it.
         var signingKey: AuditSigningKey? {
             guard let stored = storedKeys.last(where: { $0.publicKey != nil }) else { return nil }
-            return tokenKeys.first { $0.publicPoint == stored.publicKey }
+            return tokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
         }
 
         /// By which name the ledger knows its audit key.

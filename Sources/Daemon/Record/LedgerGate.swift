@@ -26,6 +26,7 @@ final class LedgerGate: Sendable {
     private let clock: WallClock
     private let logger: Logger
     private let state = Mutex(Position.waiting)
+    private let lastFailure = Mutex<String?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// The first position after `waiting`, once.
     let verdicts: AsyncStream<Position>
@@ -81,6 +82,12 @@ final class LedgerGate: Sendable {
             firstVerdict.yield(position)
             firstVerdict.finish()
         } catch {
+            // It is tried ten times a second.
+            let isNew = lastFailure.withLock { last in
+                defer { last = error.message }
+                return last != error.message
+            }
+            guard isNew else { return }
             logger.error(
                 "ledger and token could not be compared; it is tried again", metadata: ["reason": "\(error.message)"])
         }
@@ -105,14 +112,22 @@ final class LedgerGate: Sendable {
                 .invalidState,
                 "The token does not hold the key that sealed this ledger's record; accepting cannot help.",
                 details: "put the token back, or take the ledger that belongs to this token")
-        case .lost:
+        case .lost(_, let seen):
             guard let key = evidence.keyOfLostLedger else {
                 throw Refusal(.invalidState, "The token holds no audit key, or several of which none signed its head.")
+            }
+            guard key.checkpointKey.keyId == seen else {
+                throw Refusal(
+                    .invalidState, "The token shows another audit key than the one that was to be taken over.",
+                    details: "start paytokend anew, and look who has the token's PIN")
             }
             signing = key
         case .rolledBack, .forked:
             guard let key = evidence.signingKey else { throw .defect }
             signing = key
+        }
+        guard try await signing.isProven(by: token) else {
+            throw Refusal(.invalidState, "The token's audit key does not sign as its public key says; it is not used.")
         }
         let sequence = evidence.head.sequence
         do throws(LedgerFailure) {
@@ -153,6 +168,7 @@ final class LedgerGate: Sendable {
     private func compare() async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await Evidence(ledger: ledger, token: token)
         guard let signing = evidence.signingKey else { return try await begin(evidence) }
+        guard try await signing.isProven(by: token) else { return .anotherToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
             // The process ended before the first head was stored, or somebody with the PIN removed it.
             logger.warning("the token remembers no end of this ledger's record; it is told the present one")
@@ -194,8 +210,14 @@ final class LedgerGate: Sendable {
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.tokenKeys.isEmpty || evidence.tokenRemembersSomething {
-            guard let own = evidence.tokenKeys.first(where: { $0.identifier == planned }) else {
-                return .lost(remembered: evidence.rememberedByToken?.checkpoint)
+            // A start that broke off leaves the key that this ledger planned, and nothing else: whatever stands beside it
+            // is another ledger's.
+            guard !evidence.tokenRemembersSomething, evidence.tokenKeys.count == 1, let own = evidence.tokenKeys.first,
+                own.identifier == planned, try await own.isProven(by: token)
+            else {
+                return .lost(
+                    remembered: evidence.rememberedByToken?.checkpoint,
+                    keyId: evidence.keyOfLostLedger?.checkpointKey.keyId)
             }
             try await confirming(own)
             return nil

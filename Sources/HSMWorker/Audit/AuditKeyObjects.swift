@@ -9,6 +9,11 @@ struct AuditKeyObjects: Sendable {
 
     let identifier: [UInt8]
 
+    /// CKA_ID as people's tools show it.
+    var hexadecimalIdentifier: String {
+        identifier.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
     private func common(_ isPrivate: Bool) -> [Attribute] {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
@@ -56,14 +61,15 @@ final class AuditKeyMap: Sendable {
 }
 
 extension Session {
-    /// The identifiers of all audit keys that have a private key.
+    /// The identifiers of all audit keys that have a private key which may be used. One that was brought into the token
+    /// is not reported: anyone with the PIN can do that, and sign with a copy of it elsewhere.
     mutating func auditKeyIdentifiers() throws(CallError) -> [[UInt8]] {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []
         for object in try findObjects(matching: search) {
             let values = try attributes([.keyType, .identifier, .ecParameters], of: object)
             if let identifier = values.bytes(.identifier), values.saysAuditKey(labelled: AuditKeyObjects.label),
-                values.isOnP256, !identifiers.contains(identifier)
+                values.isOnP256, !identifiers.contains(identifier), try auditKeyFault(object) == nil
             {
                 identifiers.append(identifier)
             }
@@ -86,11 +92,49 @@ extension Session {
         return nil
     }
 
-    /// Whether a private key is what an audit key has to be. What was asked for is not always what a token does.
-    mutating func isProtectedAuditKey(_ object: ObjectHandle) throws(CallError) -> Bool {
-        let values = try attributes([.sensitive, .extractable, .sign, .derive, .decrypt, .unwrap], of: object)
-        return values.flag(.sensitive) == true && values.flag(.extractable) == false && values.flag(.sign) == true
-            && values.flag(.derive) != true && values.flag(.decrypt) != true && values.flag(.unwrap) != true
+    /// Why a private key is not what an audit key has to be; nil when it is. What was asked for is not always what a
+    /// token does, and who has the PIN can put keys of his own under an audit key's name.
+    ///
+    /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL are the token's own statement on where the key comes from
+    /// (PKCS#11 v2.40 §4.9, table 32). The first two are false for every key that is brought in, whatever its template says.
+    /// NSS softokn does not set CKA_LOCAL on pairs that it makes, and believes a template that does: there it says nothing.
+    mutating func auditKeyFault(_ object: ObjectHandle) throws(CallError) -> String? {
+        let values = try attributes(
+            [
+                .sensitive, .extractable, .local, .alwaysSensitive, .neverExtractable, .sign, .derive, .decrypt,
+                .unwrap,
+            ], of: object)
+        guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
+            return "is extractable or not sensitive"
+        }
+        guard values.flag(.alwaysSensitive) == true, values.flag(.neverExtractable) == true else {
+            return "was brought into the token, or was readable at some time (CKA_ALWAYS_SENSITIVE and "
+                + "CKA_NEVER_EXTRACTABLE must be true)"
+        }
+        if values.flag(.local) != true, try marksItsOwnKeys() {
+            return "was not made in the token (CKA_LOCAL is not true)"
+        }
+        guard values.flag(.sign) == true, values.flag(.derive) != true, values.flag(.decrypt) != true,
+            values.flag(.unwrap) != true
+        else { return "is good for other uses than signatures" }
+        return nil
+    }
+
+    /// Whether CKA_LOCAL is true for a pair that the token makes now.
+    private mutating func marksItsOwnKeys() throws(CallError) -> Bool {
+        let pair = try generateKeyPair(
+            .ecKeyPairGeneration,
+            publicKey: [.token(false), .private(false), .ecParameters(EllipticCurve.p256Parameters), .verify(true)],
+            privateKey: [.token(false), .private(true), .sensitive(true), .extractable(false), .sign(true)])
+        let isMarked: Bool
+        do throws(CallError) {
+            isMarked = try attributes([.local], of: pair.privateKey).flag(.local) == true
+        } catch {
+            for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
+            throw error
+        }
+        for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
+        return isMarked
     }
 }
 

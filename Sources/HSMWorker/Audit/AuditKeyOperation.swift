@@ -4,7 +4,7 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// Every audit key whose public key can be read.
+    /// Every audit key that may be used and whose public key can be read.
     func auditKeys(in session: inout Session) throws(WorkerFailure) -> [AuditKeyDescription] {
         try forRecord("The audit keys cannot be listed", &session) {
             (session) throws(CallError) -> Result<[AuditKeyDescription], WorkerFailure> in
@@ -111,22 +111,28 @@ extension Session {
     fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
-        guard try isProtectedAuditKey(pair.privateKey) else {
-            for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
-            return "The token would keep the audit key extractable, not sensitive, or for other uses than signatures."
-        }
-        return nil
+        guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
+        for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
+        return "The token cannot keep an audit key: the one that it made \(fault)."
     }
 
     /// An audit key as it stands in the token; nil when there is no private key.
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
-        guard let object = try whole(findObjects(matching: objects.privateKeys)).first else { return nil }
-        guard try isProtectedAuditKey(object) else {
+        let candidates = try whole(findObjects(matching: objects.privateKeys))
+        guard !candidates.isEmpty else { return nil }
+        var usable: ObjectHandle?
+        var fault: String?
+        for candidate in candidates where usable == nil {
+            fault = try auditKeyFault(candidate)
+            if fault == nil { usable = candidate }
+        }
+        guard let object = usable else {
             return .refused(
-                "The audit key in the token is extractable, not sensitive, or for other uses than signatures: it was "
-                    + "not made by paytokend and is not used.")
+                "The audit key in the token \(fault ?? "cannot be used"): it was not made by paytokend and is not used. "
+                    + "Look who has the token's PIN, and remove the object (CKA_LABEL \(AuditKeyObjects.label), CKA_ID "
+                    + "\(objects.hexadecimalIdentifier)).")
         }
         guard let point = try auditPublicPoint(objects) else {
             return .refused(

@@ -18,8 +18,8 @@ import Testing
     }
 
     /// A ledger that has served with the token and was closed; `records` records after the first seal, sealed too.
-    private func served(_ records: Int = 3) async throws {
-        let first = try await RecordFixture(ledger: path, token: token)
+    private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
+        let first = try await RecordFixture(ledger: path, token: token, at: time)
         await first.gate.judge()
         #expect(first.gate.position == .open)
         try await first.append(records)
@@ -126,7 +126,7 @@ import Testing
         }
         let new = try await RecordFixture(ledger: path, node: node, token: token)
         await new.gate.judge()
-        guard case .lost(let remembered) = new.gate.position.disagreement else {
+        guard case .lost(let remembered, _) = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
             return
         }
@@ -233,7 +233,96 @@ import Testing
         try FileManager.default.removeItem(atPath: path)
         let new = try await RecordFixture(ledger: path, token: token)
         await new.gate.judge()
-        #expect(new.gate.position.disagreement == .lost(remembered: nil))
+        guard case .lost(nil, let keyId?) = new.gate.position.disagreement else {
+            Issue.record("\(new.gate.position)")
+            return
+        }
+        #expect(new.gate.position.disagreement?.description.contains("keyId \(keyId.hex)") == true)
+    }
+
+    @Test(
+        "of two remembered heads the one with the higher sequence counts, whatever the clock said when each was signed")
+    func clockAhead() async throws {
+        // The clock was a day ahead, and was put right.
+        try await served(1, at: RecordFixture.noon.addingTimeInterval(86_400))
+        let early = try #require(token.heads.first)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        let late = try #require(token.heads.first)
+        for heads in [[early, late], [late, early]] {
+            // What an interruption leaves, or somebody with the PIN puts back.
+            token.replaceHeads(heads.map { ("node-1", $0) })
+            try copy("old.sqlite", "ledger.sqlite")
+            let restored = try await RecordFixture(ledger: path, token: token)
+            #expect(try await restored.checkpoints.remembered()?.line == late)
+            await restored.gate.judge()
+            guard case .rolledBack(2, let remembered) = restored.gate.position.disagreement else {
+                Issue.record("\(restored.gate.position)")
+                return
+            }
+            #expect(remembered.sequence == 7)
+            await restored.ledger.close()
+        }
+    }
+
+    @Test("a planned key is adopted only when it is all that the token holds: anything beside it is another ledger's")
+    func plannedAmongOthers() async throws {
+        try await served()
+        try FileManager.default.removeItem(atPath: path)
+        let new = try await RecordFixture(ledger: path, token: token)
+        let planned = Release.randomAttempt()
+        try await new.ledger.planAuditKey(identifier: planned)
+        // Whoever reads the plan in the ledger and has the PIN can put a key there.
+        token.plant(planned)
+        await new.gate.judge()
+        guard case .lost = new.gate.position.disagreement else {
+            Issue.record("\(new.gate.position)")
+            return
+        }
+        #expect(try await new.checkpoints.keys().isEmpty)
+    }
+
+    @Test("a planned key that does not sign as its public key says is not adopted")
+    func plannedWithoutProof() async throws {
+        let new = try await RecordFixture(ledger: path, token: token)
+        let planned = Release.randomAttempt()
+        try await new.ledger.planAuditKey(identifier: planned)
+        token.plant(planned)
+        token.replacePublicKey(of: planned)
+        await new.gate.judge()
+        #expect(new.gate.position != .open)
+        #expect(try await new.checkpoints.keys().isEmpty)
+    }
+
+    @Test("the ledger's own key is in service only when it signs: an object with its public key proves nothing")
+    func servedWithoutProof() async throws {
+        try await served()
+        let identifier = try #require(token.identifiers.first)
+        token.replacePrivateKey(of: identifier)
+        let next = try await RecordFixture(ledger: path, token: token)
+        await next.gate.judge()
+        guard case .anotherToken = next.gate.position.disagreement else {
+            Issue.record("\(next.gate.position)")
+            return
+        }
+    }
+
+    @Test("of a lost ledger no other key is taken over than the one that was shown")
+    func lostKeyReplaced() async throws {
+        token.forget()
+        try await served()
+        try FileManager.default.removeItem(atPath: path)
+        let new = try await RecordFixture(ledger: path, token: token)
+        await new.gate.judge()
+        let identifier = try #require(token.identifiers.first)
+        token.removeKeys()
+        token.plant(identifier)
+        let refusal = await #expect(throws: Refusal.self) {
+            try await new.gate.take(reason: AuditReason("begun anew"), by: RecordFixture.root)
+        }
+        #expect(refusal?.code == .invalidState)
+        #expect(new.gate.position != .open)
+        #expect(try await new.checkpoints.keys().isEmpty)
     }
 
     @Test("a remembered head that the audit key did not sign counts for nothing")

@@ -14,6 +14,8 @@ final class SoftwareAuditToken: AuditToken {
         var failsAt: Step?
         var signatures = 0
         var forgets = false
+        /// Public keys that somebody put into the place of a key's own, by its identifier.
+        var strangePoints: [[UInt8]: [UInt8]] = [:]
     }
 
     enum Step: Sendable {
@@ -34,6 +36,31 @@ final class SoftwareAuditToken: AuditToken {
 
     func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
 
+    /// Puts a key into the token beside the daemon, as anyone with the PIN can.
+    func plant(_ identifier: [UInt8]) {
+        state.withLock { $0.keys.append((identifier, P256.Signing.PrivateKey())) }
+    }
+
+    func removeKeys() { state.withLock { $0.keys = [] } }
+
+    /// Puts another public key object in the place of a key's own.
+    func replacePublicKey(of identifier: [UInt8]) {
+        let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
+        state.withLock { $0.strangePoints[identifier] = point }
+    }
+
+    /// The identifiers of the keys, the oldest first.
+    var identifiers: [[UInt8]] { state.withLock { $0.keys.map(\.identifier) } }
+
+    /// Puts another private key in the place of a key's own and leaves its public key object.
+    func replacePrivateKey(of identifier: [UInt8]) {
+        state.withLock { state in
+            guard let place = state.keys.firstIndex(where: { $0.identifier == identifier }) else { return }
+            state.strangePoints[identifier] = Array(state.keys[place].key.publicKey.x963Representation)
+            state.keys[place].key = P256.Signing.PrivateKey()
+        }
+    }
+
     private func begin(_ step: Step) throws(WorkerFailure) {
         let fails = state.withLock { $0.failsAt == step }
         if fails { throw WorkerFailure(.tokenUnavailable, "The token does not answer.") }
@@ -41,15 +68,17 @@ final class SoftwareAuditToken: AuditToken {
 
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
         try begin(.list)
-        return state.withLock { $0.keys.map(Self.describe) }
+        return state.withLock { state in state.keys.map { Self.describe($0, state) } }
     }
 
     func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
         try begin(.create)
         return state.withLock { state in
-            if let known = state.keys.first(where: { $0.identifier == identifier }) { return Self.describe(known) }
+            if let known = state.keys.first(where: { $0.identifier == identifier }) {
+                return Self.describe(known, state)
+            }
             state.keys.append((identifier, P256.Signing.PrivateKey()))
-            return Self.describe(state.keys[state.keys.count - 1])
+            return Self.describe(state.keys[state.keys.count - 1], state)
         }
     }
 
@@ -82,9 +111,10 @@ final class SoftwareAuditToken: AuditToken {
     }
 
     private static func describe(
-        _ entry: (identifier: [UInt8], key: P256.Signing.PrivateKey)
+        _ entry: (identifier: [UInt8], key: P256.Signing.PrivateKey), _ state: State
     ) -> AuditKeyDescription {
         AuditKeyDescription(
-            identifier: entry.identifier, publicPoint: Array(entry.key.publicKey.x963Representation))
+            identifier: entry.identifier,
+            publicPoint: state.strangePoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation))
     }
 }

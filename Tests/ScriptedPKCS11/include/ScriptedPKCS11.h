@@ -17,6 +17,7 @@
 //     error CALL CKR          what CALL returns where it fails, whatever the real module returned
 //     template CALL CKA BYTE  a private key's template is passed on with this attribute as this one byte, whatever it
 //                             said: a token that does not do what it was asked for (C_CreateObject, C_GenerateKeyPair)
+//     keys-not-local          CKA_LOCAL of every stored key is false: it was not made in the token
 //     fault CALL WHEN WHAT [once]
 //
 // CALL is a function's name, or * for all. WHEN is always, nth=N (the Nth call since the script was read), every=N,

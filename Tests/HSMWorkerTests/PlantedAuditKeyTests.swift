@@ -1,0 +1,75 @@
+import PKCS11
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// Who has the PIN puts a key into the token, under the name that the daemon has planned, and keeps a copy of it.
+@Suite struct PlantedAuditKeyTests {
+    private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
+    private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
+
+    /// As well disguised as the PIN permits: everything that can be asked for is as with a real audit key.
+    private func plant(_ key: ForgeKey, withPublicKey: Bool = true, in session: inout Session) throws {
+        let objects = AuditKeyObjects(identifier: identifier)
+        let information = try PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8))
+        guard case .ec(let point) = try SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo).key else { return }
+        var privateKey = objects.privateKeyTemplate
+        var publicKey = objects.publicKeyTemplate
+        for attribute: Attribute in [
+            .objectClass(.privateKey), .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
+        ] {
+            privateKey.append(attribute)
+        }
+        for attribute: Attribute in [
+            .objectClass(.publicKey), .keyType(.ec), .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
+        ] { publicKey.append(attribute) }
+        _ = try session.createObject(privateKey, secrets: information.secrets)
+        if withPublicKey { _ = try session.createObject(publicKey) }
+    }
+
+    private func failure<T>(_ body: () throws(WorkerFailure) -> T) -> WorkerFailure? {
+        do throws(WorkerFailure) {
+            _ = try body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("it is neither listed, nor used, nor taken for the one that was planned, and the sentence says what to do")
+    func planted() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        try plant(ForgeKey(generating: .p256), in: &session)
+        #expect(try harness.token.auditKeys(in: &session).isEmpty)
+        let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
+        for failure in [
+            failure { () throws(WorkerFailure) in try harness.token.createAuditKey(identifier, in: &session) },
+            failure { () throws(WorkerFailure) in try harness.token.sign(signing, in: &session) },
+        ] {
+            #expect(failure?.kind == .auditRefused)
+            #expect(failure?.message.contains("CKA_NEVER_EXTRACTABLE") == true, "\(String(describing: failure))")
+            #expect(failure?.message.contains("a0a1a2a3a4a5a6a7a8a9aaabacadaeaf") == true)
+        }
+    }
+
+    @Test("beside a real one of the same name it changes nothing: the real one signs")
+    func besideRealOne() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        try plant(ForgeKey(generating: .p256), withPublicKey: false, in: &session)
+        // A daemon that has not met the planted one yet would have made its own: here both are there.
+        let objects = AuditKeyObjects(identifier: identifier)
+        _ = try session.generateKeyPair(
+            .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
+        let keys = try harness.token.auditKeys(in: &session)
+        #expect(keys.map(\.identifier) == [identifier])
+        #expect(try harness.token.createAuditKey(identifier, in: &session) == keys.first)
+        let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
+        #expect(try !harness.token.sign(signing, in: &session).isEmpty)
+    }
+}
