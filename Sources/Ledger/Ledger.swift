@@ -10,7 +10,8 @@ public import PaymentToken
 /// twice: the key's state and the claim are judged and written in one transaction, which is durable before the verdict
 /// is given. Calls that come while a commit is under way share the next one.
 ///
-/// Every writing call throws `overloaded` when too many wait already.
+/// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
+/// (``backup(to:)``) when it has not moved for that long. Every call throws `overloaded` when too many wait already.
 public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
@@ -53,6 +54,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.
     func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup
 
-    /// Waits for what is under way and gives the store back. Calls made later fail as `unavailable`.
+    /// Waits for what is under way, at most `ledger.timeout`, and gives the store back. Calls made later fail as
+    /// `unavailable`.
     func close() async
 }

@@ -5,6 +5,11 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// It cannot be written or read now: a full disk, a read-only one, a lock, an I/O error. It may work again at
     /// the next call, without a restart. The reason is for the log; it carries no value of any row.
     case unavailable(reason: String)
+    /// It did not answer within `ledger.timeout`: a disk that hangs, a file that another program keeps locked.
+    ///
+    /// - Parameter mayStand: whether what was asked for may have been written, or be written yet. Otherwise it was not
+    ///   begun, and never will be.
+    case timedOut(after: Duration, mayStand: Bool)
     /// More waits for the writer than may wait. Nothing was written.
     case overloaded
     /// The change of a key's record is not permitted.
@@ -19,6 +24,9 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unavailable(let reason): "The ledger is unavailable: \(reason)"
+        case .timedOut(let timeout, _):
+            "The ledger has not answered within \(timeout) (ledger.timeout). Look at its disk, and at other programs that "
+                + "use its file."
         case .overloaded: "More requests wait for the ledger than may wait. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
         case .approval(let conflict): conflict.description

@@ -19,12 +19,13 @@ final class LedgerFixture: Sendable {
 
     init(
         repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200),
-        faults: SQLiteFaults = SQLiteFaults(), waiting: Int = 1024, at path: String? = nil
+        faults: SQLiteFaults = SQLiteFaults(), waiting: Int = 1024, at path: String? = nil,
+        timeout: Duration = .seconds(3600)
     ) async throws {
         directory = try FreshDirectory()
         settings = SQLiteLedger.Settings(
             path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
-            busyTimeout: busyTimeout, waiting: waiting)
+            busyTimeout: busyTimeout, waiting: waiting, timeout: timeout)
         let events = events
         ledger = try await SQLiteLedger.open(settings, faults: faults) { events.add($0) }
         key = Self.hash(1)
@@ -72,6 +73,13 @@ final class LedgerEvents: Sendable {
     var committed: [Int] {
         events.withLock { events in
             events.compactMap { event in if case .committed(let writes, _) = event { writes } else { nil } }
+        }
+    }
+
+    /// How far the record reaches, as the writer has told.
+    var recorded: Int {
+        events.withLock { events in
+            events.reduce(0) { end, event in if case .recorded(let sequence) = event { sequence } else { end } }
         }
     }
 

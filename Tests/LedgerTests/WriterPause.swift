@@ -1,5 +1,6 @@
 import AuditChain
 import Dispatch
+import GRDB
 import TestSupport
 
 @testable import Ledger
@@ -70,5 +71,14 @@ extension LedgerFixture {
     ) throws -> @Sendable (SQLiteLedger) async throws -> JudgedRelease {
         let request = try request(number, caller: caller, reference: reference)
         return { try await $0.release(request, recording: Self.record(of: request)) }
+    }
+}
+
+extension SQLiteConnections {
+    /// On the writing connection, outside the commit queue.
+    func write<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await withCheckedThrowingContinuation { (turn: CheckedContinuation<T, any Error>) in
+            inWriterTurn { db in turn.resume(with: Result { try body(db) }) }
+        }
     }
 }

@@ -10,10 +10,12 @@ struct LedgerSettings: Sendable, Equatable {
     var retainClaims: Duration
     /// Zero: no repeats.
     var repeatFor: Duration
+    /// The longest that anything waits for the ledger.
+    var timeout: Duration
 }
 
 extension LedgerSettings {
-    static let keys = ["url", "node", "retain_claims", "repeat_for"]
+    static let keys = ["url", "node", "retain_claims", "repeat_for", "timeout"]
 
     /// nil after a reported problem with the URL.
     init?(_ section: ConfigurationSection) {
@@ -25,10 +27,13 @@ extension LedgerSettings {
             "retain_claims", in: .seconds(60)...DurationText.days(3650), default: DurationText.days(180))
         let repeatFor =
             section.durationOrOff("repeat_for", in: .zero...DurationText.days(30), default: .seconds(86_400)) ?? .zero
+        let timeout = section.duration(
+            "timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(10))
         let url = section.node("url") == nil ? "sqlite:/var/lib/paytokend/ledger.sqlite" : section.text("url")
         guard let url, let path = Self.path(url, section) else { return nil }
         self.init(
-            path: section.reader.absolute(path), node: node, retainClaims: retainClaims, repeatFor: repeatFor)
+            path: section.reader.absolute(path), node: node, retainClaims: retainClaims, repeatFor: repeatFor,
+            timeout: timeout)
         if repeatFor > retainClaims {
             section.problem("repeat_for", "is longer than retain_claims; a repeat needs its claim")
         }

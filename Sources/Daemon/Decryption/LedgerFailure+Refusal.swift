@@ -7,7 +7,7 @@ extension LedgerFailure {
         switch self {
         case .overloaded:
             Refusal(.overloaded, "More requests wait for the ledger than may wait; repeat with the same reference.")
-        case .unavailable, .foreignCheckpoint, .auditKeyConflict:
+        case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
             Refusal(
                 .ledgerUnavailable,
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")

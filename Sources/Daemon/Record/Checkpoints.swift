@@ -13,30 +13,40 @@ final class Checkpoints: Sendable {
     private struct State {
         /// The key that signs, once ledger and token have been compared.
         var key: AuditSigningKey?
-        var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
         /// The last in the ledger, and whether the token remembers it.
         var newest: SignedCheckpoint?
         var isRemembered = false
         /// The token keeps no data objects; that was said.
         var tokenForgets = false
-        /// One seal at a time: of two, the token would remember the one that came last, not the newer.
-        var turn: Task<Result<SignedCheckpoint?, Refusal>, Never>?
+        /// The seal under way, or the last one. One at a time: of two, the token would remember the one that came last,
+        /// not the newer.
+        var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
+        /// The one that begins when the present one has ended, for all who ask until then.
+        var following: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
 
     private let ledger: any Ledger
     private let token: any AuditToken
     private let clock: WallClock
     private let logger: Logger
+    private let unsealed: UnsealedRecords
+    private let patience: Duration
     private let state = Mutex(State())
-    private let due: AsyncStream<Void>
-    private let wake: AsyncStream<Void>.Continuation
 
-    init(ledger: any Ledger, token: any AuditToken, clock: WallClock, logger: Logger) {
+    /// - Parameters:
+    ///   - unsealed: is told by the ledger's writer what is recorded.
+    ///   - patience: how long anybody waits for a seal. A call to the token that hangs costs its call_timeout, and is made
+    ///     once more by the next worker.
+    init(
+        ledger: any Ledger, token: any AuditToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
+        patience: Duration = .seconds(30), logger: Logger
+    ) {
         self.ledger = ledger
         self.token = token
         self.clock = clock
         self.logger = logger
-        (due, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.unsealed = unsealed
+        self.patience = patience
     }
 
     /// From now on this key signs.
@@ -45,41 +55,30 @@ final class Checkpoints: Sendable {
             $0.key = key
             $0.newest = newest
             $0.isRemembered = false
-            $0.schedule = CheckpointSchedule(
-                recorded: head.sequence, sealed: newest?.checkpoint.sequence ?? 0, at: .now)
         }
-    }
-
-    /// The record reaches to here. Costs no more than a look unless a checkpoint is due.
-    func recorded(upTo sequence: Int) {
-        let isDue = state.withLock {
-            $0.schedule.recorded(upTo: sequence, at: .now)
-            return $0.schedule.isDue(at: .now)
-        }
-        if isDue { wake.yield() }
+        unsealed.restart(end: head.sequence, sealed: newest?.checkpoint.sequence ?? 0)
     }
 
     /// Seals whenever it is due, until cancelled.
     func start() -> Task<Void, Never> {
-        let ticking = Task { [wake] in
+        let ticking = Task { [unsealed] in
             while !Task.isCancelled {
                 try? await Task.sleep(for: .seconds(1))
-                wake.yield()
+                unsealed.look()
             }
         }
         return Task {
             await withTaskCancellationHandler {
-                for await _ in due { await sealIfDue() }
+                for await _ in unsealed.looks { await sealIfDue() }
             } onCancel: {
                 ticking.cancel()
-                wake.finish()
+                unsealed.finish()
             }
         }
     }
 
     private func sealIfDue() async {
-        let isDue = state.withLock { $0.key != nil && $0.schedule.isDue(at: .now) }
-        guard isDue else { return }
+        guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return }
         do throws(Refusal) {
             _ = try await seal()
         } catch {
@@ -89,23 +88,37 @@ final class Checkpoints: Sendable {
 
     /// A checkpoint of all that is recorded now; nil when nothing is.
     ///
+    /// Those who ask while one is made share the next one, so that a token that hangs has two seals wait for it, however
+    /// many ask.
+    ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint? {
-        let turn = state.withLock { state in
-            let before = state.turn
-            let turn = Task { () -> Result<SignedCheckpoint?, Refusal> in
+        let seal = state.withLock { state in
+            if let following = state.following { return following }
+            let before = state.present
+            let seal = Task { () -> Result<SignedCheckpoint?, Refusal> in
                 _ = await before?.value
+                // The end of the record is read from here on: whoever asks now may have recorded something later.
+                self.state.withLock { state in
+                    state.present = state.following
+                    state.following = nil
+                }
                 do throws(Refusal) {
                     return .success(try await makeCheckpoint())
                 } catch {
                     return .failure(error)
                 }
             }
-            state.turn = turn
-            return turn
+            state.following = seal
+            return seal
         }
-        return try await turn.value.get()
+        guard let sealed = await seal.value(within: patience) else {
+            throw Refusal(
+                .hsmUnavailable,
+                "The record could not be sealed in time: the token or the ledger does not answer.")
+        }
+        return try sealed.get()
     }
 
     private func makeCheckpoint() async throws(Refusal) -> SignedCheckpoint? {
@@ -117,6 +130,7 @@ final class Checkpoints: Sendable {
                 .hsmUnavailable, "Ledger and token have not been compared, or disagree; paytokenctl status says which.")
         }
         if let newest, newest.checkpoint.sequence == head.sequence {
+            unsealed.sealed(upTo: head.sequence, cut: cut)
             if !isRemembered { try await remember(newest) }
             return newest
         }
@@ -138,9 +152,8 @@ final class Checkpoints: Sendable {
         state.withLock {
             $0.newest = signed
             $0.isRemembered = false
-            $0.schedule.recorded(upTo: head.sequence, at: .now)
-            $0.schedule.sealed(upTo: head.sequence, cut: cut)
         }
+        unsealed.sealed(upTo: head.sequence, cut: cut)
         try await remember(signed)
         return signed
     }

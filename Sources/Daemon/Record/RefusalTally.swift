@@ -73,8 +73,13 @@ struct RefusalSummaries: Sendable {
     /// When the daemon stops: the rest.
     func finish() async {
         for record in tally.take(all: true) {
-            // What cannot be written now is lost with the process; the ledger's own trouble was logged.
-            _ = try? await ledger.append(record)
+            do throws(LedgerFailure) {
+                _ = try await ledger.append(record)
+            } catch {
+                // What cannot be written now is lost with the process; the ledger's own fault was logged. The rest would
+                // wait as long, and in vain.
+                return
+            }
         }
     }
 }

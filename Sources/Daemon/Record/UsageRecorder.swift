@@ -7,7 +7,6 @@ import Refusals
 struct UsageRecorder: Sendable {
     let ledger: any Ledger
     let tally: RefusalTally
-    let checkpoints: Checkpoints
     let troubles: TroubleLog
     let clock: WallClock
 
@@ -20,11 +19,9 @@ struct UsageRecorder: Sendable {
             protection: facts.protection, token: facts.token)
     }
 
-    /// Something stands in the record now; checkpoints follow.
+    /// Where something stands in the record.
     func reference(_ sequence: Int?) -> AuditReference? {
-        guard let sequence else { return nil }
-        checkpoints.recorded(upTo: sequence)
-        return AuditReference(node: ledger.node, sequence: sequence)
+        sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
     /// Records that a caller who may call this was refused.
@@ -42,6 +39,8 @@ struct UsageRecorder: Sendable {
             return reference(try await ledger.append(record))
         } catch {
             troubles.met(TroubleLog.ledger, error.description)
+            // What may be written yet is not to stand there twice; the ledger counts it if it is not written.
+            if case .timedOut(_, mayStand: true) = error { return nil }
             ledger.note(record)
             return nil
         }
@@ -53,9 +52,7 @@ struct UsageRecorder: Sendable {
     @discardableResult
     func append(_ record: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
-            let sequence = try await ledger.append(record)
-            checkpoints.recorded(upTo: sequence)
-            return sequence
+            return try await ledger.append(record)
         } catch {
             troubles.met(TroubleLog.ledger, error.description)
             throw error.refusal
@@ -65,9 +62,7 @@ struct UsageRecorder: Sendable {
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
     func apply(_ change: AdministrativeChange, for request: RequestRecord) async throws(Refusal) {
         do throws(LedgerFailure) {
-            let sequence = try await ledger.apply(change).last
-            request.recorded(at: sequence)
-            if let sequence { checkpoints.recorded(upTo: sequence) }
+            request.recorded(at: try await ledger.apply(change).last)
         } catch {
             throw error.refusal
         }

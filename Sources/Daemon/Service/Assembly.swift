@@ -27,11 +27,18 @@ struct Assembly: Sendable {
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
         let troubles = TroubleLog(logger: logger)
-        let ledger = try await openLedger(configuration.ledger, instruments)
+        let unsealed = UnsealedRecords()
+        let ledger = try await openLedger(configuration.ledger) { event in
+            switch event {
+            case .committed(let writes, _): instruments.ledgerBatchSize.observe(Double(writes))
+            case .recorded(let sequence): unsealed.recorded(upTo: sequence)
+            case .failed, .dropped: break
+            }
+        }
         do throws(StartFailure) {
             return try await make(
-                configuration, ledger: ledger, instruments: instruments, troubles: troubles, logger: logger,
-                clock: clock)
+                configuration, ledger: ledger, unsealed: unsealed, instruments: instruments, troubles: troubles,
+                logger: logger, clock: clock)
         } catch {
             await ledger.close()
             throw error
@@ -39,8 +46,8 @@ struct Assembly: Sendable {
     }
 
     private static func make(
-        _ configuration: Configuration, ledger: any Ledger, instruments: Instruments, troubles: TroubleLog,
-        logger: Logger, clock: WallClock
+        _ configuration: Configuration, ledger: any Ledger, unsealed: UnsealedRecords, instruments: Instruments,
+        troubles: TroubleLog, logger: Logger, clock: WallClock
     ) async throws(StartFailure) -> Assembly {
         let live = try LiveConfiguration(configuration, instruments: instruments)
         let index = KeyIndex()
@@ -52,13 +59,13 @@ struct Assembly: Sendable {
         }
         let tokens = try tokens(configuration.tokens, catalogue: catalogue, instruments: instruments, logger: logger)
 
-        let checkpoints = Checkpoints(ledger: ledger, token: tokens.first, clock: clock, logger: logger)
+        let checkpoints = Checkpoints(
+            ledger: ledger, token: tokens.first, unsealed: unsealed, clock: clock, logger: logger)
         let gate = LedgerGate(
             ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, clock: clock,
             logger: logger)
         let tally = RefusalTally(clock: clock)
-        let recorder = UsageRecorder(
-            ledger: ledger, tally: tally, checkpoints: checkpoints, troubles: troubles, clock: clock)
+        let recorder = UsageRecorder(ledger: ledger, tally: tally, troubles: troubles, clock: clock)
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let arrivals = RefusedArrivals()
@@ -137,18 +144,18 @@ struct Assembly: Sendable {
     }
 }
 
-/// Opens the ledger that a configuration names, and has its batches measured.
-typealias LedgerOpening = @Sendable (LedgerSettings, Instruments) async throws(StartFailure) -> any Ledger
+/// Opens the ledger that a configuration names; the ledger tells what its writer does.
+typealias LedgerOpening =
+    @Sendable (LedgerSettings, _ observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) ->
+    any Ledger
 
 extension SQLiteLedger {
-    static let opening: LedgerOpening = { settings, instruments throws(StartFailure) in
+    static let opening: LedgerOpening = { settings, observe throws(StartFailure) in
         do throws(LedgerOpeningError) {
             return try await SQLiteLedger.open(
-                SQLiteLedger.Settings(path: settings.path, node: settings.node, repeatFor: settings.repeatFor),
-                observe: { event in
-                    guard case .committed(let writes, _) = event else { return }
-                    instruments.ledgerBatchSize.observe(Double(writes))
-                })
+                SQLiteLedger.Settings(
+                    path: settings.path, node: settings.node, repeatFor: settings.repeatFor, timeout: settings.timeout),
+                observe: observe)
         } catch {
             throw StartFailure(ledger: error)
         }

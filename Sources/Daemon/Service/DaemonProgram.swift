@@ -50,8 +50,11 @@ public enum DaemonProgram {
         }
     }
 
-    /// At most this long do requests under way keep a stopping daemon alive.
+    /// At most this long does a stopping daemon live on, whatever hangs.
     private static let drainTime = Duration.seconds(30)
+
+    /// Of it, what is kept for the last records and their seal once requests have ended or were given up.
+    private static let endTime = Duration.seconds(5)
 
     private static func serve(
         configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
@@ -124,14 +127,23 @@ public enum DaemonProgram {
         }
 
         serviceManager.notify(.stopping)
-        await listener.shutdown(grace: drainTime)
+        let draining = ContinuousClock.now
+        await listener.shutdown(grace: drainTime - endTime)
         for task in [pruning, expiring, comparing, summarising] { task.cancel() }
-        await assembly.refusalSummaries.finish()
-        await assembly.lifeRecords.stopped()
-        sealing.cancel()
-        if refusedStart == nil { await seal(assembly.checkpoints, logger: logger) }
-        await assembly.tokens.shutdown()
-        await assembly.ledger.close()
+        let isServed = refusedStart == nil
+        let ending = Task {
+            await assembly.refusalSummaries.finish()
+            await assembly.lifeRecords.stopped()
+            sealing.cancel()
+            if isServed { await seal(assembly.checkpoints, logger: logger) }
+            await assembly.tokens.shutdown()
+            await assembly.ledger.close()
+        }
+        if await ending.value(within: max(endTime, drainTime - draining.duration(to: .now))) == nil {
+            logger.error(
+                "stopping without the ledger or a token, which do not answer; the end of the record may be missing or not sealed"
+            )
+        }
         logger.notice("stopped")
         log.flush()
         if let refusedStart { throw refusedStart }

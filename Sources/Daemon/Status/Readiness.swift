@@ -2,7 +2,6 @@ import DaemonAPI
 import Ledger
 import MerchantKeys
 import Refusals
-import Synchronization
 import WorkerProtocol
 
 /// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
@@ -17,33 +16,30 @@ final class Readiness: Sendable {
     }
 
     private let tokens: TokenPool
-    private let ledger: any Ledger
     private let gate: LedgerGate
-    private let troubles: TroubleLog
     private let catalogue: KeyCatalogue
     private let clock: WallClock
-    private let ledgerLook = Mutex<(at: ContinuousClock.Instant, trouble: String?)?>(nil)
-
-    /// Looking at the ledger writes to its disk, and anybody may ask: one look serves all who ask within this time.
-    private static let lookLasts = Duration.seconds(1)
+    private let ledgerProbe: LedgerProbe
 
     init(
         tokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
         troubles: TroubleLog
     ) {
         self.tokens = tokens
-        self.ledger = ledger
         self.gate = gate
-        self.troubles = troubles
         self.catalogue = catalogue
         self.clock = clock
+        ledgerProbe = LedgerProbe(faults: troubles) { () throws(LedgerFailure) in
+            try await ledger.probe()
+            if catalogue.isBehind { try await catalogue.refresh() }
+        }
     }
 
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
 
     func findings() async -> Findings {
         // First, since it judges anew what a token showed while the ledger was away.
-        let ledgerTrouble = await ledgerTrouble()
+        let ledgerTrouble = await ledgerProbe.fault()
         var findings = tokenFindings()
         if let ledgerTrouble {
             findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerTrouble))
@@ -100,21 +96,6 @@ final class Readiness: Sendable {
     private static func advice(on shortcomings: [String]) -> String {
         shortcomings.contains { $0.contains("allow_extractable_secret is false") }
             ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
-    }
-
-    private func ledgerTrouble() async -> String? {
-        if let look = ledgerLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.trouble }
-        var trouble: String?
-        do throws(LedgerFailure) {
-            try await ledger.probe()
-            if catalogue.isBehind { try await catalogue.refresh() }
-            troubles.over(TroubleLog.ledger)
-        } catch {
-            trouble = error.description
-            troubles.met(TroubleLog.ledger, error.description)
-        }
-        ledgerLook.withLock { $0 = (.now, trouble) }
-        return trouble
     }
 
     private func reason(_ component: String, _ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {

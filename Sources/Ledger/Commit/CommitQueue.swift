@@ -3,7 +3,7 @@ import Synchronization
 
 /// Writes that wait for the one writer. What arrives while a commit is under way shares the next one, and its sync.
 ///
-/// Bounded: a write that finds no room is refused at once. Notes, which nobody waits for, may fill half of it only, so
+/// Bounded: a write that finds no room is refused at once, and so is one that finds the writer stuck in a commit. Notes, which nobody waits for, may fill half of it only, so
 /// that a flood of refusals does not keep out releases; those that find no room are counted.
 final class CommitQueue<Write: Sendable>: Sendable {
     enum Admission {
@@ -12,6 +12,8 @@ final class CommitQueue<Write: Sendable>: Sendable {
         /// The writer takes it with its next batch.
         case joins
         case full
+        /// The writer has been in one commit for longer than anybody waits.
+        case stuck
         case closed
     }
 
@@ -25,26 +27,36 @@ final class CommitQueue<Write: Sendable>: Sendable {
     private struct State {
         var waiting: [Write] = []
         var notes = 0
-        var isWriting = false
+        /// Since when the writer has been at its present batch; nil while it is idle.
+        var writingSince: ContinuousClock.Instant?
         var isClosed = false
         var dropped: Dropped?
     }
 
     private let capacity: Int
+    private let patience: Duration
     private let state = Mutex(State())
 
-    init(capacity: Int) {
+    /// - Parameters:
+    ///   - capacity: how many writes may wait.
+    ///   - patience: after which time in one batch the writer counts as stuck.
+    init(capacity: Int, patience: Duration) {
         self.capacity = capacity
+        self.patience = patience
     }
 
     func enter(_ write: Write, isNote: Bool) -> Admission {
         state.withLock { state in
             guard !state.isClosed else { return .closed }
+            let now = ContinuousClock.now
+            // Notes wait as long as it takes: nobody waits for them.
+            if !isNote, let since = state.writingSince, since.duration(to: now) >= patience { return .stuck }
             guard state.waiting.count < capacity, !isNote || state.notes < max(1, capacity / 2) else { return .full }
             state.waiting.append(write)
             if isNote { state.notes += 1 }
-            defer { state.isWriting = true }
-            return state.isWriting ? .joins : .begins
+            guard state.writingSince == nil else { return .joins }
+            state.writingSince = now
+            return .begins
         }
     }
 
@@ -52,9 +64,10 @@ final class CommitQueue<Write: Sendable>: Sendable {
     func next() -> [Write]? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {
-                state.isWriting = false
+                state.writingSince = nil
                 return nil
             }
+            state.writingSince = .now
             defer {
                 state.waiting = []
                 state.notes = 0

@@ -7,19 +7,28 @@ import Glibc
 /// Copies of the ledger's file, made by SQLite's backup interface: one consistent state, with what is still in the
 /// write-ahead log, while others read and write.
 enum SQLiteBackup {
+    /// Pages that are copied, and bytes that are written, between one sign of life and the next.
+    private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
+
     /// Copies a ledger that is in use; blocks.
+    ///
+    /// - Parameters:
+    ///   - begin: called first; what it throws ends the copy.
+    ///   - moves: called again and again while the copy moves on. False ends it: nobody waits for it any more.
     static func copy(
-        of source: LedgerPlace, busyTimeout: TimeInterval, node: String, to path: String
+        of source: LedgerPlace, busyTimeout: TimeInterval, node: String, to path: String,
+        begin: () throws -> Void = {}, moves: @escaping () -> Bool
     ) -> Result<LedgerBackup, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
+                try begin()
                 let connection = try SQLiteConnections.reading(
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }
                 return try connection.read { db in
                     // Now that it is open: not of another file than the one in use.
                     try source.requireUnchanged()
-                    return try copy(db, node: node, to: path)
+                    return try copy(db, node: node, to: path, moves: moves)
                 }
             } catch let error as LedgerBackupError {
                 throw error
@@ -30,7 +39,9 @@ enum SQLiteBackup {
     }
 
     /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
-    static func copy(_ source: Database, node: String, to path: String) throws(LedgerBackupError) -> LedgerBackup {
+    static func copy(
+        _ source: Database, node: String, to path: String, moves: @escaping () -> Bool = { true }
+    ) throws(LedgerBackupError) -> LedgerBackup {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
         guard !exists(path) else { throw .exists(path: path) }
         let partial = path + ".partial"
@@ -38,7 +49,9 @@ enum SQLiteBackup {
         defer { unsafe unlink(partial) }
         let sequence: Int
         do {
-            sequence = try fill(partial, from: source, node: node)
+            sequence = try fill(partial, from: source, node: node, moves: moves)
+        } catch let error as LedgerBackupError {
+            throw error
         } catch let error as DatabaseError
             where [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
@@ -46,7 +59,7 @@ enum SQLiteBackup {
         } catch {
             throw .unavailable(reason: LedgerFailure(error).description)
         }
-        let (bytes, digest) = try finish(partial)
+        let (bytes, digest) = try finish(partial, moves: moves)
         // Unlike a renaming, a link replaces nothing that has come there meanwhile.
         guard unsafe link(partial, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
@@ -55,7 +68,9 @@ enum SQLiteBackup {
         return LedgerBackup(path: path, bytes: bytes, digest: digest, sequence: sequence)
     }
 
-    private static func fill(_ path: String, from source: Database, node: String) throws -> Int {
+    private static func fill(
+        _ path: String, from source: Database, node: String, moves: @escaping () -> Bool
+    ) throws -> Int {
         var configuration = Configuration()
         configuration.qos = SQLiteConnections.threadQuality
         configuration.prepareDatabase { db in
@@ -65,7 +80,19 @@ enum SQLiteBackup {
         }
         let copy = try DatabaseQueue(path: path, configuration: configuration)
         let sequence = try copy.writeWithoutTransaction { db -> Int in
-            try source.backup(to: db)
+            let page = try Int.fetchOne(source, sql: "PRAGMA page_size") ?? 4096
+            var synced = 0
+            // In steps, and on the disk bit by bit: the sync of a large copy at its end would be one long silence. The
+            // source's transaction is open all the time, so that no step begins the copy anew.
+            try source.backup(to: db, pagesPerStep: pagesInOneStep) { progress in
+                let written = progress.completedPageCount * page
+                if written - synced >= unsyncedBytes {
+                    try sync(path)
+                    synced = written
+                }
+                try requireMoving(moves)
+            }
+            try requireMoving(moves)
             // One file that is complete by itself; the ledger makes it WAL again when it is opened.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
             guard try db.tableExists("audit_record") else { return 0 }
@@ -87,19 +114,34 @@ enum SQLiteBackup {
         close(descriptor)
     }
 
+    private static func requireMoving(_ moves: () -> Bool) throws(LedgerBackupError) {
+        guard moves() else { throw .unavailable(reason: "nobody waits for it any more.") }
+    }
+
+    private static func sync(_ path: String) throws(LedgerBackupError) {
+        let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
+        defer { close(descriptor) }
+        guard fdatasync(descriptor) == 0 else { throw cannotWrite(path, "fdatasync") }
+    }
+
     /// Syncs the file and hashes it.
-    private static func finish(_ path: String) throws(LedgerBackupError) -> (Int, AuditDigest) {
+    private static func finish(_ path: String, moves: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest) {
         let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         guard fsync(descriptor) == 0 else { throw cannotWrite(path, "fsync") }
+        try requireMoving(moves)
         var hash = SHA256()
         var bytes = 0
         do {
             while let chunk = try file.read(upToCount: 1 << 20), !chunk.isEmpty {
                 hash.update(data: chunk)
                 bytes += chunk.count
+                try requireMoving(moves)
             }
+        } catch let error as LedgerBackupError {
+            throw error
         } catch {
             throw .cannotWrite(path: path, reason: "it cannot be read back.")
         }

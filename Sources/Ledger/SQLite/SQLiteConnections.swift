@@ -8,8 +8,8 @@ import GRDB
 /// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
 final class SQLiteConnections: Sendable {
     private let writer: DatabaseQueue
-    private let reader: DatabaseQueue
-    private let searcher: DatabaseQueue
+    let reader: SQLiteReader
+    private let searcher: SQLiteReader
 
     /// GRDB's own choice is a higher one. libdispatch then raises the threads' priority, which an ordinary user may not,
     /// and says so on standard error each time.
@@ -18,7 +18,9 @@ final class SQLiteConnections: Sendable {
     /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
     ///
     /// - Parameter prepare: runs on the writing connection before the reading one is opened.
-    init(path: String, busyTimeout: TimeInterval, prepare: (Database) throws -> Void) throws {
+    init(
+        path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
+    ) throws {
         var configuration = Configuration()
         configuration.label = "ledger.writer"
         configuration.qos = Self.threadQuality
@@ -45,8 +47,10 @@ final class SQLiteConnections: Sendable {
             try prepare(db)
         }
 
-        reader = try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout)
-        searcher = try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout)
+        reader = SQLiteReader(
+            try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
+        searcher = SQLiteReader(
+            try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
     }
 
     /// A connection that only reads; blocks.
@@ -76,16 +80,6 @@ final class SQLiteConnections: Sendable {
         }
     }
 
-    func write<T: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await withCheckedContinuation { (turn: CheckedContinuation<Result<T, LedgerFailure>, Never>) in
-            writer.asyncWriteWithoutTransaction { db in
-                turn.resume(returning: Self.result { try body(db) })
-            }
-        }.get()
-    }
-
     /// Runs on the writing connection when its turn comes; the caller does not wait.
     func inWriterTurn(_ body: @escaping @Sendable (Database) -> Void) {
         writer.asyncWriteWithoutTransaction(body)
@@ -95,24 +89,14 @@ final class SQLiteConnections: Sendable {
     func read<T: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> T
     ) async throws(LedgerFailure) -> T {
-        try await Self.read(on: reader, body)
+        try await reader.read(body)
     }
 
     /// For reads that may take long; they wait for each other only.
     func search<T: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> T
     ) async throws(LedgerFailure) -> T {
-        try await Self.read(on: searcher, body)
-    }
-
-    private static func read<T: Sendable>(
-        on connection: DatabaseQueue, _ body: @escaping @Sendable (Database) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await withCheckedContinuation { (turn: CheckedContinuation<Result<T, LedgerFailure>, Never>) in
-            connection.asyncRead { database in
-                turn.resume(returning: result { try body(try database.get()) })
-            }
-        }.get()
+        try await searcher.read(body)
     }
 
     /// Blocks until what is under way has ended.
@@ -120,14 +104,6 @@ final class SQLiteConnections: Sendable {
         try searcher.close()
         try reader.close()
         try writer.close()
-    }
-
-    private static func result<T>(_ body: () throws -> T) -> Result<T, LedgerFailure> {
-        do {
-            return .success(try body())
-        } catch {
-            return .failure(LedgerFailure(error))
-        }
     }
 }
 

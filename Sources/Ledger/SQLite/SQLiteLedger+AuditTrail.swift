@@ -3,10 +3,7 @@ import GRDB
 
 extension SQLiteLedger {
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        try await writer.write(
-            { [chain] db, head in try chain.append(record, to: &head, db) },
-            readBack: { [chain] line, db in try chain.holds(line, db) ? line : nil }
-        ).sequence
+        try await writer.append(record)
     }
 
     public func note(_ record: AuditRecord) {

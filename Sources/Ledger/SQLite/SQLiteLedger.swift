@@ -22,6 +22,10 @@ public final class SQLiteLedger: Ledger {
     /// Nil once it is closed.
     private let lock: Mutex<LedgerLock?>
     private let busyTimeout: TimeInterval
+    let deadlines: LedgerDeadlines
+    private let faults: SQLiteFaults
+    /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
+    private let isCopying = Mutex(false)
     let place: LedgerPlace
     let claims: SQLiteClaims
     let keys: SQLiteKeyRecords
@@ -38,20 +42,24 @@ public final class SQLiteLedger: Ledger {
         public var busyTimeout: Duration
         /// How many writes may wait for the writer; more are refused as `overloaded`.
         public var waiting: Int
+        /// The longest that a call waits for its answer; it throws `timedOut` then.
+        public var timeout: Duration
 
         public init(
             path: String, node: String? = nil, repeatFor: Duration = .seconds(86_400),
-            busyTimeout: Duration = .seconds(2), waiting: Int = 1024
+            busyTimeout: Duration = .seconds(2), waiting: Int = 1024, timeout: Duration = .seconds(10)
         ) {
             self.path = path
             self.node = node
             self.repeatFor = repeatFor
             self.busyTimeout = busyTimeout
             self.waiting = waiting
+            self.timeout = timeout
         }
     }
 
-    /// Opens the ledger, making it when there is none and bringing an older one up to date.
+    /// Opens the ledger, making it when there is none and bringing an older one up to date, which may take any time; all
+    /// else is `notNow` after ``Settings/timeout``.
     ///
     /// - Parameter observe: is told of every batch, on the writer's thread; it must not block.
     public static func open(
@@ -64,29 +72,45 @@ public final class SQLiteLedger: Ledger {
         _ settings: Settings, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
         // Files and locks block; tasks' threads are not for that.
-        try await withCheckedContinuation {
-            (turn: CheckedContinuation<Result<SQLiteLedger, LedgerOpeningError>, Never>) in
-            DispatchQueue.global().async {
-                turn.resume(
-                    returning: Result { () throws(LedgerOpeningError) in
-                        try SQLiteLedger(blocking: settings, faults: faults, observe: observe)
-                    })
+        let deadlines = LedgerDeadlines(timeout: settings.timeout)
+        let opened: Result<SQLiteLedger, LedgerOpeningError>
+        do throws(LedgerFailure) {
+            opened = try await deadlines.answer {
+                (caller: PendingCall<Result<SQLiteLedger, LedgerOpeningError>>) in
+                DispatchQueue.global().async {
+                    let result = Result { () throws(LedgerOpeningError) in
+                        try SQLiteLedger(
+                            blocking: settings, deadlines: deadlines, faults: faults,
+                            beforeUpgrade: caller.mayTakeAnyTime, observe: observe)
+                    }
+                    guard !caller.resume(.success(result)), case .success(let ledger) = result else { return }
+                    // Nobody waits for it any more.
+                    try? ledger.connections.close()
+                    ledger.takeLock()?.release()
+                }
             }
-        }.get()
+        } catch {
+            throw .notNow(path: settings.path, reason: error.description)
+        }
+        return try opened.get()
     }
 
     private init(
-        blocking settings: Settings, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+        blocking settings: Settings, deadlines: LedgerDeadlines, faults: SQLiteFaults, beforeUpgrade: () -> Void,
+        observe: @escaping @Sendable (LedgerEvent) -> Void
     ) throws(LedgerOpeningError) {
         let path = settings.path
         if let node = settings.node, AuditNode(node) == nil { throw .nodeName(node) }
         let lock = try LedgerFile(path: path).prepare()
         let schema = SQLiteSchema(path: path, node: settings.node)
         var prepared: AuditNode?
-        let timeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
+        let busyTimeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
         let node: AuditNode
         do {
-            connections = try SQLiteConnections(path: path, busyTimeout: timeout) { prepared = try schema.prepare($0) }
+            try faults.opening()
+            connections = try SQLiteConnections(path: path, busyTimeout: busyTimeout, deadlines: deadlines) {
+                prepared = try schema.prepare($0, beforeUpgrade: beforeUpgrade)
+            }
             guard let prepared else { throw LedgerOpeningError.notALedger(path: path) }
             node = prepared
         } catch let error as LedgerOpeningError {
@@ -105,14 +129,16 @@ public final class SQLiteLedger: Ledger {
         self.lock = Mutex(lock)
         self.node = node.name
         self.path = path
-        busyTimeout = timeout
+        self.busyTimeout = busyTimeout
+        self.deadlines = deadlines
+        self.faults = faults
         place = LedgerPlace(path: path)
         claims = SQLiteClaims(node: node.name, repeatFor: settings.repeatFor)
         keys = SQLiteKeyRecords(node: node.name)
         chain = SQLiteChain(node: node)
         writer = SQLiteWriter(
-            connections: connections, place: place, chain: chain, capacity: settings.waiting, faults: faults,
-            observe: observe)
+            connections: connections, place: place, chain: chain, capacity: settings.waiting, deadlines: deadlines,
+            faults: faults, observe: observe)
     }
 
     public func release(
@@ -148,7 +174,8 @@ public final class SQLiteLedger: Ledger {
 
     /// For reads that are short. What a file holds that is no longer in its place is no answer.
     func read<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
-        try await connections.read { [place] db in
+        try await connections.read { [place, faults] db in
+            try faults.reading()
             try place.requireUnchanged()
             return try body(db)
         }
@@ -156,7 +183,8 @@ public final class SQLiteLedger: Ledger {
 
     /// For reads that may take long; they wait for each other only.
     func search<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
-        try await connections.search { [place] db in
+        try await connections.search { [place, faults] db in
+            try faults.reading()
             try place.requireUnchanged()
             return try body(db)
         }
@@ -192,33 +220,50 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
-        // A connection of its own: a copy takes as long as the disk does.
-        let (timeout, node) = (busyTimeout, node)
-        return try await withCheckedContinuation {
-            (turn: CheckedContinuation<Result<LedgerBackup, LedgerBackupError>, Never>) in
-            DispatchQueue.global().async { [place] in
-                turn.resume(
-                    returning: SQLiteBackup.copy(of: place, busyTimeout: timeout, node: node, to: path))
+        guard
+            isCopying.withLock({ isCopying in
+                defer { isCopying = true }
+                return !isCopying
+            })
+        else { throw .unavailable(reason: "another copy of it is under way.") }
+        let copied: Result<LedgerBackup, LedgerBackupError>
+        do throws(LedgerFailure) {
+            copied = try await deadlines.answer { (caller: PendingCall<Result<LedgerBackup, LedgerBackupError>>) in
+                // A connection of its own: a copy takes as long as the disk does.
+                DispatchQueue.global().async { [self] in
+                    let result = SQLiteBackup.copy(
+                        of: place, busyTimeout: busyTimeout, node: node, to: path, begin: faults.copying,
+                        moves: caller.moves)
+                    isCopying.withLock { $0 = false }
+                    caller.resume(.success(result))
+                }
             }
-        }.get()
+        } catch {
+            throw .unavailable(reason: error.description)
+        }
+        return try copied.get()
     }
 
     public func close() async {
         // The number of dropped notes is known to this process only.
         if writer.hasDropped { try? await probe() }
         writer.close()
-        let held = lock.withLock { lock in
-            defer { lock = nil }
-            return lock
-        }
-        guard let held else { return }
-        await withCheckedContinuation { (turn: CheckedContinuation<Void, Never>) in
+        guard let held = takeLock() else { return }
+        // A connection that hangs is closed, and its lock given up, by the process's end.
+        try? await deadlines.answer { (caller: PendingCall<Void>) in
             DispatchQueue.global().async { [connections] in
                 // A connection that will not close is closed by the process's end; the lock must not outlive it here.
                 try? connections.close()
                 held.release()
-                turn.resume()
+                caller.resume(.success(()))
             }
+        }
+    }
+
+    private func takeLock() -> LedgerLock? {
+        lock.withLock { lock in
+            defer { lock = nil }
+            return lock
         }
     }
 }

@@ -10,9 +10,11 @@ struct SQLiteSchema {
     /// Makes the tables in an empty database, brings older ones up to date, or checks that those there are ours and
     /// for this node. An older ledger is copied beside itself first, as `….schema-1` after its version.
     ///
+    /// - Parameter beforeUpgrade: called before an older ledger is copied and changed, which takes as long as it is large.
     /// - Returns: this node's name.
-    func prepare(_ db: Database) throws -> AuditNode {
+    func prepare(_ db: Database, beforeUpgrade: () -> Void = {}) throws -> AuditNode {
         if let older = try db.durably({ try standing(db) }), older.version < SQLiteTables.version {
+            beforeUpgrade()
             try copy(db, version: older.version, node: older.node)
         }
         return try db.durably {

@@ -10,21 +10,24 @@ final class SQLiteWriter: Sendable {
     private let faults: SQLiteFaults
     private let observe: @Sendable (LedgerEvent) -> Void
     private let queue: CommitQueue<LedgerWrite>
+    private let deadlines: LedgerDeadlines
     private let left = LastEnd()
 
     init(
         connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
-        faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+        deadlines: LedgerDeadlines, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
         self.connections = connections
         self.place = place
         self.chain = chain
         self.faults = faults
         self.observe = observe
-        queue = CommitQueue(capacity: capacity)
+        self.deadlines = deadlines
+        queue = CommitQueue(capacity: capacity, patience: deadlines.timeout)
     }
 
-    /// Waits for a place, the commit and its answer.
+    /// Waits for a place, the commit and its answer, at most until the deadline. A write whose deadline passes before
+    /// the writer has come to it is not written.
     ///
     /// - Parameters:
     ///   - work: runs inside the shared transaction; what it throws undoes its own changes only.
@@ -32,42 +35,60 @@ final class SQLiteWriter: Sendable {
     ///     there is none.
     ///   - refusal: when nothing could be written, gives the refusal that is due all the same, by reading only; nil
     ///     when there is none.
+    ///   - lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
     func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
-        refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil }
+        refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil },
+        lost: @escaping @Sendable () -> Void = {}
     ) async throws(LedgerFailure) -> Answer {
-        try await withCheckedContinuation { (turn: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
+        try await deadlines.answer { (caller: PendingCall<Answer>) in
             let write = LedgerWrite(
+                begin: caller.begin,
                 perform: { db, head in
                     let answer = try work(db, &head)
                     return DecidedWrite(
-                        acknowledge: { turn.resume(returning: .success(answer)) },
+                        acknowledge: { caller.resume(.success(answer)) },
                         readBack: { db in
                             guard let found = try readBack(answer, db) else { return false }
-                            turn.resume(returning: .success(found))
+                            caller.resume(.success(found))
                             return true
                         })
                 },
                 refuse: { db in
                     guard let found = try refusal(db) else { return false }
-                    turn.resume(returning: .success(found))
+                    caller.resume(.success(found))
                     return true
                 },
-                fail: { turn.resume(returning: .failure($0)) })
+                fail: { failure in
+                    if !caller.resume(.failure(failure)) { lost() }
+                })
             switch queue.enter(write, isNote: false) {
             case .begins: start()
             case .joins: break
             case .full: write.fail(.overloaded)
+            case .stuck: write.fail(.timedOut(after: deadlines.timeout, mayStand: false))
             case .closed: write.fail(.unavailable(reason: "It is closed."))
             }
-        }.get()
+        }
+    }
+
+    /// A record whose caller waits until the deadline. When the deadline passes during the commit and the record turns
+    /// out not to be written, it is counted among those that were dropped.
+    func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
+        let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
+        return try await write(
+            { [chain] db, head in try chain.append(record, to: &head, db) },
+            readBack: { [chain] line, db in try chain.holds(line, db) ? line : nil },
+            lost: { [self] in drop(dropped) }
+        ).sequence
     }
 
     /// Returns at once; nobody waits for it.
     func note(_ record: AuditRecord) {
         let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
         let note = LedgerWrite(
+            begin: { true },
             perform: { [chain] db, head in
                 let line = try chain.append(record, to: &head, db)
                 return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
@@ -77,7 +98,7 @@ final class SQLiteWriter: Sendable {
         switch queue.enter(note, isNote: true) {
         case .begins: start()
         case .joins: break
-        case .full, .closed: drop(dropped)
+        case .full, .stuck, .closed: drop(dropped)
         }
     }
 
@@ -99,7 +120,10 @@ final class SQLiteWriter: Sendable {
 
     private func start() {
         connections.inWriterTurn { [self] db in
-            while let waiting = queue.next() { commit(recordOfDropped() + waiting, db) }
+            while let waiting = queue.next() {
+                let writes = recordOfDropped() + waiting.filter { $0.begin() }
+                if !writes.isEmpty { commit(writes, db) }
+            }
         }
     }
 
@@ -111,6 +135,7 @@ final class SQLiteWriter: Sendable {
             outcome: .refused(.ledgerUnavailable))
         return [
             LedgerWrite(
+                begin: { true },
                 perform: { [chain] db, head in
                     let line = try chain.append(record, to: &head, db)
                     return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
@@ -135,6 +160,7 @@ final class SQLiteWriter: Sendable {
             try place.requireUnchanged()
             if let (_, end) = batch.reach { left.set([end]) }
             observe(.committed(writes: writes.count, after: started.duration(to: .now)))
+            if let (begin, end) = batch.reach, end != begin { observe(.recorded(upTo: end.sequence)) }
             batch.acknowledge(db)
         } catch {
             // The commit may have taken place.
@@ -148,6 +174,10 @@ final class SQLiteWriter: Sendable {
                 return batch.fail(error)
             }
             batch.readBack(after: failure, db)
+            // What was committed without an acknowledgement is in the record like everything else.
+            if batch.reach != nil, (try? db.leaveTransaction()) != nil, let end = try? chain.head(db) {
+                observe(.recorded(upTo: end.sequence))
+            }
         }
     }
 

@@ -88,6 +88,9 @@ struct ConfigurationProblemTests {
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),
             WrongSection("ledger:\n  retain_claims: 10m\n  repeat_for: 1h", "8 ledger.repeat_for: is longer than"),
+            WrongSection("ledger:\n  timeout: 50ms", "7 ledger.timeout: is out of range; it must be from 100ms to 1m"),
+            WrongSection("ledger:\n  timeout: 2m", "7 ledger.timeout: is out of range"),
+            WrongSection("ledger:\n  timeout: off", "7 ledger.timeout: cannot be off"),
             WrongSection("approvals:\n  people: 0", "7 approvals.people: must be 2 or 1"),
             WrongSection(
                 "approvals:\n  people: 3",

@@ -30,6 +30,7 @@ struct ConfigurationTests {
         #expect(configuration.ledger.path == "/var/lib/paytokend/ledger.sqlite" && configuration.ledger.node == nil)
         #expect(configuration.ledger.retainClaims == .seconds(180 * 86_400))
         #expect(configuration.ledger.repeatFor == .seconds(86_400))
+        #expect(configuration.ledger.timeout == .seconds(10))
         #expect(configuration.approvals == ApprovalSettings(people: 2, expire: .seconds(86_400)))
         #expect(configuration.access == .ownUserAndRoot())
         #expect(configuration.log == LogSettings(level: .info, format: .json))
@@ -74,6 +75,7 @@ struct ConfigurationTests {
               node: backend-1
               retain_claims: 90d
               repeat_for: off
+              timeout: 2500ms
             approvals: { people: 1, expire: 1h }
             access:
               - name: checkout
@@ -111,6 +113,7 @@ struct ConfigurationTests {
         #expect(configuration.signingTimeWindow == .within(.seconds(600)))
         #expect(configuration.ledger.path == fixture.directory.path("ledger.sqlite"))
         #expect(configuration.ledger.node == "backend-1" && configuration.ledger.repeatFor == .zero)
+        #expect(configuration.ledger.timeout == .milliseconds(2_500))
         #expect(configuration.approvals == ApprovalSettings(people: 1, expire: .seconds(3_600)))
         let rules = configuration.access.rules
         #expect(rules.count == 2)

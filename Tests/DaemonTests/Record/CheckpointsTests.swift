@@ -83,6 +83,57 @@ import Testing
         #expect(token.heads == [sealed.line])
     }
 
+    @Test("what nobody waited for is sealed like everything else")
+    func notes() async throws {
+        let fixture = try await fixture()
+        #expect(fixture.unsealed.deadline == nil, "all is sealed")
+        fixture.ledger.note(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
+        try await wait(for: "a deadline for the note") { fixture.unsealed.deadline != nil }
+        let deadline = try #require(fixture.unsealed.deadline)
+        #expect(!fixture.unsealed.isDue() && fixture.unsealed.isDue(at: deadline))
+        try await fixture.checkpoints.seal()
+        #expect(fixture.unsealed.deadline == nil)
+    }
+
+    @Test("a thousand notes are sealed without being asked")
+    func thousandNotes() async throws {
+        let fixture = try await fixture()
+        let sealing = fixture.checkpoints.start()
+        defer { sealing.cancel() }
+        for step in 1...10 {
+            for _ in 0..<100 { fixture.ledger.note(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify)) }
+            try await wait(for: "the notes") { try await fixture.ledger.head().sequence > step * 100 }
+        }
+        try await wait(for: "the checkpoint") {
+            try await fixture.ledger.latestCheckpoint()?.checkpoint.sequence ?? 0 >= 1000
+        }
+    }
+
+    @Test("while the token hangs nobody waits for a seal without end, and two seals wait for it, however many ask")
+    func hanging() async throws {
+        let hanging = HangingAuditToken(token)
+        let fixture = try await fixture()
+        let checkpoints = Checkpoints(
+            ledger: fixture.ledger, token: hanging, clock: WallClock { RecordFixture.noon },
+            patience: .milliseconds(50),
+            logger: RecordFixture.quiet)
+        let description = try #require(try await token.auditKeys().first)
+        let key = try #require(AuditSigningKey(description))
+        checkpoints.use(key, newest: nil, head: try await fixture.ledger.head())
+        hanging.begin()
+        for _ in 0..<5 {
+            try await fixture.append()
+            let refusal = await #expect(throws: Refusal.self) { try await checkpoints.seal() }
+            #expect(refusal?.code == .hsmUnavailable)
+        }
+        #expect(hanging.calls == 1)
+        hanging.end()
+        try await wait(for: "the last seal") {
+            try await fixture.ledger.latestCheckpoint()?.checkpoint.sequence == fixture.ledger.head().sequence
+        }
+        #expect(hanging.calls == 2)
+    }
+
     @Test("before ledger and token were compared nothing is signed")
     func notBefore() async throws {
         let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)

@@ -15,22 +15,27 @@ struct RecordFixture {
     let gate: LedgerGate
     let recorder: UsageRecorder
     let troubles: TroubleLog
+    let unsealed: UnsealedRecords
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     init(ledger path: String, node: String = "node-1", token: SoftwareAuditToken, at time: Date = noon) async throws {
-        ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: node))
+        let unsealed = UnsealedRecords()
+        self.unsealed = unsealed
+        ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: node)) { event in
+            if case .recorded(let sequence) = event { unsealed.recorded(upTo: sequence) }
+        }
         self.token = token
         let clock = WallClock { time }
-        checkpoints = Checkpoints(ledger: ledger, token: token, clock: clock, logger: Self.quiet)
+        checkpoints = Checkpoints(
+            ledger: ledger, token: token, unsealed: unsealed, clock: clock, logger: Self.quiet)
         gate = LedgerGate(
             ledger: ledger, token: token, tokenName: "primary", checkpoints: checkpoints, clock: clock,
             logger: Self.quiet)
         troubles = TroubleLog(logger: Self.quiet)
         recorder = UsageRecorder(
-            ledger: ledger, tally: RefusalTally(clock: clock), checkpoints: checkpoints, troubles: troubles,
-            clock: clock)
+            ledger: ledger, tally: RefusalTally(clock: clock), troubles: troubles, clock: clock)
     }
 
     /// Records something `count` times.

@@ -37,14 +37,13 @@ struct RecordServiceFixture {
         trail = CountingTrail(record.ledger)
         policies = CurrentPolicies(Self.policies(roles))
         let logger = ListenerFixture.quiet
-        let checkpoints = Checkpoints(ledger: record.ledger, token: AbsentAuditToken(), clock: .system, logger: logger)
         router = Router(
             endpoints: Endpoints.record(
                 AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
             policies: policies, journal: RequestJournal(instruments: instruments, logger: logger),
             recorder: UsageRecorder(
-                ledger: record.ledger, tally: RefusalTally(clock: .system), checkpoints: checkpoints,
-                troubles: TroubleLog(logger: logger), clock: .system))
+                ledger: record.ledger, tally: RefusalTally(clock: .system), troubles: TroubleLog(logger: logger),
+                clock: .system))
         var settings = ListenerFixture.settings(in: record.directory)
         settings.adminMode = 0o600
         listener = try await Listener.start(
@@ -103,17 +102,4 @@ final class CountingTrail: AuditTrail {
     func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
         try await ledger.checkpoints(after: sequence, limit: limit)
     }
-}
-
-/// No route asks the token itself.
-private struct AbsentAuditToken: AuditToken {
-    private static let away = WorkerFailure(.tokenUnavailable, "There is no token.")
-
-    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { throw Self.away }
-    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription { throw Self.away }
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        throw Self.away
-    }
-    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { throw Self.away }
-    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) { throw Self.away }
 }

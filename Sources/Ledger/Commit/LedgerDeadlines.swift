@@ -1,0 +1,155 @@
+import Dispatch
+import Synchronization
+
+/// How long anybody waits for the ledger: `ledger.timeout`.
+///
+/// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can be done
+/// about that thread. The caller does not wait with it: each call is answered by whichever comes first, the engine or
+/// its deadline. What the engine answers after the deadline is discarded.
+///
+/// One for each ledger; every engine's ways to read and to write go through ``answer(_:)``.
+final class LedgerDeadlines: Sendable {
+    private struct State {
+        /// The calls that are not answered yet, by the order in which they came.
+        var calls: [UInt64: any ExpiringCall] = [:]
+        var next: UInt64 = 0
+        /// Whether a timer runs. It is set for the earliest deadline that was known then.
+        var hasTimer = false
+    }
+
+    let timeout: Duration
+    private let nanoseconds: UInt64
+    private let state = Mutex(State())
+
+    init(timeout: Duration) {
+        self.timeout = timeout
+        let (seconds, attoseconds) = timeout.components
+        nanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
+    }
+
+    /// Has the engine asked, and waits for its answer or for the deadline.
+    ///
+    /// - Parameter ask: hands the call to the engine and returns at once; it must not block.
+    /// - Throws: what the engine answers, or `timedOut`.
+    func answer<Answer: Sendable>(_ ask: (PendingCall<Answer>) -> Void) async throws(LedgerFailure) -> Answer {
+        var number: UInt64?
+        let result = await withCheckedContinuation {
+            (waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
+            let call = PendingCall(waiting, expiresAfter: nanoseconds, timeout: timeout)
+            number = enter(call)
+            ask(call)
+        }
+        if let number { state.withLock { $0.calls[number] = nil } }
+        return try result.get()
+    }
+
+    private func enter(_ call: any ExpiringCall) -> UInt64 {
+        state.withLock { state in
+            let number = state.next
+            state.next += 1
+            state.calls[number] = call
+            if !state.hasTimer {
+                state.hasTimer = true
+                setTimer(call.deadline)
+            }
+            return number
+        }
+    }
+
+    private func setTimer(_ deadline: UInt64) {
+        DispatchQueue.global().asyncAfter(deadline: DispatchTime(uptimeNanoseconds: deadline)) { [weak self] in
+            self?.expire(asOf: DispatchTime.now().uptimeNanoseconds)
+        }
+    }
+
+    /// Answers all calls whose deadline has passed at `now`, in nanoseconds of the system's uptime.
+    func expire(asOf now: UInt64) {
+        let due = state.withLock { state in
+            let due = state.calls.filter { $0.value.deadline <= now }
+            for number in due.keys { state.calls[number] = nil }
+            // A call that comes later has a later deadline, so that the timer is never set too late.
+            let earliest = state.calls.values.lazy.map(\.deadline).filter { $0 < .max }.min()
+            state.hasTimer = earliest != nil
+            if let earliest { setTimer(earliest) }
+            return due.values
+        }
+        for call in due { call.expire() }
+    }
+}
+
+private protocol ExpiringCall: Sendable {
+    /// In nanoseconds of the system's uptime, as Dispatch counts them; it may move to a later time.
+    var deadline: UInt64 { get }
+    func expire()
+}
+
+/// A call whose caller waits: for the engine's answer or for the deadline, whichever is first.
+final class PendingCall<Answer: Sendable>: ExpiringCall {
+    private struct State {
+        var waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>?
+        var hasBegun = false
+        var deadline: UInt64
+    }
+
+    private let state: Mutex<State>
+    private let allowance: UInt64
+    private let timeout: Duration
+
+    fileprivate init(
+        _ waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>, expiresAfter allowance: UInt64,
+        timeout: Duration
+    ) {
+        self.allowance = allowance
+        self.timeout = timeout
+        state = Mutex(State(waiting: waiting, deadline: Self.time(in: allowance)))
+    }
+
+    private static func time(in allowance: UInt64) -> UInt64 {
+        let (time, overflows) = DispatchTime.now().uptimeNanoseconds.addingReportingOverflow(allowance)
+        return overflows ? .max : time
+    }
+
+    /// The engine begins with it.
+    ///
+    /// - Returns: false when the deadline has passed, and then nothing is to be done.
+    func begin() -> Bool {
+        state.withLock { state in
+            state.hasBegun = true
+            return state.waiting != nil
+        }
+    }
+
+    /// - Returns: false when the deadline was first, and nobody hears of it.
+    @discardableResult
+    func resume(_ result: Result<Answer, LedgerFailure>) -> Bool {
+        let waiting = state.withLock { state in
+            defer { state.waiting = nil }
+            return state.waiting
+        }
+        waiting?.resume(returning: result)
+        return waiting != nil
+    }
+
+    /// What takes long moves on: its deadline is counted anew from here.
+    ///
+    /// - Returns: false when the deadline has passed.
+    @discardableResult
+    func moves() -> Bool {
+        state.withLock { state in
+            state.deadline = max(state.deadline, Self.time(in: allowance))
+            return state.waiting != nil
+        }
+    }
+
+    /// Waits without a deadline from here on.
+    func mayTakeAnyTime() {
+        state.withLock { $0.deadline = .max }
+    }
+
+    var deadline: UInt64 { state.withLock { $0.deadline } }
+
+    func expire() {
+        let mayStand = state.withLock { $0.hasBegun }
+        resume(.failure(.timedOut(after: timeout, mayStand: mayStand)))
+    }
+}

@@ -1,0 +1,97 @@
+import AuditChain
+import Foundation
+import Refusals
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import Ledger
+
+/// What callers hear while the ledger hangs.
+@Suite struct HangingLedgerTests {
+    private let hang = Hang()
+    private let directory: FreshDirectory
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    private func ledger() async throws -> SQLiteLedger {
+        try await SQLiteLedger.open(
+            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1", timeout: .seconds(3600)),
+            faults: SQLiteFaults(insideTransaction: hang.pass))
+    }
+
+    private func recorder(_ ledger: SQLiteLedger, _ faults: TroubleLog) -> UsageRecorder {
+        let clock = WallClock { RecordFixture.noon }
+        return UsageRecorder(ledger: ledger, tally: RefusalTally(clock: clock), troubles: faults, clock: clock)
+    }
+
+    @Test("a refusal waits no longer than the deadline, the next ones not at all, and each is recorded once in the end")
+    func refusals() async throws {
+        let ledger = try await ledger()
+        defer { hang.end() }
+        let faults = TroubleLog(logger: RecordFixture.quiet)
+        let recorder = recorder(ledger, faults)
+        let caller = RecordRoutesFixture.auditor
+        hang.begin()
+        let first = Task { await recorder.refused(RequestRecord(), by: caller, .currencyMismatch) }
+        try await hang.hold()
+        ledger.deadlines.expire(asOf: .max - 1)
+        #expect(await first.value == nil)
+        #expect(faults.isMet(TroubleLog.ledger))
+        // Nothing lets a deadline pass here: these return because they do not wait.
+        for _ in 0..<3 { #expect(await recorder.refused(RequestRecord(), by: caller, .amountMismatch) == nil) }
+        #expect(hang.held == 1)
+        hang.end()
+        try await wait(for: "the records") { try await ledger.head().sequence >= 4 }
+        let page = try await ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 100)
+        let outcomes = try page.records.map { try AuditEntry(line: $0.line).outcome }
+        #expect(outcomes == ["currency_mismatch"] + Array(repeating: "amount_mismatch", count: 3))
+    }
+
+    @Test("what is to be recorded before it is shown is ledger_unavailable")
+    func looks() async throws {
+        let ledger = try await ledger()
+        defer { hang.end() }
+        let recorder = recorder(ledger, TroubleLog(logger: RecordFixture.quiet))
+        hang.begin()
+        let look = Task { () -> RefusalCode? in
+            do throws(Refusal) {
+                try await recorder.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
+                return nil
+            } catch {
+                return error.code
+            }
+        }
+        try await hang.hold()
+        ledger.deadlines.expire(asOf: .max - 1)
+        #expect(await look.value == .ledgerUnavailable)
+        #expect(hang.held == 1)
+    }
+
+    @Test("a stopping daemon tries one summary of refusals on a ledger that does not take it, not all")
+    func summaries() async throws {
+        let ledger = try await ledger()
+        defer { hang.end() }
+        let clock = WallClock { RecordFixture.noon }
+        let tally = RefusalTally(clock: clock)
+        for uid: UInt32 in 1...5 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), name: nil) }
+        hang.begin()
+        let finish = Task { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
+        try await hang.hold()
+        ledger.deadlines.expire(asOf: .max - 1)
+        // It would wait for ever for a second one.
+        await finish.value
+        #expect(hang.held == 1 && ledger.writer.waiting == 0)
+    }
+
+    @Test("a task that does not end is waited for no longer than its limit")
+    func limit() async throws {
+        let (stream, end) = AsyncStream.makeStream(of: Int.self)
+        let task = Task { await stream.first { _ in true } ?? 0 }
+        #expect(await task.value(within: .milliseconds(10)) == nil)
+        end.yield(7)
+        #expect(await task.value(within: .seconds(3600)) == 7)
+    }
+}

@@ -1,0 +1,283 @@
+import AuditChain
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A disk that does not answer keeps nobody waiting past the deadline.
+///
+/// Here the deadlines pass when a test says so, so that nothing depends on how fast the machine is: what is answered while
+/// the hang lasts was not answered by the disk.
+@Suite("A ledger that hangs")
+struct HangingLedgerTests {
+    private let hang = Hang()
+
+    /// What a call answers, begun at once.
+    private func begin<T: Sendable>(
+        _ fixture: LedgerFixture, _ body: @escaping @Sendable (SQLiteLedger) async throws -> T
+    ) -> Task<Result<T, any Error>, Never> {
+        Task {
+            do {
+                return .success(try await body(fixture.ledger))
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    /// Lets the deadline of all calls pass.
+    private func pass(_ fixture: LedgerFixture) { fixture.ledger.deadlines.expire(asOf: .max - 1) }
+
+    private func mayStand<T>(_ result: Result<T, any Error>) -> Bool? {
+        if case .failure(LedgerFailure.timedOut(_, let mayStand)) = result { mayStand } else { nil }
+    }
+
+    @Test(
+        "A release whose commit hangs is answered at its deadline; the late verdict is discarded, and a repeat has it")
+    func commit() async throws {
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: hang.pass))
+        defer { hang.end() }
+        let request = try fixture.request(1)
+        hang.begin()
+        let release = begin(fixture) { try await $0.release(request, recording: LedgerFixture.record(of: request)) }
+        try await hang.hold()
+        pass(fixture)
+        #expect(mayStand(await release.value) == true)
+        #expect(hang.held == 1, "it was the deadline that answered")
+        hang.end()
+        try await wait(for: "the late commit") { try await fixture.ledger.head().sequence == 1 }
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
+        #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .replayed)
+    }
+
+    @Test("What waits behind a commit that hangs is answered too, and is never written")
+    func behind() async throws {
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: hang.pass))
+        defer { hang.end() }
+        hang.begin()
+        let first = begin(fixture, try fixture.releasing(1))
+        try await hang.hold()
+        let others = try (2...4).map { begin(fixture, try fixture.releasing($0)) }
+        let probe = begin(fixture) { try await $0.probe() }
+        try await wait(for: "four that wait") { fixture.ledger.writer.waiting == 4 }
+        pass(fixture)
+        #expect(mayStand(await first.value) == true)
+        for other in others { #expect(mayStand(await other.value) == false) }
+        #expect(mayStand(await probe.value) == false)
+        hang.end()
+        try await fixture.ledger.probe()
+        #expect(try await fixture.ledger.head().sequence == 1)
+        for number in 2...4 {
+            #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .released)
+        }
+    }
+
+    @Test("While the writer is stuck in a commit nothing more is queued but notes, and those fill half of the room")
+    func stuck() throws {
+        let queue = CommitQueue<Int>(capacity: 4, patience: .zero)
+        guard case .begins = queue.enter(1, isNote: false) else {
+            Issue.record("it does not begin")
+            return
+        }
+        #expect(queue.next() == [1])
+        for _ in 0..<10 {
+            guard case .stuck = queue.enter(2, isNote: false) else {
+                Issue.record("it is queued")
+                return
+            }
+        }
+        for number in 3...4 {
+            guard case .joins = queue.enter(number, isNote: true) else {
+                Issue.record("a note is not queued")
+                return
+            }
+        }
+        guard case .full = queue.enter(5, isNote: true) else {
+            Issue.record("notes have no bound")
+            return
+        }
+        #expect(queue.next() == [3, 4] && queue.next() == nil)
+    }
+
+    @Test("A record that is not written after its caller has gone is counted as dropped")
+    func lostRecord() async throws {
+        let fault = Fault()
+        let fixture = try await LedgerFixture(
+            faults: SQLiteFaults(insideTransaction: { [hang] in
+                hang.pass()
+                try fault.strike()
+            }))
+        defer { hang.end() }
+        hang.begin()
+        fault.isActive = true
+        let append = begin(fixture) {
+            try await $0.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
+        }
+        try await hang.hold()
+        pass(fixture)
+        #expect(mayStand(await append.value) == true)
+        #expect(fixture.events.dropped == 0)
+        hang.end()
+        try await wait(for: "the count") { fixture.events.dropped == 1 }
+        fault.isActive = false
+        try await fixture.ledger.probe()
+        #expect(try await fixture.ledger.everyEntry().map(\.event) == ["records_dropped"])
+    }
+
+    @Test("A read that hangs is answered at its deadline, those behind it are left out, and their number has a bound")
+    func reads() async throws {
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(reading: hang.pass))
+        defer { hang.end() }
+        hang.begin()
+        let key = fixture.key
+        let reads = (0..<SQLiteReader.capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
+        try await wait(for: "the reads") { fixture.ledger.connections.reader.waiting == SQLiteReader.capacity }
+        try await hang.hold()
+        await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
+        pass(fixture)
+        for read in reads { #expect(mayStand(await read.value) != nil) }
+        #expect(hang.held == 1)
+        hang.end()
+        try await wait(for: "the queue's end") { fixture.ledger.connections.reader.waiting == 0 }
+        #expect(try await fixture.ledger.head().sequence == 0)
+    }
+
+    @Test("A copy that does not move is given up, and no second one begins while the first one's thread hangs")
+    func copy() async throws {
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(copying: hang.pass))
+        defer { hang.end() }
+        let (first, second) = (fixture.directory.path("first"), fixture.directory.path("second"))
+        hang.begin()
+        let copy = begin(fixture) { try await $0.backup(to: first) }
+        try await hang.hold()
+        await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: second) }
+        pass(fixture)
+        let given = await copy.value
+        #expect(throws: LedgerBackupError.self) { try given.get() }
+        #expect(hang.held == 1)
+        hang.end()
+        try await wait(for: "a copy") { (try? await fixture.ledger.backup(to: second)) != nil }
+        #expect(!FileManager.default.fileExists(atPath: first), "what nobody waits for is not left behind")
+    }
+
+    @Test("Closing does not wait for a thread that hangs")
+    func closing() async throws {
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(reading: hang.pass))
+        defer { hang.end() }
+        hang.begin()
+        let read = begin(fixture) { try await $0.head() }
+        try await hang.hold()
+        let closing = begin(fixture) { await $0.close() }
+        let isClosed = Flag()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                _ = await closing.value
+                isClosed.set()
+            }
+            try await wait(for: "the end of closing") {
+                pass(fixture)
+                return isClosed.isSet
+            }
+        }
+        #expect(mayStand(await read.value) != nil && hang.held == 1)
+    }
+
+    @Test("Opening does not wait for a disk that hangs, and the ledger can be opened when it answers again")
+    func opening() async throws {
+        let directory = try FreshDirectory()
+        defer { hang.end() }
+        hang.begin()
+        var settings = SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1")
+        settings.timeout = .milliseconds(20)
+        let hanging = settings
+        let error = await #expect(throws: LedgerOpeningError.self) {
+            try await SQLiteLedger.open(hanging, faults: SQLiteFaults(opening: hang.pass))
+        }
+        guard case .notNow? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        try await hang.hold()
+        hang.end()
+        settings.timeout = .seconds(3600)
+        let answering = settings
+        try await wait(for: "the lock") {
+            guard let ledger = try? await SQLiteLedger.open(answering) else { return false }
+            await ledger.close()
+            return true
+        }
+    }
+
+    @Test(
+        "Without any answer the deadline comes by itself; what comes late is discarded, and what has not begun is not begun"
+    )
+    func deadline() async throws {
+        let deadlines = LedgerDeadlines(timeout: .milliseconds(1))
+        for hasBegun in [false, true] {
+            let calls = Calls()
+            let error = await #expect(throws: LedgerFailure.self) {
+                try await deadlines.answer { (call: PendingCall<Int>) in
+                    if hasBegun { _ = call.begin() }
+                    calls.keep(call)
+                }
+            }
+            #expect(error == .timedOut(after: .milliseconds(1), mayStand: hasBegun))
+            let call = try #require(calls.kept)
+            #expect(!call.begin() && !call.resume(.success(1)) && !call.moves())
+        }
+        #expect(try await deadlines.answer { (call: PendingCall<Int>) in call.resume(.success(2)) } == 2)
+    }
+
+    @Test("What moves on is not given up")
+    func moves() async throws {
+        let deadlines = LedgerDeadlines(timeout: .seconds(3600))
+        let calls = Calls()
+        let answer = Task { try await deadlines.answer { (call: PendingCall<Int>) in calls.keep(call) } }
+        try await wait(for: "the call") { calls.kept != nil }
+        let call = try #require(calls.kept)
+        let first = call.deadline
+        #expect(call.moves() && call.deadline > first)
+        deadlines.expire(asOf: first)
+        #expect(call.begin(), "it still waits")
+        call.resume(.success(3))
+        #expect(try await answer.value == 3)
+    }
+
+    @Test(
+        "The writer says how far the record reaches, also by what nobody waited for, and after a lost acknowledgement")
+    func recorded() async throws {
+        let lost = Fault()
+        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        #expect(fixture.events.recorded == 0)
+        fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
+        try await wait(for: "the note") { fixture.events.recorded == 1 }
+        _ = try await fixture.releasing(2)(fixture.ledger)
+        #expect(fixture.events.recorded == 2)
+        lost.isActive = true
+        _ = try await fixture.releasing(3)(fixture.ledger)
+        try await wait(for: "what was read back") { fixture.events.recorded == 3 }
+        // What records nothing tells nothing.
+        lost.isActive = false
+        try await fixture.ledger.probe()
+        #expect(fixture.events.recorded == 3)
+    }
+}
+
+/// Keeps a call that is not answered.
+private final class Calls: Sendable {
+    private let call = Mutex<PendingCall<Int>?>(nil)
+
+    var kept: PendingCall<Int>? { call.withLock { $0 } }
+
+    func keep(_ new: PendingCall<Int>) { call.withLock { $0 = new } }
+}
+
+private final class Flag: Sendable {
+    private let state = Mutex(false)
+
+    var isSet: Bool { state.withLock { $0 } }
+
+    func set() { state.withLock { $0 = true } }
+}

@@ -1,0 +1,102 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The daemon on a disk whose syncs do not come back: those of its process wait while a file exists.
+@Suite struct HangingDiskTests {
+    private static let shim = """
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+
+        static int held(const char *name, int descriptor) {
+            const char *hang = getenv("HANG_WHILE");
+            while (hang && access(hang, F_OK) == 0) {
+                char path[4096];
+                snprintf(path, sizeof path, "%s.reached", hang);
+                int reached = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+                if (reached >= 0) close(reached);
+                usleep(5000);
+            }
+            int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+            return real(descriptor);
+        }
+
+        int fsync(int descriptor) { return held("fsync", descriptor); }
+        int fdatasync(int descriptor) { return held("fdatasync", descriptor); }
+        """
+
+    /// A file while which syncs hang.
+    private struct Disk {
+        let file: String
+
+        func hang() throws {
+            try? FileManager.default.removeItem(atPath: file + ".reached")
+            try Data().write(to: URL(filePath: file))
+        }
+
+        /// Waits until a sync hangs.
+        func isHanging() async throws {
+            try await wait(for: "a sync that hangs") { FileManager.default.fileExists(atPath: file + ".reached") }
+        }
+
+        func answer() { try? FileManager.default.removeItem(atPath: file) }
+    }
+
+    private func token() throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+    }
+
+    @Test("while syncs hang callers are answered, refusals keep their codes, readiness says so, and stopping works")
+    func hanging() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.ledger = ["timeout: 5s"]
+        let harness = try await DaemonHarness(prepared: configuration)
+        let library = harness.directory.path("hang.so")
+        let source = try harness.directory.write(Self.shim, to: "hang.c")
+        let built = try await Program.run(
+            Program.installed("cc"), ["-shared", "-fPIC", "-o", library, source, "-ldl"])
+        try #require(built.status == 0, "\(built)")
+        let disk = Disk(file: harness.directory.path("hang"))
+        try await harness.start(environment: ["LD_PRELOAD": library, "HANG_WHILE": disk.file])
+        let imported = try await harness.importMerchant(SharedForge.ecMerchant)
+        try #require(imported.status == 0, "\(imported)")
+        #expect(try await harness.decrypt(token()).status == 200)
+
+        try disk.hang()
+        defer { disk.answer() }
+        let token = try self.token()
+        let first = try await harness.decrypt(token, reference: "r")
+        #expect(first.status == 503 && first.code == "ledger_unavailable", "\(first)")
+        #expect(first.member("paymentData") == nil)
+        try await disk.isHanging()
+        for _ in 0..<5 { #expect(try await Curl.request("/readyz", socket: harness.socket).status == 503) }
+        #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
+        let refused = try await harness.decrypt(self.token(), expected: #"{"currencyCode":"999"}"#)
+        #expect(refused.status == 422 && refused.code == "currency_mismatch", "\(refused)")
+        let second = try await harness.decrypt(self.token(), reference: "s")
+        #expect(second.status == 503 && second.code == "ledger_unavailable", "\(second)")
+
+        disk.answer()
+        try await harness.waitUntilReady()
+        let again = try await harness.decrypt(token, reference: "r")
+        #expect(again.status == 200, "\(again)")
+        let replay = try await harness.decrypt(token)
+        #expect(replay.status == 409 && replay.code == "transaction_replayed", "\(replay)")
+        let verified = try await harness.paytokenctl(["audit", "verify"])
+        #expect(verified.status == 0, "\(verified)")
+
+        try disk.hang()
+        let last = try self.token()
+        async let unanswered = harness.decrypt(last)
+        try await disk.isHanging()
+        #expect(try await harness.stop().status == 0)
+        #expect(FileManager.default.fileExists(atPath: disk.file), "it stopped while syncs hung")
+        _ = try? await unanswered
+    }
+}

@@ -1,0 +1,39 @@
+import Dispatch
+import Synchronization
+
+/// Holds the threads that come by, as a disk that does not answer does, until it ends.
+public final class Hang: Sendable {
+    private let state = Mutex((isActive: false, held: 0))
+    private let way = DispatchSemaphore(value: 0)
+
+    public init() {}
+
+    /// From now on whoever passes is held.
+    public func begin() { state.withLock { $0.isActive = true } }
+
+    /// All go on, and nobody is held any more.
+    public func end() {
+        let held = state.withLock { state in
+            state.isActive = false
+            return state.held
+        }
+        for _ in 0..<held { way.signal() }
+    }
+
+    /// Blocks while the hang lasts.
+    public func pass() {
+        let isHeld = state.withLock { state in
+            if state.isActive { state.held += 1 }
+            return state.isActive
+        }
+        guard isHeld else { return }
+        way.wait()
+        state.withLock { $0.held -= 1 }
+    }
+
+    /// How many are held.
+    public var held: Int { state.withLock { $0.held } }
+
+    /// Waits until somebody is held.
+    public func hold() async throws { try await wait(for: "somebody who is held") { self.held > 0 } }
+}
