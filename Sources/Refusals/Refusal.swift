@@ -8,10 +8,13 @@ public struct Refusal: Error, Sendable, Equatable {
     public let message: String
     /// What narrows it down, where that gives nothing away: a member's name, a size, a time.
     public let details: String?
+    /// Seconds for the Retry-After header, where this refusal knows better than the table of codes.
+    public let retryAfter: Int?
 
-    public init(_ code: RefusalCode, _ message: String, details: String? = nil) {
+    public init(_ code: RefusalCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
         self.code = code
         self.message = message
         self.details = details
+        self.retryAfter = retryAfter
     }
 }

@@ -38,6 +38,9 @@ public enum FieldBound {
     /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
+    /// Bytes of secrets that a worker says it could not lock. What it needs is some hundred KiB.
+    public static let unlockedSecrets: UInt32 = 1024 * 1024 * 1024
+
     /// Elements of a list; keys are those of one page.
     public static let keys = 1024
     /// After so many bytes of keys and certificates a page ends; one more key, with all its certificates, still fits

@@ -34,11 +34,12 @@ extension WorkerAnswer {
             try writer.list(keys, atMost: FieldBound.keys) { (writer, key) throws(FrameError) in
                 try key.write(to: &writer)
             }
-        case .plaintext(let plaintext, let tier):
+        case .plaintext(let plaintext, let tier, let unlockedSecrets):
             writer = FieldWriter(
-                type: FrameType.plaintext.rawValue, identifier: identifier, capacity: plaintext.count + 8)
+                type: FrameType.plaintext.rawValue, identifier: identifier, capacity: plaintext.count + 12)
             try writer.octets(plaintext, atMost: FieldBound.paymentData)
             writer.integer(tier.octet)
+            try writer.unlockedSecrets(unlockedSecrets)
         case .done:
             writer = FieldWriter(type: FrameType.done.rawValue, identifier: identifier)
         case .failed(let failure):
@@ -91,7 +92,8 @@ extension WorkerAnswer {
                 }, listing: listing)
         case .plaintext:
             let plaintext = try reader.octets(atMost: FieldBound.paymentData)
-            self = .plaintext(plaintext, tier: try ProtectionTier(from: &reader))
+            let tier = try ProtectionTier(from: &reader)
+            self = .plaintext(plaintext, tier: tier, unlockedSecrets: try reader.unlockedSecrets())
         case .done:
             self = .done
         case .failed:
@@ -151,6 +153,7 @@ extension TokenDescription {
             try writer.sentence(text)
         }
         try writer.octets(importKey, atMost: FieldBound.keyMaterial)
+        try writer.unlockedSecrets(unlockedSecrets)
     }
 
     fileprivate init(from reader: inout FieldReader) throws(FrameError) {
@@ -166,7 +169,23 @@ extension TokenDescription {
             shortcomings: try reader.list(atMost: FieldBound.shortcomings) { (reader) throws(FrameError) in
                 try reader.text(atMost: FieldBound.sentence)
             },
-            importKey: try reader.octets(atMost: FieldBound.keyMaterial))
+            importKey: try reader.octets(atMost: FieldBound.keyMaterial),
+            unlockedSecrets: try reader.unlockedSecrets())
+    }
+}
+
+extension FieldWriter {
+    fileprivate mutating func unlockedSecrets(_ count: UInt32) throws(FrameError) {
+        guard count <= FieldBound.unlockedSecrets else { throw .invalidValue }
+        integer(count)
+    }
+}
+
+extension FieldReader {
+    fileprivate mutating func unlockedSecrets() throws(FrameError) -> UInt32 {
+        let count: UInt32 = try integer()
+        guard count <= FieldBound.unlockedSecrets else { throw .invalidValue }
+        return count
     }
 }
 

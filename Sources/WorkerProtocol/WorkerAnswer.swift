@@ -5,8 +5,9 @@ public enum WorkerAnswer: Sendable, Equatable {
     case keys([KeyDescription])
     /// A page of keys, at least one, after which more are to be asked for with this listing's number.
     case keyPage([KeyDescription], listing: UInt64)
-    /// The opened data, and the tier that opened it.
-    case plaintext([UInt8], tier: ProtectionTier)
+    /// The opened data, and the tier that opened it. Opening is what secrets are needed for, so this answer also tells
+    /// how much of the worker's secret memory is not locked by now, in bytes, at most ``FieldBound/unlockedSecrets``.
+    case plaintext([UInt8], tier: ProtectionTier, unlockedSecrets: UInt32 = 0)
     /// An import, a probe, a checkpoint to be remembered.
     case done
     case auditKeys([AuditKeyDescription])
@@ -47,11 +48,16 @@ public struct TokenDescription: Sendable, Equatable {
     public var shortcomings: [String]
     /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8]
+    /// How much of the worker's secret memory is not locked, since the limit on locked memory is used up: bytes, at most
+    /// ``FieldBound/unlockedSecrets``.
+    public var unlockedSecrets: UInt32
 
     public init(
         label: String, serialNumber: String, manufacturer: String, model: String, library: String, sessions: UInt16,
-        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, shortcomings: [String], importKey: [UInt8]
+        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, shortcomings: [String], importKey: [UInt8],
+        unlockedSecrets: UInt32 = 0
     ) {
+        self.unlockedSecrets = unlockedSecrets
         self.label = label
         self.serialNumber = serialNumber
         self.manufacturer = manufacturer
@@ -137,9 +143,12 @@ public struct WorkerFailure: Error, Sendable, Equatable {
     public var kind: Kind
     /// One sentence for a person: the PKCS#11 call and its CKR where there was one. Never a stranger's bytes.
     public var message: String
+    /// Seconds after which another try makes sense, where that is known. Only the daemon's side says so: it is in no frame.
+    public var retryAfter: Int?
 
-    public init(_ kind: Kind, _ message: String) {
+    public init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
         self.kind = kind
         self.message = message
+        self.retryAfter = retryAfter
     }
 }

@@ -82,7 +82,7 @@ public struct TokenOpening: Sendable, Equatable {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 3
+    public static let current: UInt16 = 4
 }
 
 /// Which of Apple's two key restorations a token asks for.

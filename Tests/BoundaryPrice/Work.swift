@@ -23,7 +23,7 @@ struct Work: Sendable {
     }
 
     func isRight(_ answer: WorkerAnswer, _ number: Int) -> Bool {
-        guard case .plaintext(let plaintext, _) = answer else { return false }
+        guard case .plaintext(let plaintext, _, _) = answer else { return false }
         return plaintext == payments[number % payments.count].plaintext
     }
 }

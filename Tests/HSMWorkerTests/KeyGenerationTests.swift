@@ -36,7 +36,7 @@ import WorkerProtocol
         let payment = try payment(for: key)
         for worker in [worker, try await .serving(token)] {
             #expect(try await worker.keys() == [key])
-            guard case .plaintext(let plaintext, _) = try await worker.call(payment.request) else {
+            guard case .plaintext(let plaintext, _, _) = try await worker.call(payment.request) else {
                 Issue.record("not decrypted")
                 return
             }

@@ -97,6 +97,20 @@ import WorkerProtocol
         #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
     }
 
+    @Test("a busy token is waited for from when a session begins with the call, not from when the worker got it")
+    func waitedInWorker() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        // Three quarters of it, 1.5 s, are there to try again.
+        let worker = try await serving(token, callTimeout: 2000)
+        let (first, second) = (try payment(), try payment())
+        // The second call waits longer than that for the only session, and then the token is busy once.
+        try token.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
+        async let slow = worker.call(first.request)
+        async let behind = worker.call(second.request)
+        #expect(try await slow == .plaintext(first.plaintext, tier: .c))
+        #expect(try await behind == .plaintext(second.plaintext, tier: .c))
+    }
+
     // MARK: Lost
 
     @Test("a logout, closed sessions, other slot numbers: the call that meets them is answered, with one login each")

@@ -5,6 +5,19 @@ import TestSupport
 
 /// The record's lines as the ledger's file holds them, read beside the daemon.
 enum StoredRecords {
+    /// All, in their order.
+    static func all(in harness: DaemonHarness) async throws -> [JSONValue] {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let database = try DatabaseQueue(
+            path: harness.directory.path("ledger.sqlite"), configuration: configuration)
+        let lines = try await database.read { db in
+            try Data.fetchAll(db, sql: "SELECT line FROM audit_record ORDER BY sequence")
+        }
+        try database.close()
+        return try lines.map { try JSONValue(parsing: Array($0)) }
+    }
+
     /// Of one transaction, in their order.
     static func of(transaction: String, in harness: DaemonHarness) async throws -> [JSONValue] {
         var configuration = Configuration()

@@ -113,10 +113,34 @@ import WorkerProtocol
             return try WorkerRequest(Frame(type: 1, identifier: 1, fields: fields[...]))
         }
         #expect(throws: FrameError.invalidValue) {
-            try WorkerAnswer(Frame(type: 67, identifier: 1, fields: (empty + [4])[...]))
+            try WorkerAnswer(Frame(type: 67, identifier: 1, fields: (empty + [4] + empty)[...]))
         }
         #expect(throws: FrameError.invalidValue) {
             try WorkerAnswer(Frame(type: 69, identifier: 1, fields: ([0] + empty)[...]))
+        }
+    }
+
+    @Test("more unlocked secrets than a worker can have are neither sent nor believed")
+    func unlockedSecrets() throws {
+        let tooMany = FieldBound.unlockedSecrets + 1
+        let plaintext = WorkerAnswer.plaintext([1], tier: .c, unlockedSecrets: tooMany)
+        #expect(throws: FrameError.invalidValue) { try plaintext.encoded(identifier: 1) }
+        let opened = WorkerAnswer.opened(
+            TokenDescription(
+                label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 1, tierECv1: nil,
+                tierRSAv1: nil, shortcomings: [], importKey: [], unlockedSecrets: tooMany))
+        #expect(throws: FrameError.invalidValue) { try opened.encoded(identifier: 1) }
+        for answer in Samples.answers {
+            switch answer {
+            case .plaintext, .opened: break
+            default: continue
+            }
+            var frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))
+            // The last field of both.
+            frame.fields = frame.fields.dropLast(4) + (0..<4).map { UInt8(truncatingIfNeeded: tooMany >> (24 - 8 * $0)) }
+            #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
+            frame.fields = frame.fields.dropLast(4) + [0xFF, 0xFF, 0xFF, 0xFF]
+            #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
         }
     }
 

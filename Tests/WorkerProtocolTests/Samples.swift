@@ -44,7 +44,7 @@ enum Samples {
             TokenDescription(
                 label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
                 library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a, shortcomings: ["one", "two"],
-                importKey: octets(65, from: 11))),
+                importKey: octets(65, from: 11), unlockedSecrets: 0x0102_0304)),
         .opened(
             TokenDescription(
                 label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
@@ -69,6 +69,7 @@ enum Samples {
         ]),
         .plaintext(octets(400, from: 14), tier: .c),
         .plaintext([], tier: .a),
+        .plaintext([1], tier: .b, unlockedSecrets: FieldBound.unlockedSecrets),
         .done,
         .auditKeys([]),
         .auditKeys([

@@ -59,7 +59,7 @@ struct TokenDecryptor: Sendable {
         try Self.judgeState(of: key, at: now)
 
         // Steps 3 and 4: the symmetric key, and the data.
-        let opened = try await open(token, with: key)
+        let opened = try await open(token, with: key, for: caller)
         record.used(token: opened.token, protection: opened.tier)
         let payload = try PaymentPayload(plaintext: opened.plaintext)
 
@@ -150,7 +150,7 @@ struct TokenDecryptor: Sendable {
     }
 
     private func open(
-        _ token: PaymentToken, with key: KeyEntry
+        _ token: PaymentToken, with key: KeyEntry, for caller: Caller
     ) async throws(Refusal) -> OpenedTransaction {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]
@@ -169,7 +169,7 @@ struct TokenDecryptor: Sendable {
             publicKeyHash: token.publicKeyHash.bytes, scheme: scheme, keyMaterial: try token.restorationInput(),
             otherInfo: otherInfo, ciphertext: token.encryptedData)
         do {
-            let opened = try await hsm.decrypt(decryption, heldBy: key.tokens)
+            let opened = try await hsm.decrypt(decryption, heldBy: key.tokens, for: caller.name)
             troubles.over(Self.hsmComponent)
             return opened
         } catch {
@@ -228,8 +228,10 @@ struct TokenDecryptor: Sendable {
 
 /// What the decryptor asks of the HSM's side: one transaction's data, opened.
 protocol TransactionDecrypting: Sendable {
-    /// - Parameter holders: the configured names of the tokens that show the key.
+    /// - Parameters:
+    ///   - holders: the configured names of the tokens that show the key.
+    ///   - caller: who asks, as in records; callers are served in turn.
     func decrypt(
-        _ decryption: Decryption, heldBy holders: [String]
+        _ decryption: Decryption, heldBy holders: [String], for caller: String?
     ) async throws(WorkerFailure) -> OpenedTransaction
 }

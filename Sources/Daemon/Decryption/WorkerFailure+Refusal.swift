@@ -18,9 +18,7 @@ extension WorkerFailure {
         case .overloaded:
             Refusal(.overloaded, "Too many decryptions wait for the token.")
         case .inputQuarantined:
-            Refusal(
-                .hsmUnavailable,
-                "This token was in flight when two workers ended, and is not tried again for some minutes.")
+            Self.refusedInput(for: retryAfter ?? Int(QuarantinedInputs.period.components.seconds))
         case .tokenUnavailable, .loginRefused:
             Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
         case .deadlineExceeded:
@@ -32,5 +30,12 @@ extension WorkerFailure {
         case .protocolViolation:
             Refusal(.internalError, "The daemon has a defect; its log has more.")
         }
+    }
+
+    private static func refusedInput(for seconds: Int) -> Refusal {
+        Refusal(
+            .hsmUnavailable,
+            "This token was in flight when two workers ended, and is not tried again for \(seconds) s.",
+            retryAfter: seconds)
     }
 }

@@ -3,7 +3,7 @@ import Refusals
 import StrictJSON
 
 extension HTTPAnswer {
-    /// A refusal as the contract's JSON, with its status and Retry-After from the error table.
+    /// A refusal as the contract's JSON, with its status and Retry-After from the error table, or its own Retry-After.
     init(refusal: Refusal, closes: Bool = false) {
         let row = ErrorTable.row(for: refusal.code)
         var json = JSONWriter()
@@ -17,7 +17,8 @@ extension HTTPAnswer {
             json.string(details)
         }
         json.endObject()
-        let retryAfter = row.retryAfter.map { [Header(name: "Retry-After", value: String($0))] } ?? []
+        let seconds = refusal.retryAfter ?? row.retryAfter
+        let retryAfter = seconds.map { [Header(name: "Retry-After", value: String($0))] } ?? []
         self = .json(status: row.status, json.bytes, headers: retryAfter, closes: closes)
     }
 }

@@ -82,7 +82,9 @@ struct Router: RequestHandler {
         let row = ErrorTable.row(for: refusal.code)
         return .json(
             status: row.status, RefusalAnswer(refusal, audit: audit).json,
-            headers: row.retryAfter.map { [HTTPAnswer.Header(name: "Retry-After", value: String($0))] } ?? [],
+            headers: (refusal.retryAfter ?? row.retryAfter).map {
+                [HTTPAnswer.Header(name: "Retry-After", value: String($0))]
+            } ?? [],
             closes: refusal.code == .requestTimeout || refusal.code == .requestTooLarge)
     }
 

@@ -20,6 +20,9 @@ struct CallFailure: Error, Sendable, Equatable {
 
 /// What a call is entitled to.
 struct CallTerms: Sendable {
+    /// Who made it, as in records: callers are served in turn. nil for administration and what the daemon asks for
+    /// itself, which together are one caller.
+    var caller: String?
     /// Whoever waits for the answer is told by then that there is none, wherever the call is. nil for calls whose
     /// answer somebody needs however long it takes.
     var deadline: ContinuousClock.Instant?

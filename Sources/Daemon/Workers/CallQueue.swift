@@ -4,16 +4,17 @@ import WorkerProtocol
 
 /// The calls of one token, waiting or with a worker.
 ///
-/// A bounded number waits here; the workers hold a small window, so that the time from handing a call over to its
-/// answer is the token's and not a queue's, and a call that exceeds its limit means a worker that hangs.
+/// A bounded number waits here, and callers are served in turn. The workers hold as many calls as keep their sessions
+/// busy (``CallPace``). A call's limit counts from when a session begins with it, as far as the order of sending and
+/// the answers tell; a worker that exceeds it hangs.
 ///
 /// When a worker ends, the calls it had are suspects: they are made once more, one at a time and before all others.
 /// So a second death names the input that causes it, and only that one is refused for a while.
 final class CallQueue: Sendable {
     struct Limits: Sendable {
-        /// Calls that one worker holds at a time.
+        /// The most calls that one worker holds at a time; a slow token's worker holds fewer.
         var window: Int
-        /// Calls that wait here; one more is `overloaded`.
+        /// Calls that wait here, of all callers; a caller alone gets half. One more is `overloaded`.
         var waiting: Int
         var callTimeout: Duration
         var recycleAfter: Int
@@ -29,31 +30,57 @@ final class CallQueue: Sendable {
         var running = 0
         var behind = CircularBuffer<UInt64>()
         var answered = 0
+        var lastAnswer: ContinuousClock.Instant?
+        /// The highest place in the order of sending of a call that it has answered: sessions take calls in that order,
+        /// so they have begun with every call before it.
+        var answeredPlace: UInt64 = 0
+        /// Bytes of secrets that it could not lock in memory, as it last said.
+        var unlockedSecrets: UInt32 = 0
         /// It serves, or has served and ends after its last call.
         var hasServed = false
         /// It ends because its token failed: no call is to blame.
         var hasFailedToken = false
+
+        mutating func answered(_ answer: WorkerAnswer, place: UInt64, at now: ContinuousClock.Instant) {
+            lastAnswer = now
+            answeredPlace = max(place, answeredPlace)
+            switch answer {
+            case .plaintext(_, _, let unlocked): unlockedSecrets = unlocked
+            case .opened(let description): unlockedSecrets = description.unlockedSecrets
+            default: break
+            }
+        }
     }
 
     private struct State {
-        var waiting = CircularBuffer<PendingCall>()
+        var waiting: WaitingCalls
         var suspects = CircularBuffer<PendingCall>()
         var withWorkers: [UInt64: PendingCall] = [:]
         var lanes: [UInt64: Lane] = [:]
         /// A suspect is with a worker: nothing else is handed over meanwhile.
         var isTryingSuspect = false
-        /// The lane that new calls go to.
+        /// The lane that new calls go to, what its worker said of the token, and since when there is one.
         var serving: UInt64?
+        var token: TokenDescription?
+        var servingSince = ContinuousClock.now
         /// Why calls are not even queued.
         var refusal: WorkerFailure? = nil
+        /// No worker is to serve any more.
+        var isOver = false
         var nextIdentifier: UInt64 = 1
+        var nextPlace: UInt64 = 1
+        var pace = CallPace()
+
+        init(waiting: Int) {
+            self.waiting = WaitingCalls(capacity: waiting)
+        }
     }
 
     private let limits: Limits
     private let events: WorkerEvents
     private let quarantine: QuarantinedInputs
     private let recycleDue: @Sendable (UInt64) -> Void
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     init(
         limits: Limits, events: WorkerEvents, quarantine: QuarantinedInputs = QuarantinedInputs(),
@@ -63,27 +90,34 @@ final class CallQueue: Sendable {
         self.events = events
         self.quarantine = quarantine
         self.recycleDue = recycleDue
+        state = Mutex(State(waiting: limits.waiting))
     }
 
     // MARK: Calls
 
-    /// Makes a call at the serving worker: after those that came before, a repetition before them.
+    /// Makes a call at the serving worker: after those of the same caller that came before, and in turn with other
+    /// callers'. A repetition goes before them all.
     func submit(_ request: WorkerRequest, terms: CallTerms = CallTerms()) async -> CallResult {
         await withCheckedContinuation { continuation in
             state.withLock { state in
                 guard let call = makeCall(request, terms, continuation, &state) else { return }
                 if let refusal = state.refusal {
                     call.finish(refusal)
-                } else if quarantine.contains(call.frame, now: .now) {
-                    call.finish(WorkerFailure(.inputQuarantined, "Two workers ended while they had this input."))
+                } else if let seconds = quarantine.secondsLeft(of: call.frame, now: .now) {
+                    call.finish(
+                        WorkerFailure(
+                            .inputQuarantined, "Two workers ended while they had this input.", retryAfter: seconds))
                 } else if terms.isRepetition {
                     requeue(call, &state)
-                    dispatch(&state)
-                } else if state.waiting.count >= limits.waiting {
-                    call.finish(WorkerFailure(.overloaded, "\(limits.waiting) calls wait for the token already."))
+                    dispatch(&state, at: .now)
+                } else if !state.waiting.admits(terms.caller) {
+                    call.finish(
+                        WorkerFailure(
+                            .overloaded,
+                            "\(state.waiting.count) calls wait for the token already, too many of them this caller's."))
                 } else {
                     state.waiting.append(call)
-                    dispatch(&state)
+                    dispatch(&state, at: .now)
                 }
             }
         }
@@ -100,7 +134,7 @@ final class CallQueue: Sendable {
                     call.finish(WorkerFailure(.tokenUnavailable, "The worker ended."))
                     return
                 }
-                hand(call, to: lane, &state)
+                hand(call, to: lane, at: .now, &state)
             }
         }
     }
@@ -124,28 +158,31 @@ final class CallQueue: Sendable {
         }
     }
 
-    private func dispatch(_ state: inout State) {
+    private func dispatch(_ state: inout State, at now: ContinuousClock.Instant) {
         guard !state.isTryingSuspect, let lane = state.serving, let outstanding = state.lanes[lane]?.outstanding
         else { return }
         if !state.suspects.isEmpty {
             if outstanding == 0 {
                 state.isTryingSuspect = true
-                hand(state.suspects.removeFirst(), to: lane, &state)
+                hand(state.suspects.removeFirst(), to: lane, at: now, &state)
             }
             return
         }
-        var room = limits.window - outstanding
+        var room = state.pace.window(sessions: limits.sessions, atMost: limits.window) - outstanding
         while room > 0, let call = state.waiting.popFirst() {
-            hand(call, to: lane, &state)
+            hand(call, to: lane, at: now, &state)
             room -= 1
         }
     }
 
-    private func hand(_ call: PendingCall, to lane: UInt64, _ state: inout State) {
+    private func hand(
+        _ call: PendingCall, to lane: UInt64, at now: ContinuousClock.Instant, _ state: inout State
+    ) {
         var call = call
-        let now = ContinuousClock.now
-        call.sent = (now, lane)
+        call.sent = (now, lane, state.nextPlace)
+        state.nextPlace += 1
         call.begun = nil
+        call.withSessionSince = nil
         state.withWorkers[call.identifier] = call
         state.lanes[lane]?.outstanding += 1
         if let running = state.lanes[lane]?.running, running < limits.sessions {
@@ -176,15 +213,19 @@ final class CallQueue: Sendable {
 
     /// Takes a worker's answer.
     /// - Returns: Whether that worker had such a call. Where not, it is not to be trusted further.
-    func received(_ answer: WorkerAnswer, for identifier: UInt64, from lane: UInt64) -> Bool {
+    func received(
+        _ answer: WorkerAnswer, for identifier: UInt64, from lane: UInt64, now: ContinuousClock.Instant = .now
+    ) -> Bool {
         state.withLock { state in
             guard let call = state.withWorkers[identifier], let sent = call.sent, sent.lane == lane else {
                 return false
             }
-            let now = ContinuousClock.now
             remove(call, from: lane, &state)
             end(call, at: now, lane, &state)
-            events.called(call.operation, (now - (call.begun ?? sent.at)).inSeconds)
+            let took = (now - (call.begun ?? sent.at)).inSeconds
+            events.called(call.operation, took)
+            if case .plaintext = answer { state.pace.took(took) }
+            state.lanes[lane]?.answered(answer, place: sent.place, at: now)
             if case .failed(let failure) = answer, failure.costsWorker, call.operation != .open {
                 // The worker ends after such an answer. Nobody's input is to blame: the next worker gets the call.
                 withdraw(lane, &state)
@@ -206,7 +247,7 @@ final class CallQueue: Sendable {
                 call.finish(answer)
             }
             countAnswer(of: lane, &state)
-            dispatch(&state)
+            dispatch(&state, at: now)
             return true
         }
     }
@@ -246,15 +287,19 @@ final class CallQueue: Sendable {
 
     /// New calls go to this worker from now on. The one before keeps the calls it has and ends after the last.
     /// - Returns: false when it has ended meanwhile.
-    func serve(with lane: UInt64) -> Bool {
+    func serve(
+        with lane: UInt64, opened token: TokenDescription? = nil, now: ContinuousClock.Instant = .now
+    ) -> Bool {
         state.withLock { state in
-            guard state.lanes[lane] != nil else { return false }
+            guard state.lanes[lane] != nil, !state.isOver else { return false }
             let former = state.serving
+            if former == nil { state.servingSince = now }
             state.lanes[lane]?.hasServed = true
             state.serving = lane
+            state.token = token
             state.refusal = nil
             if let former, let entry = state.lanes[former], entry.outstanding == 0 { entry.worker.close() }
-            dispatch(&state)
+            dispatch(&state, at: now)
             return true
         }
     }
@@ -291,7 +336,7 @@ final class CallQueue: Sendable {
                 call.finish(WorkerFailure(.tokenUnavailable, message), reach: isBlameless ? .worker : .endedWorker)
             }
             if state.serving == nil { handBack(&state) }
-            dispatch(&state)
+            dispatch(&state, at: .now)
             return (entry?.answered ?? 0) > 0
         }
     }
@@ -299,54 +344,97 @@ final class CallQueue: Sendable {
     /// Calls that another token can take do not wait for this one's next worker.
     private func handBack(_ state: inout State) {
         let failure = WorkerFailure(.tokenUnavailable, "The worker ended before it had the call.")
-        for call in state.suspects + state.waiting where call.terms.comesBack { call.finish(failure) }
+        for call in state.suspects where call.terms.comesBack { call.finish(failure) }
         state.suspects.removeAll { $0.terms.comesBack }
-        state.waiting.removeAll { $0.terms.comesBack }
+        for call in state.waiting.removeAll(where: { $0.terms.comesBack }) { call.finish(failure) }
     }
 
     /// No worker is to be had soon: what waits fails, and so does what comes, until a worker serves again.
     func refuse(_ failure: WorkerFailure) {
+        state.withLock { refuse(failure, &$0) }
+    }
+
+    private func refuse(_ failure: WorkerFailure, _ state: inout State) {
+        // What was given up stays so, whatever else happens to the workers.
+        if !state.isOver { state.refusal = failure }
+        for call in state.suspects { call.finish(failure) }
+        state.suspects.removeAll()
+        for call in state.waiting.removeAll(where: { _ in true }) { call.finish(failure) }
+    }
+
+    /// Answers every call now, those with workers too, and every later one, for good: nobody waits any longer.
+    /// - Returns: how many calls were with workers.
+    @discardableResult
+    func giveUp(_ failure: WorkerFailure) -> Int {
         state.withLock { state in
-            state.refusal = failure
-            for call in state.suspects { call.finish(failure) }
-            for call in state.waiting { call.finish(failure) }
-            state.suspects.removeAll()
-            state.waiting.removeAll()
+            refuse(failure, &state)
+            state.isOver = true
+            var answered = 0
+            for (identifier, call) in state.withWorkers where !call.isAbandoned {
+                call.finish(failure, reach: .worker)
+                state.withWorkers[identifier]?.isAbandoned = true
+                answered += 1
+            }
+            return answered
         }
     }
 
     /// Lets no call be unanswered for longer than its limit: fails what waited too long, and ends workers that hang.
     func expire(now: ContinuousClock.Instant = .now) {
         state.withLock { state in
-            var hanging: Set<UInt64> = []
-            for (identifier, call) in state.withWorkers {
-                guard let sent = call.sent else { continue }
-                if call.isPastDeadline(at: now) {
-                    call.finish(PendingCall.deadlineExceeded, reach: .worker)
-                    state.withWorkers[identifier]?.isAbandoned = true
-                }
-                if now - sent.at > call.operation.limit(callTimeout: limits.callTimeout) { hanging.insert(sent.lane) }
-            }
-            for lane in hanging {
-                withdraw(lane, &state)
-                state.lanes[lane]?.worker.kill(.timeout)
-            }
-            let oldest = now - limits.callTimeout
-            let late =
-                state.serving == nil
-                ? WorkerFailure(.tokenUnavailable, "No worker has opened the token within call_timeout.")
-                : WorkerFailure(.overloaded, "The call waited for the token for longer than call_timeout.")
+            endHangingWorkers(at: now, &state)
             // Suspects wait for each other and for a worker's start: they are few, and only their deadline ends that.
-            for call in state.suspects + state.waiting where call.isPastDeadline(at: now) {
+            for call in state.suspects where call.isPastDeadline(at: now) { call.finish(PendingCall.deadlineExceeded) }
+            state.suspects.removeAll { $0.isPastDeadline(at: now) }
+            for call in state.waiting.removeAll(where: { $0.isPastDeadline(at: now) }) {
                 call.finish(PendingCall.deadlineExceeded)
             }
-            state.suspects.removeAll { $0.isPastDeadline(at: now) }
-            state.waiting.removeAll { $0.isPastDeadline(at: now) }
-            while let call = state.waiting.first, call.waitingSince < oldest {
-                state.waiting.removeFirst()
-                call.finish(late)
+            failLateCalls(at: now, &state)
+        }
+    }
+
+    private func endHangingWorkers(at now: ContinuousClock.Instant, _ state: inout State) {
+        var hanging: Set<UInt64> = []
+        for (identifier, call) in state.withWorkers {
+            guard let sent = call.sent else { continue }
+            if call.isPastDeadline(at: now) {
+                call.finish(PendingCall.deadlineExceeded, reach: .worker)
+                state.withWorkers[identifier]?.isAbandoned = true
+            }
+            guard let lane = state.lanes[sent.lane] else { continue }
+            var withSessionSince = call.withSessionSince
+            if withSessionSince == nil, sent.place < lane.answeredPlace {
+                withSessionSince = now
+                state.withWorkers[identifier]?.withSessionSince = now
+            }
+            // What has been overtaken is with a session. What has only begun by the daemon's count may still wait in
+            // the worker, when that has fewer sessions at the moment: while answers come, its time has not begun.
+            let since = withSessionSince ?? call.begun.map { begun in lane.lastAnswer.map { max($0, begun) } ?? begun }
+            if let since, now - since > call.operation.limit(callTimeout: limits.callTimeout) {
+                hanging.insert(sent.lane)
             }
         }
+        for lane in hanging {
+            withdraw(lane, &state)
+            state.lanes[lane]?.worker.kill(.timeout)
+        }
+    }
+
+    /// Beside a worker that answers, a call waits until there is no time left for it but its own `call_timeout`. The time
+    /// in which there was no worker, or one that answered nothing and is about to be replaced, is not counted: then a
+    /// call waits as long as a repetition may.
+    private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
+        guard let serving = state.serving else {
+            let patience = TokenPool.deadline(callTimeout: limits.callTimeout)
+            let failure = WorkerFailure(.tokenUnavailable, "No worker has opened the token in time.")
+            for call in state.waiting.removeAll(where: { now - $0.waitingSince > patience }) { call.finish(failure) }
+            return
+        }
+        guard let lastAnswer = state.lanes[serving]?.lastAnswer else { return }
+        let failure = WorkerFailure(.overloaded, "The call waited too long for the token, which is slow or busy.")
+        let (since, most) = (state.servingSince, TokenPool.longestWait(callTimeout: limits.callTimeout))
+        let late = state.waiting.removeAll { lastAnswer - max($0.waitingSince, since) > most }
+        for call in late { call.finish(failure) }
     }
 
     /// How many calls wait or are with a worker; nil while no worker serves.
@@ -356,6 +444,19 @@ final class CallQueue: Sendable {
             return state.waiting.count + state.suspects.count + state.withWorkers.count
         }
     }
+
+    /// What the worker that calls go to said of its token; nil while none serves.
+    var servedToken: TokenDescription? {
+        state.withLock { state in state.serving != nil && state.refusal == nil ? state.token : nil }
+    }
+
+    /// Bytes of secrets that the workers could not lock in memory, as they last said.
+    var unlockedSecrets: Int {
+        state.withLock { state in state.lanes.values.reduce(0) { $0 + Int($1.unlockedSecrets) } }
+    }
+
+    /// How many calls wait for their turn, repetitions among them.
+    var waitingCount: Int { state.withLock { $0.waiting.count } }
 
     /// Whether no call waits or is with a worker.
     var isIdle: Bool {

@@ -12,10 +12,12 @@ struct PendingCall: Sendable {
     /// Since when it has been waiting for its turn.
     var waitingSince: ContinuousClock.Instant
     var terms: CallTerms
-    /// When it was handed to a worker, and to which.
-    var sent: (at: ContinuousClock.Instant, lane: UInt64)?
-    /// When the worker began with it, as far as the order tells.
+    /// When it was handed to a worker, to which, and its place in the order of all that were.
+    var sent: (at: ContinuousClock.Instant, lane: UInt64, place: UInt64)?
+    /// When the worker began with it, as far as the order and the number of sessions tell.
     var begun: ContinuousClock.Instant?
+    /// Since when it is certain that a session has it: a call behind it has been answered.
+    var withSessionSince: ContinuousClock.Instant?
     /// Nobody waits for the answer any more; the worker is still at it.
     var isAbandoned = false
 

@@ -21,14 +21,16 @@ final class QuarantinedInputs: Sendable {
         }
     }
 
-    func contains(_ frame: [UInt8], now: ContinuousClock.Instant) -> Bool {
+    /// For how many seconds more an input is refused, at least 1; nil when it is not.
+    func secondsLeft(of frame: [UInt8], now: ContinuousClock.Instant) -> Int? {
         let isEmpty = entries.withLock { entries in
             entries.removeAll { $0.until <= now }
             return entries.isEmpty
         }
-        guard !isEmpty else { return false }
+        guard !isEmpty else { return nil }
         let digest = Self.digest(frame)
-        return entries.withLock { entries in entries.contains { $0.digest == digest } }
+        let end = entries.withLock { entries in entries.last { $0.digest == digest }?.until }
+        return end.map { max(Int(($0 - now).inSeconds.rounded(.up)), 1) }
     }
 
     private static func digest(_ frame: [UInt8]) -> SHA256Digest {

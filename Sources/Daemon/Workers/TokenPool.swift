@@ -36,6 +36,12 @@ final class TokenPool: Sendable {
         for token in tokens { token.retry() }
     }
 
+    /// Answers all calls under way, and later ones, with `tokenUnavailable`, and kills the workers: for a daemon that
+    /// has waited long enough for its end.
+    func giveUp() {
+        for token in tokens { token.giveUp() }
+    }
+
     /// Lets the calls under way end, then the workers; all tokens at the same time.
     func shutdown() async {
         await withTaskGroup(of: Void.self) { group in
@@ -62,13 +68,16 @@ final class TokenPool: Sendable {
     // MARK: Decryption
 
     /// Opens one token's payment data.
-    /// - Parameter holders: names of the tokens that show the key.
+    /// - Parameters:
+    ///   - holders: names of the tokens that show the key.
+    ///   - caller: who asks, as in records: callers are served in turn.
     /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
     func decrypt(
-        _ decryption: Decryption, heldBy holders: [String]
+        _ decryption: Decryption, heldBy holders: [String], for caller: String? = nil
     ) async throws(WorkerFailure) -> OpenedTransaction {
         var token = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
-        var terms = CallTerms(deadline: .now + Self.deadline(callTimeout: token.callTimeout))
+        var terms = CallTerms(
+            caller: caller, deadline: .now + Self.deadline(callTimeout: token.callTimeout))
         var left: [String] = []
         while true {
             terms.comesBack =
@@ -101,7 +110,12 @@ final class TokenPool: Sendable {
     /// How long a request may wait for its answer: the call, and its repetition at another token or at the next
     /// worker, which takes some seconds to start.
     static func deadline(callTimeout: Duration) -> Duration {
-        callTimeout + max(callTimeout, .seconds(10))
+        callTimeout + longestWait(callTimeout: callTimeout)
+    }
+
+    /// How much of that a call may wait beside a worker that answers others: there must be time left for the call itself.
+    static func longestWait(callTimeout: Duration) -> Duration {
+        max(callTimeout, .seconds(10))
     }
 
     /// The token with the fewest calls under way.

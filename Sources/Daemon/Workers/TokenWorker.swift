@@ -36,7 +36,7 @@ final class TokenWorker: Sendable {
         let (signals, continuation) = AsyncStream.makeStream(of: WorkerSupervisor.Signal.self)
         calls = CallQueue(
             limits: CallQueue.Limits(
-                window: max(settings.sessions, 1) * 8, waiting: 1024, callTimeout: settings.callTimeout,
+                window: max(settings.sessions, 1) * 8, waiting: 2048, callTimeout: settings.callTimeout,
                 recycleAfter: settings.recycleAfter, sessions: max(settings.sessions, 1)),
             events: events, quarantine: quarantine,
             recycleDue: { continuation.yield(.recycleDue($0)) })
@@ -60,6 +60,9 @@ final class TokenWorker: Sendable {
 
     var isServing: Bool { load != nil }
 
+    /// Bytes of secrets that its processes could not lock in memory.
+    var unlockedSecrets: Int { calls.unlockedSecrets }
+
     /// The process that serves now.
     var processIdentifier: Int32? { supervisor.processIdentifier }
 
@@ -70,7 +73,7 @@ final class TokenWorker: Sendable {
         _ decryption: Decryption, terms: CallTerms = CallTerms()
     ) async throws(CallFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
         let answer = try await calls.submit(.decrypt(decryption), terms: terms).get()
-        guard case .plaintext(let plaintext, let tier) = answer else {
+        guard case .plaintext(let plaintext, let tier, _) = answer else {
             throw CallFailure(failure: Self.wrongAnswer, reach: .worker)
         }
         return (plaintext, tier)
@@ -114,7 +117,13 @@ final class TokenWorker: Sendable {
         supervisor.retry()
     }
 
-    /// Lets the calls under way end, then the worker. At most the call's limit and five seconds.
+    /// Answers all calls, those under way and those to come, with `tokenUnavailable`, and kills the worker.
+    func giveUp() {
+        supervisor.giveUp()
+    }
+
+    /// Lets the calls under way end, then the worker. At most the call's limit and five seconds, less after
+    /// ``giveUp()``.
     func shutdown() async {
         supervisor.stop()
         let running = task.withLock { $0 }

@@ -67,7 +67,13 @@ final class WorkerSupervisor: Sendable {
         self.continuation = continuation
     }
 
-    var condition: WorkerCondition { state.withLock { $0.condition } }
+    /// Ready means that calls are taken, at this moment: what is known here alone lags behind, at both ends.
+    var condition: WorkerCondition {
+        if let token = calls.servedToken { return .ready(token) }
+        let condition = state.withLock { $0.condition }
+        if case .ready = condition { return .starting }
+        return condition
+    }
 
     func retry() {
         continuation.yield(.retry)
@@ -85,6 +91,23 @@ final class WorkerSupervisor: Sendable {
         }
         // Opening a token may take a minute; nobody waits for it any more.
         opening?.kill()
+        continuation.yield(.stop)
+    }
+
+    /// Answers all calls and ends all workers now.
+    func giveUp() {
+        let processes = state.withLock { state in
+            state.isStopping = true
+            return Array(state.processes.values)
+        }
+        let calls = calls.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down."))
+        // Closed first: it is this end that does not wait any longer, which is no death to be counted.
+        self.calls.closeAll()
+        if !processes.isEmpty {
+            logger.warning(
+                "the worker is ended although it is not done: the daemon stops", metadata: ["calls": "\(calls)"])
+        }
+        for process in processes { process.kill() }
         continuation.yield(.stop)
     }
 
@@ -327,7 +350,7 @@ final class WorkerSupervisor: Sendable {
                 try await calls.submit(request, to: lane).answer()
             }
             await events.keys(keys, began)
-            guard calls.serve(with: lane) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
+            guard calls.serve(with: lane, opened: description) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
             state.withLock { $0.serving = lane }
             let memory = WorkerMemory.resident(of: process.identifier)
             return .success(Served(lane: lane, process: process, description: description, memory: memory))
@@ -343,7 +366,11 @@ final class WorkerSupervisor: Sendable {
         while !calls.isIdle, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(10)) }
         calls.refuse(WorkerFailure(.tokenUnavailable, "The daemon is shutting down."))
         calls.closeAll()
-        for process in state.withLock({ Array($0.processes.values) }) { _ = await process.end(within: .seconds(5)) }
+        await withTaskGroup(of: Void.self) { group in
+            for process in state.withLock({ Array($0.processes.values) }) {
+                group.addTask { _ = await process.end(within: .seconds(5)) }
+            }
+        }
     }
 }
 

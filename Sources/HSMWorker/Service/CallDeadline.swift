@@ -10,7 +10,7 @@ struct CallDeadline: Sendable {
     private static let longestPause = 0.25
 
     /// - Parameters:
-    ///   - start: When the call arrived in this process.
+    ///   - start: When a session began with the call: what it waited for one is no time of the token's.
     ///   - callTimeout: The daemon's limit, in milliseconds.
     init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
         end = start + .milliseconds(Int64(callTimeout) * 3 / 4)

@@ -29,7 +29,7 @@ package final class InProcessToken: Sendable {
             let thread = Thread { [queue] in
                 while true {
                     let next = queue.take()
-                    answered(next.identifier, seat.answer(next.request, arrival: next.arrival))
+                    answered(next.identifier, seat.answer(next.request))
                 }
             }
             thread.stackSize = 1024 * 1024
@@ -45,6 +45,6 @@ package final class InProcessToken: Sendable {
     /// What a worker answers, by the calling thread itself. Blocks for the token's time.
     /// - Parameter session: from 0; each for one thread.
     package func answer(_ request: WorkerRequest, in session: Int) -> WorkerAnswer {
-        seats[session].answer(request, arrival: .now)
+        seats[session].answer(request)
     }
 }

@@ -10,7 +10,6 @@ final class RequestQueue: @unchecked Sendable {
     struct Entry: Sendable {
         let identifier: UInt64
         let request: WorkerRequest
-        let arrival: ContinuousClock.Instant
     }
 
     // Guarded by `condition`.
@@ -42,10 +41,9 @@ final class RequestQueue: @unchecked Sendable {
     }
 
     func put(_ identifier: UInt64, _ request: WorkerRequest) {
-        let arrival = ContinuousClock.now
         condition.lock()
         while requests.count - first >= capacity { condition.wait() }
-        requests.append(Entry(identifier: identifier, request: request, arrival: arrival))
+        requests.append(Entry(identifier: identifier, request: request))
         // One, not all: dozens of sessions would wake for each request. The reader, which puts, is not among those that
         // wait.
         condition.signal()

@@ -54,12 +54,12 @@ final class SessionSeat: Sendable {
     }
 
     func serve(_ next: RequestQueue.Entry, _ stream: FrameStream) {
-        stream.send(answer(next.request, arrival: next.arrival), for: next.identifier)
+        stream.send(answer(next.request), for: next.identifier)
     }
 
-    func answer(_ request: WorkerRequest, arrival: ContinuousClock.Instant) -> WorkerAnswer {
+    func answer(_ request: WorkerRequest) -> WorkerAnswer {
         session.withLock { session in
-            var deadline = CallDeadline(from: arrival, callTimeout: token.opening.callTimeout)
+            var deadline = CallDeadline(callTimeout: token.opening.callTimeout)
             do throws(WorkerFailure) {
                 return try answer(request, &session, &deadline)
             } catch {
@@ -74,7 +74,7 @@ final class SessionSeat: Sendable {
         if case .decrypt(let input) = request {
             // Without a look at the session first: an error tells soon enough.
             let (plaintext, tier) = try token.decrypt(input, in: &session, &deadline)
-            return .plaintext(plaintext, tier: tier)
+            return .plaintext(plaintext, tier: tier, unlockedSecrets: UnlockedSecrets.inBytes)
         }
         try token.restore(&session, &deadline)
         return try answerRarer(request, &session, &deadline)

@@ -80,6 +80,7 @@ public enum WorkerService {
         }
         var description = token.description
         description.sessions = UInt16(clamping: token.seated.load(ordering: .relaxed))
+        description.unlockedSecrets = UnlockedSecrets.inBytes
         stream.send(.opened(description), for: identifier)
         return queue
     }

@@ -248,6 +248,7 @@ import WorkerProtocol
                 try await pair.pool.decrypt(input, heldBy: [token.name])
             }
             #expect(again?.kind == .inputQuarantined)
+            #expect((1...600).contains(again?.retryAfter ?? 0))
             let other = try payment()
             #expect(try await pair.pool.decrypt(decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
         }
@@ -274,6 +275,11 @@ import WorkerProtocol
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
         try await wait(for: "the token to be open", within: 60) { pair.pool.tokens[1].isServing }
+        // Serving and ready are one: from the first moment on, calls are taken.
+        guard case .ready = pair.pool.tokens[1].condition else {
+            Issue.record("\(pair.pool.tokens[1].condition)")
+            return
+        }
         #expect(try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names).token == "south")
         await pair.pool.shutdown()
     }

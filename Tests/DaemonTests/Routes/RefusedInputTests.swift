@@ -1,0 +1,58 @@
+import Foundation
+import Refusals
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What a caller hears of an input that ended two workers.
+@Suite struct RefusedInputTests {
+    @Test("header and message say the same, which is the rest of the ten minutes", arguments: [0, 13, 599])
+    func sayTheSame(_ passed: Int) throws {
+        let inputs = QuarantinedInputs()
+        let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
+        inputs.insert(frame, now: now)
+        let left = try #require(inputs.secondsLeft(of: frame, now: now + .seconds(passed)))
+        #expect(left == 600 - passed)
+        let refusal = WorkerFailure(.inputQuarantined, "", retryAfter: left).refusal
+        #expect(refusal.code == .hsmUnavailable)
+        #expect(refusal.message.contains("not tried again for \(left) s"), "\(refusal.message)")
+        for answer in [Router.answer(refusal), HTTPAnswer(refusal: refusal)] {
+            #expect(answer.status == 503)
+            #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])
+        }
+    }
+
+    @Test("the last fraction of a second is one second, and then nothing is refused any more")
+    func end() {
+        let inputs = QuarantinedInputs()
+        let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
+        inputs.insert(frame, now: now)
+        #expect(inputs.secondsLeft(of: frame, now: now + .seconds(600) - .milliseconds(1)) == 1)
+        #expect(inputs.secondsLeft(of: frame, now: now + .seconds(600)) == nil)
+        #expect(inputs.secondsLeft(of: [1], now: now) == nil)
+    }
+
+    @Test("another refusal with the same code keeps the seconds of the table")
+    func others() {
+        let answer = Router.answer(WorkerFailure(.tokenUnavailable, "gone").refusal)
+        #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])
+    }
+
+    @Test("the queue's failure carries how long the input stays refused")
+    func fromTheQueue() async throws {
+        let quarantine = QuarantinedInputs()
+        let request = WorkerRequest.describeKey(publicKeyHash: [1, 2, 3])
+        quarantine.insert(try request.encoded(identifier: 77), now: .now)
+        let queue = CallQueue(
+            limits: CallQueue.Limits(window: 2, waiting: 10, callTimeout: .seconds(5), recycleAfter: 10),
+            events: WorkerEvents(), quarantine: quarantine, recycleDue: { _ in })
+        guard case .failure(let failure) = await queue.submit(request) else {
+            Issue.record("it was answered")
+            return
+        }
+        #expect(failure.kind == .inputQuarantined)
+        #expect((1...600).contains(failure.failure.retryAfter ?? 0))
+    }
+}

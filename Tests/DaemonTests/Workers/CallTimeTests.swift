@@ -1,0 +1,221 @@
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// From when a call's time counts, how many calls a worker holds, and what becomes of those that wait for a worker. Times
+/// are given, not measured.
+@Suite struct CallTimeTests {
+    private static func queue(window: Int = 16, sessions: Int = 2, waiting: Int = 200) -> CallQueue {
+        CallQueue(
+            limits: CallQueue.Limits(
+                window: window, waiting: waiting, callTimeout: .seconds(5), recycleAfter: 1000, sessions: sessions),
+            events: WorkerEvents(), recycleDue: { _ in })
+    }
+
+    private static func input(_ number: UInt8) -> WorkerRequest {
+        .decrypt(
+            Decryption(publicKeyHash: [number], scheme: .ecV1, keyMaterial: [], otherInfo: [], ciphertext: [number]))
+    }
+
+    /// A queue and the worker that it serves with, which has got its calls; the rest waits.
+    private func load(
+        _ queue: CallQueue, calls: Int, held: Int
+    ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>]) {
+        let worker = FakeWorker(1)
+        queue.add(worker.lane)
+        _ = queue.serve(with: 1)
+        let tasks = (1...calls).map { number in Task { await queue.submit(Self.input(UInt8(number))) } }
+        try await until { queue.load == calls && worker.count == held }
+        return (worker, tasks)
+    }
+
+    private func until(_ condition: () throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !condition() {
+            try #require(ContinuousClock.now < deadline)
+            try await Task.sleep(for: .milliseconds(1))
+        }
+    }
+
+    private static func failure(_ result: CallResult) -> CallFailure? {
+        if case .failure(let failure) = result { failure } else { nil }
+    }
+
+    @Test("a call's limit counts from when a session begins with it, and not from when its worker got it")
+    func limitFromBeginning() async throws {
+        let queue = Self.queue()
+        let began = ContinuousClock.now
+        let (worker, calls) = try await load(queue, calls: 4, held: 3)
+        let sent = try worker.requests
+        // Two sessions; the third call waits in the worker until the first is answered.
+        for call in sent[..<2] {
+            #expect(queue.received(.plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(4)))
+        }
+        #expect(worker.count == 4)
+        queue.expire(now: began + .seconds(8))
+        #expect(worker.killed == nil)
+        for call in try worker.requests[2...] {
+            #expect(queue.received(.plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(8)))
+        }
+        for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
+    }
+
+    @Test("a worker that answers nothing is ended when the oldest call has had its limit")
+    func noAnswers() async throws {
+        let queue = Self.queue()
+        let (worker, calls) = try await load(queue, calls: 4, held: 3)
+        let now = ContinuousClock.now
+        queue.expire(now: now + .seconds(4))
+        #expect(worker.killed == nil)
+        queue.expire(now: now + .seconds(6))
+        #expect(worker.killed == .timeout)
+        queue.ended(1)
+        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        for call in calls { #expect(Self.failure(await call.value)?.kind == .tokenUnavailable) }
+    }
+
+    @Test("one session that hangs ends its worker though the other goes on answering")
+    func oneSessionHangs() async throws {
+        let queue = Self.queue()
+        let (worker, calls) = try await load(queue, calls: 30, held: 3)
+        let began = ContinuousClock.now
+        let hung = try worker.requests[0].identifier
+        for second in 1...20 where worker.killed == nil {
+            let now = began + .seconds(second)
+            // The oldest that is not the one that hangs.
+            let next = try worker.requests[second].identifier
+            #expect(next != hung && queue.received(.plaintext([], tier: .c), for: next, from: 1, now: now))
+            queue.expire(now: now)
+        }
+        #expect(worker.killed == .timeout)
+        #expect(worker.count < 12, "it was ended long after the call's limit")
+        queue.ended(1)
+        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        for call in calls { _ = await call.value }
+    }
+
+    @Test("a worker that has fewer sessions than the daemon counts with, and answers, is not ended")
+    func fewerSessions() async throws {
+        let queue = Self.queue(sessions: 4)
+        let (worker, calls) = try await load(queue, calls: 6, held: 5)
+        let began = ContinuousClock.now
+        for number in 0..<6 {
+            let now = began + .seconds(4 * (number + 1))
+            queue.expire(now: now)
+            #expect(worker.killed == nil, "at call \(number)")
+            let call = try worker.requests[number]
+            #expect(queue.received(.plaintext([], tier: .c), for: call.identifier, from: 1, now: now))
+        }
+        for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
+    }
+
+    @Test("a worker of a fast token holds many calls, of a slow one little more than its sessions work on")
+    func windowFollowsTheToken() {
+        func window(after seconds: [Double], sessions: Int = 2) -> Int {
+            var pace = CallPace()
+            for second in seconds { pace.took(second) }
+            return pace.window(sessions: sessions, atMost: sessions * 8)
+        }
+        #expect(window(after: []) == 3)
+        #expect(window(after: [0.00015]) == 16)
+        #expect(window(after: [0]) == 16)
+        #expect(window(after: [0.005]) == 4)
+        #expect(window(after: [1.3]) == 3)
+        #expect(window(after: [1.3], sessions: 1) == 2)
+        #expect(window(after: [1.3], sessions: 64) == 65)
+        // A token that becomes slow is noticed at its first slow answer; one that becomes fast again, soon.
+        let fast = [Double](repeating: 0.00015, count: 1000)
+        #expect(window(after: fast + [1.3]) == 3)
+        #expect(window(after: [1.3] + fast) == 16)
+    }
+
+    @Test("a token's slow answers are noticed: no more calls are handed over than its sessions can soon begin with")
+    func slowAnswers() async throws {
+        let queue = Self.queue()
+        let began = ContinuousClock.now
+        let (worker, calls) = try await load(queue, calls: 40, held: 3)
+        for number in 0..<40 {
+            let call = try worker.requests[number]
+            #expect(
+                queue.received(
+                    .plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(2 * (number / 2 + 1))))
+            #expect(worker.count - (number + 1) <= 3)
+        }
+        for call in calls { _ = await call.value }
+    }
+
+    @Test("what waits while a worker hangs and the next one starts is answered by that one")
+    func waitingForNextWorker() async throws {
+        let queue = Self.queue()
+        let (worker, calls) = try await load(queue, calls: 8, held: 3)
+        let now = ContinuousClock.now
+        queue.expire(now: now + .seconds(6))
+        #expect(worker.killed == .timeout)
+        queue.ended(1)
+        // The call's limit has passed for all, and there is no worker yet.
+        queue.expire(now: now + .seconds(9))
+        #expect(!queue.isIdle)
+        let next = FakeWorker(2)
+        queue.add(next.lane)
+        #expect(queue.serve(with: 2, now: now + .seconds(10)))
+        queue.expire(now: now + .seconds(10))
+        for number in 0..<8 {
+            try await until { next.count > number }
+            let at = now + .seconds(11) + .milliseconds(100 * number)
+            queue.expire(now: at)
+            #expect(
+                queue.received(.plaintext([], tier: .c), for: try next.requests[number].identifier, from: 2, now: at))
+        }
+        for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
+    }
+
+    @Test("without any worker a call that nobody gave a deadline ends when a repetition's time is over")
+    func noWorker() async throws {
+        let queue = Self.queue()
+        let call = Task { await queue.submit(Self.input(1)) }
+        try await until { !queue.isIdle }
+        queue.expire(now: .now + .seconds(14))
+        #expect(!queue.isIdle)
+        queue.expire(now: .now + .seconds(16))
+        #expect(Self.failure(await call.value)?.kind == .tokenUnavailable)
+    }
+
+    @Test("beside a worker that answers others, a call that waited too long is overloaded")
+    func waitedTooLong() async throws {
+        let queue = Self.queue(window: 1, sessions: 1)
+        let began = ContinuousClock.now
+        let (worker, calls) = try await load(queue, calls: 8, held: 1)
+        for number in 0..<3 {
+            let at = began + .seconds(4 * (number + 1))
+            #expect(
+                queue.received(.plaintext([], tier: .c), for: try worker.requests[number].identifier, from: 1, now: at))
+            queue.expire(now: at)
+        }
+        // 12 s have passed; the fourth call was handed over then, the other four had waited for longer than 10 s.
+        var kinds: [WorkerFailure.Kind?] = []
+        try await until { queue.load == 1 }
+        #expect(
+            queue.received(
+                .plaintext([], tier: .c), for: try worker.requests[3].identifier, from: 1, now: began + .seconds(13)))
+        for call in calls { kinds.append(Self.failure(await call.value)?.kind) }
+        #expect(kinds.count { $0 == nil } == 4)
+        #expect(kinds.count { $0 == .overloaded } == 4)
+    }
+
+    @Test("calls that are given up are answered at once, wherever they are, and none is taken afterwards")
+    func givenUp() async throws {
+        let queue = Self.queue()
+        let (worker, calls) = try await load(queue, calls: 8, held: 3)
+        #expect(queue.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")) == 3)
+        for call in calls { #expect(Self.failure(await call.value)?.kind == .tokenUnavailable) }
+        let next = FakeWorker(2)
+        queue.add(next.lane)
+        #expect(!queue.serve(with: 2))
+        #expect(Self.failure(await queue.submit(Self.input(9)))?.message == "The daemon is shutting down.")
+        // A late answer, and the worker's end, find nobody.
+        #expect(queue.received(.plaintext([], tier: .c), for: try worker.requests[0].identifier, from: 1))
+        queue.ended(1)
+        #expect(queue.isIdle)
+    }
+}

@@ -1,0 +1,131 @@
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// Callers share a token: one that floods delays the others by a round and not by its whole flood.
+@Suite struct FairSharesTests {
+    private static let window = 3
+
+    private static func queue(waiting: Int = 1000) -> CallQueue {
+        CallQueue(
+            limits: CallQueue.Limits(
+                window: window, waiting: waiting, callTimeout: .seconds(60), recycleAfter: 10_000),
+            events: WorkerEvents(), recycleDue: { _ in })
+    }
+
+    private static func input(_ caller: UInt8, _ number: Int) -> WorkerRequest {
+        .decrypt(
+            Decryption(
+                publicKeyHash: [caller], scheme: .ecV1, keyMaterial: [], otherInfo: [],
+                ciphertext: [UInt8(number >> 8), UInt8(number & 255)]))
+    }
+
+    private func submit(
+        _ number: Int, of caller: String?, _ mark: UInt8, to queue: CallQueue
+    ) -> Task<CallResult, Never> {
+        Task { await queue.submit(Self.input(mark, number), terms: CallTerms(caller: caller)) }
+    }
+
+    private func until(_ condition: () throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !condition() {
+            try #require(ContinuousClock.now < deadline)
+            try await Task.sleep(for: .milliseconds(1))
+        }
+    }
+
+    private static func mark(_ request: WorkerRequest) -> UInt8? {
+        if case .decrypt(let decryption) = request { decryption.publicKeyHash.first } else { nil }
+    }
+
+    @Test("a call of an idle caller is served after at most the window and one call of each caller, however many wait")
+    func oneRound() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        queue.add(worker.lane)
+        _ = queue.serve(with: 1)
+        var calls = (0..<300).map { submit($0, of: "flood", 1, to: queue) }
+        try await until { queue.load == 300 }
+        // Its own kind of caller: administration, checkpoints.
+        calls += (0..<20).map { submit($0, of: nil, 2, to: queue) }
+        try await until { queue.load == 320 }
+        let before = worker.count
+        calls.append(submit(0, of: "shop", 3, to: queue))
+        try await until { queue.load == 321 }
+        for answered in 0... {
+            let sent = try worker.requests
+            if sent.contains(where: { Self.mark($0.request) == 3 }) { break }
+            #expect(queue.received(.done, for: sent[answered].identifier, from: 1))
+        }
+        let flood = try worker.requests[before...].count { Self.mark($0.request) == 1 }
+        // What the worker had is before; then one call of each caller.
+        #expect(before == Self.window)
+        #expect(flood <= 3, "\(flood) calls of the flood came first")
+        queue.ended(1)
+        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        for call in calls { _ = await call.value }
+    }
+
+    @Test("two callers with many calls are served alternately; each one's calls keep their order")
+    func alternately() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        var calls: [Task<CallResult, Never>] = []
+        for number in 0..<20 {
+            for (mark, caller) in [(UInt8(1), "a"), (2, "b")] where mark == 1 || number < 10 {
+                calls.append(submit(number, of: caller, mark, to: queue))
+                try await until { !queue.isIdle && queue.waitingCount == calls.count }
+            }
+        }
+        queue.add(worker.lane)
+        _ = queue.serve(with: 1)
+        for answered in 0..<30 { #expect(queue.received(.done, for: try worker.requests[answered].identifier, from: 1)) }
+        let sent = try worker.requests.map(\.request)
+        let expected = (0..<10).flatMap { [Self.input(1, $0), Self.input(2, $0)] } + (10..<20).map { Self.input(1, $0) }
+        #expect(sent == expected)
+        for call in calls { #expect(try await call.value.get() == .done) }
+    }
+
+    @Test("a caller that fills what it may have is overloaded, and there is room for every other")
+    func overloadedAlone() async throws {
+        let queue = Self.queue(waiting: 64)
+        let refused = Shared(0)
+        let flood = (0..<100).map { number in
+            Task {
+                let result = await queue.submit(Self.input(1, number), terms: CallTerms(caller: "flood"))
+                if case .failure(let failure) = result, failure.kind == .overloaded { refused.change { $0 += 1 } }
+                return result
+            }
+        }
+        // Half of the room.
+        try await until { refused.current == 68 }
+        #expect(queue.waitingCount == 32)
+        var calls: [Task<CallResult, Never>] = []
+        for number in 0..<5 {
+            calls.append(submit(0, of: "shop \(number)", 2, to: queue))
+            try await until { queue.waitingCount == 33 + number }
+        }
+        calls.append(submit(0, of: nil, 3, to: queue))
+        try await until { queue.waitingCount == 38 }
+        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        for call in flood + calls { _ = await call.value }
+        #expect(refused.current == 68)
+        #expect(queue.isIdle)
+    }
+
+    @Test("a repetition goes before all callers' calls")
+    func repetitionFirst() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        let flood = (0..<10).map { submit($0, of: "flood", 1, to: queue) }
+        try await until { queue.waitingCount == 10 }
+        let repetition = Task {
+            await queue.submit(Self.input(4, 0), terms: CallTerms(caller: "flood", isRepetition: true))
+        }
+        try await until { queue.waitingCount == 11 }
+        queue.add(worker.lane)
+        _ = queue.serve(with: 1)
+        #expect(try worker.requests.first.map { Self.mark($0.request) } == 4)
+        queue.ended(1)
+        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        for call in flood + [repetition] { _ = await call.value }
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import KeySealing
+import Logging
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// Tokens that take their time, through the real worker: the scripted module in front of SoftHSM.
+@Suite struct SlowTokenTests {
+    private struct Place {
+        let token: ScriptedToken
+        let worker: TokenWorker
+        let restarts = Shared<[WorkerEvents.RestartReason]>([])
+
+        init(callTimeout: Duration) async throws {
+            token = try ScriptedToken(try await TokenDirectory())
+            let settings = TokenSettings(
+                name: "primary", module: token.libraryPath, uri: token.uri, pinFile: token.pinFile, sessions: 2,
+                callTimeout: callTimeout, recycleAfter: 1_000_000, allowExtractableSecret: true,
+                environment: token.environment, initArgs: "")
+            worker = TokenWorker(
+                name: "primary", settings: settings,
+                executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                events: WorkerEvents(restarted: { [restarts] reason in restarts.change { $0.append(reason) } }))
+            await worker.start()
+            let worker = worker
+            try await wait(for: "the token to be open", within: 120) {
+                if case .ready = worker.condition { true } else { false }
+            }
+            guard case .ready(let description) = worker.condition else { throw CancellationError() }
+            let merchant = try SharedForge.ecMerchant
+            let sealed = try KeySealing.seal(
+                privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
+                to: description.importKey)
+            try await worker.importPrivateKey(
+                PrivateKeyImport(
+                    merchantIdentifier: "merchant.test", certificate: merchant.certificate,
+                    encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+        }
+
+        /// Opens one payment, through what daemon and pool do with a call.
+        func open(for caller: String? = nil) async throws {
+            let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+            let decryption = Decryption(
+                publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
+                otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
+            let opened = try await TokenPool(first: worker, others: []).decrypt(decryption, heldBy: [], for: caller)
+            #expect(opened.plaintext == payment.plaintext)
+        }
+    }
+
+    @Test("a healthy token whose call takes a second answers sixteen at once, and keeps its worker")
+    func slowCalls() async throws {
+        // The last of eight calls in each session is answered after 8 s: later than call_timeout, which each call by
+        // itself keeps with much to spare.
+        let place = try await Place(callTimeout: .seconds(5))
+        try place.token.play("fault C_DeriveKey always delay=1000")
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<16 { group.addTask { try await place.open() } }
+            try await group.waitForAll()
+        }
+        #expect(place.restarts.current.isEmpty, "\(place.restarts.current)")
+        await place.worker.shutdown()
+    }
+
+    @Test("what waits while a worker hangs and the next one opens the token is answered by that one")
+    func hangUnderLoad() async throws {
+        let place = try await Place(callTimeout: .seconds(4))
+        // More than what a worker holds; the next one takes a second longer to open the token.
+        try place.token.play("fault C_Login always delay=1000")
+        kill(try #require(place.worker.processIdentifier), SIGSTOP)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<40 { group.addTask { try await place.open() } }
+            try await group.waitForAll()
+        }
+        try await wait(for: "the restart to be told") { place.restarts.current == [.timeout] }
+        await place.worker.shutdown()
+    }
+
+    @Test("an idle caller's call is answered after a few of a flood's, and not after all")
+    func fairShares() async throws {
+        let place = try await Place(callTimeout: .seconds(60))
+        try place.token.play("fault C_DeriveKey always delay=5")
+        for _ in 0..<10 { try await place.open(for: "shop") }
+        let process = try #require(place.worker.processIdentifier)
+        // Stopped, so that all calls are there before the first of them is served.
+        kill(process, SIGSTOP)
+        let (answered, before) = (Shared(0), Shared(Int.max))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<200 {
+                group.addTask {
+                    try await place.open(for: "flood")
+                    answered.change { $0 += 1 }
+                }
+            }
+            try await wait(for: "the flood to wait") { place.worker.load == 200 }
+            group.addTask {
+                try await place.open(for: "shop")
+                before.change { $0 = answered.current }
+            }
+            try await wait(for: "the other caller's call to wait") { place.worker.load == 201 }
+            kill(process, SIGCONT)
+            try await group.waitForAll()
+        }
+        // The widest window of two sessions and the number of callers.
+        #expect(before.current <= 16 + 2, "\(before.current) calls of the flood came first")
+        #expect(place.restarts.current.isEmpty)
+        await place.worker.shutdown()
+    }
+}

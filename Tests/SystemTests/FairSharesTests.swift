@@ -1,0 +1,80 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Two callers by two rules, one of which floods.
+@Suite struct FairSharesTests {
+    private static let flood = PeerIdentity(uid: 12351, gid: 12351)
+    private static let shop = PeerIdentity(uid: 12352, gid: 12352)
+    /// Requests that the flood has under way at a time.
+    private static let width = 80
+
+    /// Sends one body again and again; returns when all were answered.
+    private func send(
+        _ body: String, times: Int, width: Int, _ harness: DaemonHarness, as identity: PeerIdentity
+    ) async throws {
+        let files = try FreshDirectory()
+        try files.open()
+        try files.write(Array(body.utf8), to: "body", mode: 0o644)
+        var lines = ["silent", "show-error"] + (width > 1 ? ["parallel", "parallel-immediate", "parallel-max = \(width)"] : [])
+        for number in 0..<times {
+            if number > 0 { lines.append("next") }
+            lines += [
+                "unix-socket = \"\(harness.socket)\"", "header = \"Content-Type: application/json\"",
+                "header = \"Expect:\"", "data-binary = \"@\(files.path("body"))\"", "output = \"/dev/null\"",
+                "max-time = 100", "url = \"http://localhost/v1/decrypt\"",
+            ]
+        }
+        try files.write(Array((lines.joined(separator: "\n") + "\n").utf8), to: "requests", mode: 0o644)
+        _ = try await identity.run(Program.installed("curl"), ["--config", files.path("requests")], within: 180)
+    }
+
+    /// A request that uses the token and claims nothing, so that it may be sent again: it expects another amount.
+    private func body() throws -> String {
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        return String(decoding: token.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
+    }
+
+    @Test(
+        "a flood delays another caller's request by a few of its calls, and not by all that wait",
+        .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
+    func twoRules() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["mode: \"0666\""]
+        configuration.access = [
+            "{ name: flood, user: \"12351\", roles: [decrypt] }", "{ name: shop, user: \"12352\", roles: [decrypt] }",
+            "{ user: root, roles: [decrypt, admin, audit] }",
+        ]
+        configuration.tokens = [TokenEntry("primary", token, ["sessions: 1"])]
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        try harness.directory.open()
+        try token.play("fault C_DeriveKey always delay=20")
+        let (flood, shop) = (try body(), try body())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await send(flood, times: 700, width: Self.width, harness, as: Self.flood) }
+            group.addTask {
+                try await wait(for: "the flood") {
+                    try await StoredRecords.all(in: harness).count { name($0) == "flood" } >= Self.width
+                }
+                try await send(shop, times: 5, width: 1, harness, as: Self.shop)
+            }
+            try await group.waitForAll()
+        }
+        let names = try await StoredRecords.all(in: harness).map(name)
+        #expect(names.count { $0 == "flood" } == 700)
+        let places = names.indices.filter { names[$0] == "shop" }
+        try #require(places.count == 5)
+        try #require(names[places[4]...].contains("flood"), "the flood was over before")
+        // The shop's requests follow each other at once: what lies between two was served from one's submission on.
+        let between = zip(places, places.dropFirst()).map { $1 - $0 - 1 }.sorted()
+        #expect(between[1] < Self.width / 2, "\(between) of the flood's calls came before the shop's next")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    private func name(_ record: JSONValue) -> String? {
+        record.objectValue?["caller"]?.objectValue?["name"]?.stringValue
+    }
+}
