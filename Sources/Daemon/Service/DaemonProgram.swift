@@ -52,6 +52,11 @@ public enum DaemonProgram {
 
     /// At most this long does a stopping daemon live on, whatever hangs.
     private static let drainTime = Duration.seconds(30)
+    /// Of it, at most this long do requests under way wait for their tokens: then the tokens are given up, which answers
+    /// the requests that wait for them.
+    private static let tokenTime = Duration.seconds(20)
+    /// For the answers to requests whose token was given up to leave.
+    private static let lastAnswers = Duration.seconds(2)
 
     /// Of it, what is kept for the last records and their seal once requests have ended or were given up.
     private static let endTime = Duration.seconds(5)
@@ -128,7 +133,11 @@ public enum DaemonProgram {
 
         serviceManager.notify(.stopping)
         let draining = ContinuousClock.now
-        await listener.shutdown(grace: drainTime - endTime)
+        let patience = Task { [tokens = assembly.tokens] in
+            guard (try? await Task.sleep(for: tokenTime)) != nil else { return }
+            tokens.giveUp()
+        }
+        await listener.shutdown(grace: tokenTime + lastAnswers)
         for task in [pruning, expiring, comparing, summarising] { task.cancel() }
         let isServed = refusedStart == nil
         let ending = Task {
@@ -144,6 +153,7 @@ public enum DaemonProgram {
                 "stopping without the ledger or a token, which do not answer; the end of the record may be missing or not sealed"
             )
         }
+        patience.cancel()
         logger.notice("stopped")
         log.flush()
         if let refusedStart { throw refusedStart }
