@@ -27,6 +27,9 @@ struct Instruments: Sendable {
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])
+    let unlockedSecretBytes = Gauge(
+        "paytokend_unlocked_secret_bytes",
+        help: "Memory for secrets that could not be locked, of the daemon and its workers.")
 
     /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
     private static let latencies: [Double] = [
@@ -37,6 +40,7 @@ struct Instruments: Sendable {
         [
             requests, requestSeconds, hsmWaitSeconds, hsmCallSeconds, ledgerCommitSeconds, ledgerBatchSize,
             workerRestarts, keyExpiryDays, keyUses, connections, insecureSettings,
+            unlockedSecretBytes,
         ]
     }
 

@@ -7,9 +7,11 @@ struct MetricsRoute: Sendable {
     let instruments: Instruments
     let index: KeyIndex
     let clock: WallClock
+    let unlockedSecrets: UnlockedSecrets
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
+        instruments.unlockedSecretBytes.set(to: Double(unlockedSecrets.total))
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,

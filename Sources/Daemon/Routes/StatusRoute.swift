@@ -40,7 +40,7 @@ struct StatusRoute: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: live.warnings.map { "\($0.place): \($0.message)" }
-                    + findings.warnings + index.remarks
+                    + findings.warnings + UnlockedSecrets(tokens: tokens).warnings + index.remarks
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 

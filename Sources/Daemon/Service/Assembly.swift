@@ -90,7 +90,8 @@ struct Assembly: Sendable {
         let endpoints = Endpoints(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
-            metrics: MetricsRoute(instruments: instruments, index: index, clock: clock),
+            metrics: MetricsRoute(
+                instruments: instruments, index: index, clock: clock, unlockedSecrets: UnlockedSecrets(tokens: tokens)),
             status: StatusRoute(
                 readiness: readiness, tokens: tokens, index: index, ledger: ledger, live: live, clock: clock,
                 startedAt: clock.now()),

@@ -7,6 +7,7 @@ import Logging
 import NIOPosix
 import ProductVersion
 import Refusals
+import SecretMemory
 import UnixSignals
 
 /// What the program `paytokend` does, from its configuration file to its exit status.
@@ -78,6 +79,12 @@ public enum DaemonProgram {
         let logger = log.logger("paytokend")
         for warning in configuration.warnings {
             logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+        }
+        // Reading the configuration has looked into the PIN files.
+        if SecretBytes.unlockedByteCount > 0 {
+            logger.warning(
+                "\(UnlockedSecrets.warning)",
+                metadata: ["process": "paytokend", "bytes": "\(SecretBytes.unlockedByteCount)"])
         }
 
         let assembly = try await Assembly.make(configuration, logger: logger, openLedger: openLedger)

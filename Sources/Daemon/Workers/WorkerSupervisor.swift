@@ -36,6 +36,7 @@ final class WorkerSupervisor: Sendable {
         var serving: UInt64?
         /// A successor's login was refused: the PIN is wrong by now, and the old worker serves on its old login.
         var isLoginRefused = false
+        var hasWarnedOfSecrets = false
     }
 
     private let settings: TokenSettings
@@ -130,7 +131,10 @@ final class WorkerSupervisor: Sendable {
     func run() async {
         let calls = calls
         let interval = TimeAmount.nanoseconds(Int64(max(settings.callTimeout.inSeconds / 20, 0.02) * 1e9))
-        let expiry = eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in calls.expire() }
+        let expiry = eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { [self] _ in
+            calls.expire()
+            warnOfUnlockedSecrets()
+        }
         defer { expiry.cancel() }
 
         var signals = signals.makeAsyncIterator()
@@ -198,6 +202,18 @@ final class WorkerSupervisor: Sendable {
             task.cancel()
             continuation.yield(.outgrown(lane))
         }
+    }
+
+    /// Says once that secrets may be swapped to a disk.
+    private func warnOfUnlockedSecrets() {
+        let count = calls.unlockedSecrets
+        guard count > 0 else { return }
+        let hasWarned = state.withLock { state in
+            defer { state.hasWarnedOfSecrets = true }
+            return state.hasWarnedOfSecrets
+        }
+        guard !hasWarned else { return }
+        logger.warning("\(UnlockedSecrets.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
     }
 
     private func pause(after served: Served, wasUseful: Bool, _ delay: inout RespawnDelay) async {

@@ -96,11 +96,13 @@ public final class DaemonHarness: Sendable {
     }
 
     /// Starts the daemon and waits until it is ready, or only until it serves.
+    ///
+    /// - Parameter starter: a program with its arguments that becomes the daemon, prlimit say.
     public func start(
         _ arguments: [String] = [], environment: [String: String] = [:], as identity: PeerIdentity? = nil,
-        untilReady: Bool = true
+        through starter: [String] = [], untilReady: Bool = true
     ) async throws {
-        let command = [try Program.built("paytokend"), "--config", configurationFile] + arguments
+        let command = starter + [try Program.built("paytokend"), "--config", configurationFile] + arguments
         let program =
             if let identity {
                 try RunningProgram(
