@@ -105,10 +105,12 @@ import WorkerProtocol
         let (first, second) = (try payment(), try payment())
         // The second call waits longer than that for the only session, and then the token is busy once.
         try token.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
-        async let slow = worker.call(first.request)
-        async let behind = worker.call(second.request)
-        #expect(try await slow == .plaintext(first.plaintext, tier: .c))
-        #expect(try await behind == .plaintext(second.plaintext, tier: .c))
+        worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
+        for (identifier, payment) in [(UInt64(1001), first), (1002, second)] {
+            let received = try await worker.receive()
+            #expect(received?.identifier == identifier)
+            #expect(received?.answer == .plaintext(payment.plaintext, tier: .c))
+        }
     }
 
     // MARK: Lost

@@ -18,7 +18,8 @@ import TokenForge
         let files = try FreshDirectory()
         try files.open()
         try files.write(Array(body.utf8), to: "body", mode: 0o644)
-        var lines = ["silent", "show-error"] + (width > 1 ? ["parallel", "parallel-immediate", "parallel-max = \(width)"] : [])
+        var lines = ["silent", "show-error"]
+        if width > 1 { lines += ["parallel", "parallel-immediate", "parallel-max = \(width)"] }
         for number in 0..<times {
             if number > 0 { lines.append("next") }
             lines += [

@@ -19,7 +19,8 @@ import Testing
 
     @Test(
         "without room for locked memory, metric and status say so for daemon and worker, and the log once for each",
-        .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another"))
+        .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
+    )
     func unlocked() async throws {
         let identity = PeerIdentity(uid: 4243, gid: 4243)
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())

@@ -137,7 +137,7 @@ import WorkerProtocol
             }
             var frame = try #require(try Samples.frame(try answer.encoded(identifier: 1)))
             // The last field of both.
-            frame.fields = frame.fields.dropLast(4) + (0..<4).map { UInt8(truncatingIfNeeded: tooMany >> (24 - 8 * $0)) }
+            frame.fields = frame.fields.dropLast(4) + [0x40, 0, 0, 1]
             #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }
             frame.fields = frame.fields.dropLast(4) + [0xFF, 0xFF, 0xFF, 0xFF]
             #expect(throws: FrameError.invalidValue) { try WorkerAnswer(frame) }

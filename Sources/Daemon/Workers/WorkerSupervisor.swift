@@ -366,7 +366,9 @@ final class WorkerSupervisor: Sendable {
                 try await calls.submit(request, to: lane).answer()
             }
             await events.keys(keys, began)
-            guard calls.serve(with: lane, opened: description) else { throw WorkerFailure(.tokenUnavailable, "The worker ended.") }
+            guard calls.serve(with: lane, opened: description) else {
+                throw WorkerFailure(.tokenUnavailable, "The worker ended.")
+            }
             state.withLock { $0.serving = lane }
             let memory = WorkerMemory.resident(of: process.identifier)
             return .success(Served(lane: lane, process: process, description: description, memory: memory))

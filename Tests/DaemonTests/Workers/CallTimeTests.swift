@@ -139,7 +139,8 @@ import WorkerProtocol
             let call = try worker.requests[number]
             #expect(
                 queue.received(
-                    .plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(2 * (number / 2 + 1))))
+                    .plaintext([], tier: .c), for: call.identifier, from: 1, now: began + .seconds(2 * (number / 2 + 1))
+                ))
             #expect(worker.count - (number + 1) <= 3)
         }
         for call in calls { _ = await call.value }

@@ -78,9 +78,12 @@ import WorkerProtocol
         }
         queue.add(worker.lane)
         _ = queue.serve(with: 1)
-        for answered in 0..<30 { #expect(queue.received(.done, for: try worker.requests[answered].identifier, from: 1)) }
+        for answered in 0..<30 {
+            #expect(queue.received(.done, for: try worker.requests[answered].identifier, from: 1))
+        }
         let sent = try worker.requests.map(\.request)
-        let expected = (0..<10).flatMap { [Self.input(1, $0), Self.input(2, $0)] } + (10..<20).map { Self.input(1, $0) }
+        let alternating = (0..<10).flatMap { [Self.input(1, $0), Self.input(2, $0)] }
+        let expected = alternating + (10..<20).map { Self.input(1, $0) }
         #expect(sent == expected)
         for call in calls { #expect(try await call.value.get() == .done) }
     }
