@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 
 /// After what time a claim can be forgotten without a token being released twice.
 public struct ClaimRetention: Sendable, Equatable {
@@ -21,6 +21,39 @@ public struct ClaimRetention: Sendable, Equatable {
             age = max(age, window * 2)
         }
         self.age = age
+    }
+}
+
+/// What became of a ``Ledger/prune(_:now:)``.
+public enum ClaimPruningOutcome: Sendable, Equatable {
+    /// So many claims were removed; all were made before this time.
+    case pruned(count: Int, before: Date)
+    /// There are claims to remove by the clock, but it is more than ``ClaimRetention/longestLead`` ahead of the newest
+    /// claim: nothing vouches for it. The next release does, when the clock is right; with a wrong one there is none,
+    /// since all tokens are outside the signing-time window.
+    case clockUnconfirmed(newestClaim: Date)
+}
+
+extension ClaimRetention {
+    /// How far the clock may be ahead of the newest claim when claims are pruned.
+    ///
+    /// A first release took place while the token's signing time, which Apple signed, was within the window of the clock:
+    /// so each claim's time is vouched for by Apple, and nothing else in the ledger is. A ledger that grows has new
+    /// claims; one that does not grow can wait.
+    public static let longestLead = Duration.seconds(86_400)
+}
+
+/// What stands in a ledger about the time.
+public struct LedgerTimes: Sendable, Equatable {
+    /// The newest of this node's records, of those since the clock was last accepted; nil when there is none.
+    public var newestRecord: Date?
+    /// Tokens that were signed before this are refused where no claim is found, since theirs may have been pruned; nil
+    /// when none were.
+    public var forgottenBefore: Date?
+
+    public init(newestRecord: Date? = nil, forgottenBefore: Date? = nil) {
+        self.newestRecord = newestRecord
+        self.forgottenBefore = forgottenBefore
     }
 }
 

@@ -28,7 +28,15 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> JudgedRelease
 
     /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
-    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool
+    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
+
+    /// Whether all repeats of a transaction are known to be used up, by this process's memory alone: it costs nothing, so
+    /// every request can be asked for. False for what was used up before the start, until that is asked for once more.
+    func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
+
+    /// Counts a repeat that was opened and then refused for what was found inside, so that no ``release(_:recording:)``
+    /// counts it. Does nothing when the transaction is not released yet, or this would be no repeat of it.
+    func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
@@ -46,8 +54,17 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// Makes one small durable write, for readiness.
     func probe() async throws(LedgerFailure)
 
-    /// Removes claims that nobody can need any more; answers how many.
-    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int
+    /// Removes claims that nobody can need any more, as far as the clock can be believed.
+    ///
+    /// - Parameter now: by the daemon's clock, which may be wrong.
+    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome
+
+    /// What stands in this ledger about the time, for a look at the clock.
+    func times() async throws(LedgerFailure) -> LedgerTimes
+
+    /// When a transaction was released last, for the first time, by claims and record; nil when none was. May look
+    /// through the record.
+    func newestRelease() async throws(LedgerFailure) -> Date?
 
     /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
     ///

@@ -20,6 +20,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case foreignCheckpoint
     /// The audit key was never planned, has another public key already, or its identifier or its public key is none.
     case auditKeyConflict
+    /// Something else was forgotten than the change of the clock was planned for.
+    case timesConflict
 
     public var description: String {
         switch self {
@@ -32,6 +34,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .approval(let conflict): conflict.description
         case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
         case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
+        case .timesConflict: "Claims were pruned between the look at the clock and its acceptance; ask again."
         }
     }
 }

@@ -17,8 +17,8 @@ public struct Release: Sendable {
     /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
     public let attempt: [UInt8]
     public let at: Date
-    /// When Apple signed the token. Where claims of tokens as old as this have been pruned, it is ``ReleaseVerdict/replayed``
-    /// though no claim is found. Nil for one that is known to be younger.
+    /// When Apple signed the token. Where claims of tokens as old as this have been pruned, it is
+    /// ``ReleaseVerdict/forgotten(before:)`` when no claim is found. Nil for one that is known to be younger.
     public var signedAt: Date?
     /// False when the token's signing time lies outside the window: then a repeat is judged as ever, and a transaction
     /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
@@ -36,6 +36,10 @@ public struct Release: Sendable {
         self.attempt = attempt
         self.at = at
     }
+
+    /// How often one claim can be had again. Each repeat is an operation of the HSM, so a caller that repeats for ever
+    /// would take it from the others; a backend that looks for a lost answer needs a few.
+    public static let mostRepeats = 100
 
     /// 16 bytes from the system's generator.
     public static func randomAttempt() -> [UInt8] {
@@ -66,10 +70,22 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case released
     /// The same caller asks again with the same reference for the same signed content, in time: release again.
     case repeated
-    /// Released before, and this is no repeat; or it may have been, so long ago that the claim is forgotten.
+    /// Released before, and this is no repeat.
     case replayed
     /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
     case keyNotActive
+    /// It would be a repeat, but ``Release/mostRepeats`` of them were given already.
+    case repeatedTooOften
+    /// There is no claim, and there may have been one: claims of tokens that were signed before this time are forgotten.
+    case forgotten(before: Date)
+}
+
+/// Whether a ``Release`` would find its transaction released before and be given it again.
+public enum Repeatability: Sendable, Equatable {
+    case no
+    case yes
+    /// It would, had ``Release/mostRepeats`` of them not been given already.
+    case tooOften
 }
 
 extension ReleaseVerdict {
@@ -80,6 +96,7 @@ extension ReleaseVerdict {
         case .repeated: .repeated
         case .replayed: .refused(.transactionReplayed)
         case .keyNotActive: .refused(.keyNotActive)
+        case .repeatedTooOften, .forgotten: .refused(.transactionReplayed)
         }
     }
 }

@@ -132,11 +132,12 @@ struct RotateCommand: ParsableCommand {
               paytokenctl rotate import apple_pay.cer
                   activate the certificate in the portal
               paytokenctl rotate status merchant.com.example
-                  until no token arrives under the old key
+                  until the old key has opened no token for an hour
               paytokenctl rotate finish merchant.com.example
 
-            All is read off the keys: whoever looks later, on another day and host, finds the same state, and the \
-            single commands (key generate, csr create, certificate import, key retire) do the same steps.
+            All is read off this host's keys and ledger: whoever looks here on another day finds the same state, and \
+            the single commands (key generate, csr create, certificate import, key retire) do the same steps. Other hosts \
+            have keys and ledgers of their own, and each of them is rotated by itself.
             """,
         subcommands: [RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self])
 }
@@ -156,5 +157,5 @@ struct AuditCommand: ParsableCommand {
 struct LedgerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
-        subcommands: [LedgerBackup.self, LedgerAcceptRestore.self])
+        subcommands: [LedgerBackup.self, LedgerAcceptRestore.self, LedgerAcceptClock.self])
 }

@@ -80,6 +80,15 @@ struct AuditEventTests {
                 .recordsDropped(count: 12, since: time), "records_dropped",
                 #","since":"2026-02-01T00:00:00.000Z","count":12"#
             ),
+            (
+                .ledgerAcceptClock(
+                    LedgerClockAcceptance(
+                        newestRecord: time, forgottenBefore: time, servedFrom: time, reason: reason, approval: approval)
+                ),
+                "ledger_accept_clock",
+                #","newestRecord":"2026-02-01T00:00:00.000Z","forgottenBefore":"2026-02-01T00:00:00.000Z","#
+                    + #""servedFrom":"2026-02-01T00:00:00.000Z","reason":"because","approval":"01020304""#
+            ),
         ]
     }()
 

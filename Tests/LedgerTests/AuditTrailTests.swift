@@ -97,7 +97,9 @@ struct AuditTrailTests {
         for number in 1...5 { _ = try await fixture.releasing(number)(fixture.ledger) }
         let retention = try #require(
             ClaimRetention(retainClaims: .seconds(1), repeatFor: .seconds(1), windows: [.seconds(1)]))
-        #expect(try await fixture.ledger.prune(retention, now: LedgerFixture.noon + 100) == 5)
+        let now = LedgerFixture.noon + 100
+        #expect(try await fixture.ledger.release(fixture.request(6, at: now)) == .released)
+        #expect(try await fixture.ledger.prune(retention, now: now) == .pruned(count: 5, before: now - 2))
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
     }

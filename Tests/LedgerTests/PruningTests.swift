@@ -33,8 +33,9 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(2000, at: noon + 10)) == .released)
         let retention = try #require(
             ClaimRetention(retainClaims: .seconds(100), repeatFor: .seconds(1), windows: [.seconds(1)]))
-        #expect(try await fixture.ledger.prune(retention, now: noon + 100) == 0)
-        #expect(try await fixture.ledger.prune(retention, now: noon + 101) == 1_203)
+        #expect(try await fixture.ledger.release(fixture.request(2001, at: noon + 101)) == .released)
+        #expect(try await fixture.ledger.prune(retention, now: noon + 100) == .pruned(count: 0, before: noon))
+        #expect(try await fixture.ledger.prune(retention, now: noon + 101) == .pruned(count: 1_203, before: noon + 1))
         #expect(try await fixture.ledger.release(fixture.request(2000, reference: nil)) == .replayed)
         #expect(try await fixture.ledger.release(fixture.request(5, reference: nil)) == .released)
     }
@@ -48,24 +49,26 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(old) == .released)
         let retention = try #require(
             ClaimRetention(retainClaims: .seconds(100), repeatFor: .seconds(1), windows: [.seconds(20)]))
-        #expect(try await fixture.ledger.prune(retention, now: noon + 150) == 1)
-        #expect(try await fixture.ledger.release(old) == .replayed)
+        #expect(try await fixture.ledger.release(fixture.request(10, at: noon + 150)) == .released)
+        #expect(try await fixture.ledger.prune(retention, now: noon + 150) == .pruned(count: 1, before: noon + 50))
+        #expect(try await fixture.ledger.release(old) == .forgotten(before: noon + 100))
         // The horizon is at noon + 50, and tokens claimed before it were signed 50 seconds later at most.
         var border = try fixture.request(2, reference: nil, at: noon + 151)
         border.signedAt = (noon + 100).addingTimeInterval(-0.001)
-        #expect(try await fixture.ledger.release(border) == .replayed)
+        #expect(try await fixture.ledger.release(border) == .forgotten(before: noon + 100))
         border.signedAt = noon + 100
         #expect(try await fixture.ledger.release(border) == .released)
 
         // What is forgotten stays so with a shorter retention and in a later process.
         let longer = try #require(
             ClaimRetention(retainClaims: .seconds(140), repeatFor: .seconds(1), windows: [.seconds(20)]))
-        #expect(try await fixture.ledger.prune(longer, now: noon + 300) == 1)
+        #expect(try await fixture.ledger.release(fixture.request(11, at: noon + 300)) == .released)
+        #expect(try await fixture.ledger.prune(longer, now: noon + 300) == .pruned(count: 2, before: noon + 160))
         await fixture.ledger.close()
         let again = try await SQLiteLedger.open(fixture.settings)
         var third = try fixture.request(3, reference: nil, at: noon + 301)
         third.signedAt = noon + 229
-        #expect(try await again.release(third) == .replayed)
+        #expect(try await again.release(third) == .forgotten(before: noon + 230))
         third.signedAt = noon + 231
         #expect(try await again.release(third) == .released)
         await again.close()

@@ -14,6 +14,7 @@ final class MemoryLedger: Ledger {
         let contentDigest: [UInt8]
         let publicKeyHash: PublicKeyHash
         let at: Date
+        var repeats = 0
     }
 
     private struct State {
@@ -47,7 +48,18 @@ final class MemoryLedger: Ledger {
             state.claims[release.transactionId] = claim
             return .released
         }
-        return isRepeat(release, of: known) ? .repeated : .replayed
+        switch repeatability(of: release, known) {
+        case .no: return .replayed
+        case .tooOften: return .repeatedTooOften
+        case .yes:
+            state.claims[release.transactionId]?.repeats += 1
+            return .repeated
+        }
+    }
+
+    private static func repeatability(of release: Release, _ known: Claim) -> Repeatability {
+        guard isRepeat(release, of: known) else { return .no }
+        return known.repeats < Release.mostRepeats ? .yes : .tooOften
     }
 
     private static func isRepeat(_ release: Release, of known: Claim) -> Bool {
@@ -55,9 +67,20 @@ final class MemoryLedger: Ledger {
             && release.caller == known.caller && release.contentDigest == known.contentDigest
     }
 
-    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {
+    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         state.withLock { state in
-            state.claims[release.transactionId].map { Self.isRepeat(release, of: $0) } ?? false
+            state.claims[release.transactionId].map { Self.repeatability(of: release, $0) } ?? .no
+        }
+    }
+
+    func isUsedUp(_ transaction: TransactionIdentifier) -> Bool {
+        state.withLock { $0.claims[transaction].map { $0.repeats >= Release.mostRepeats } ?? false }
+    }
+
+    func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
+        state.withLock { state in
+            guard let known = state.claims[release.transactionId], Self.isRepeat(release, of: known) else { return }
+            state.claims[release.transactionId]?.repeats += 1
         }
     }
 
@@ -78,7 +101,13 @@ final class MemoryLedger: Ledger {
         }
     }
 
-    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int { 0 }
+    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
+        .pruned(count: 0, before: now)
+    }
+
+    func times() async throws(LedgerFailure) -> LedgerTimes { LedgerTimes() }
+
+    func newestRelease() async throws(LedgerFailure) -> Date? { nil }
 
     // MARK: Keys
 

@@ -14,7 +14,7 @@ struct RotationTests {
     private func key(
         _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
         cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
-        trouble: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec
+        trouble: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec, tokens: [String] = ["primary"]
     ) -> Rotation.Key {
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
         let record = KeyRecord(
@@ -23,7 +23,7 @@ struct RotationTests {
             createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
         let entry = KeyEntry(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
-            cutOff: record.cutOff, condition: .served, certificate: nil, tokens: ["primary"], remarks: [])
+            cutOff: record.cutOff, condition: .served, certificate: nil, tokens: tokens, remarks: [])
         return Rotation.Key(
             record: record, entry: entry,
             lastHour: KeyUsage(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
@@ -82,6 +82,8 @@ struct RotationTests {
         let rotation = try rotation(
             key(1, .preActivation, hoursAgo: 1, origin: .generated, refused: 4), key(2, .active, hoursAgo: 9))
         #expect(rotation.next.contains("4 tokens") && rotation.next.contains("activated already"))
+        // Whoever has one token can send it with the hash of any key.
+        #expect(rotation.next.contains("no proof"))
         #expect(rotation.next.contains("rotate import"))
     }
 
@@ -96,7 +98,7 @@ struct RotationTests {
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
             key(3, .active, hoursAgo: 99, opened: 2))
         #expect(overlap.phase == .overlap && turn(overlap) == .drain)
-        #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait: 3 tokens"))
+        #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait: the old key opened 3 tokens"))
         #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
         let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
         #expect(ready.phase == .finish && turn(ready) == .finish)
@@ -145,13 +147,30 @@ struct RotationTests {
         }
     }
 
-    @Test("tokens that were refused arrived all the same: the new key is activated, the old one in use")
+    @Test("tokens that were refused prove neither that the new key is activated nor that the old one is in use")
     func refusedArrivals() throws {
-        let proven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
-        #expect(proven.phase == .finish)
-        let inUse = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
-        #expect(inUse.phase == .overlap)
-        #expect(refusal(inUse)?.message.contains("2 tokens arrived under the old key") == true)
+        let unproven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
+        #expect(unproven.phase == .activation)
+        #expect(refusal(unproven)?.message.contains("The new key has opened no token yet") == true)
+        let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
+        #expect(done.phase == .finish)
+        #expect(refusal(done) == nil)
+        // But they are shown.
+        #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
+        #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
+    }
+
+    @Test("a new key that is missing in a token of the old one is said, with what to do before it is activated")
+    func missingInTokens() throws {
+        let new = key(1, .active, hoursAgo: 1, tokens: ["primary"])
+        let both = key(2, .active, hoursAgo: 9, tokens: ["primary", "second"])
+        let remark = try #require(try rotation(new, both).remarks.first { $0.contains("not in second") })
+        #expect(remark.contains(new.short) && remark.contains("while primary is away, the new key opens nothing"))
+        #expect(remark.contains("cloning") && remark.contains("key import"))
+        let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, tokens: ["second"])
+        #expect(try rotation(waiting, both).remarks.contains { $0.contains("not in primary") })
+        let alike = try rotation(key(1, .active, hoursAgo: 1, tokens: ["primary", "second"]), both)
+        #expect(alike.remarks.isEmpty)
     }
 
     @Test("a key that somebody generates meanwhile does not hold up a rotation that has its certificate")
@@ -184,7 +203,7 @@ struct RotationTests {
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
             key(3, .suspended, hoursAgo: 7), key(4, .deactivated, hoursAgo: 8, cutOffIn: -1))
         #expect(rotation.phase == .none && rotation.remarks.count == 3)
-        #expect(rotation.remarks[0].contains("3 tokens arrived under the deactivated key"))
+        #expect(rotation.remarks[0].contains("3 tokens named the deactivated key"))
         #expect(rotation.remarks[1].contains("key destroy") && rotation.remarks[2].contains("key resume"))
     }
 
@@ -210,17 +229,17 @@ struct RotationTests {
         #expect(try rotation.finished(cutOff: nil, force: false, now: now).allSatisfy { $0.cutOff == nil })
     }
 
-    @Test("finishing is refused while tokens arrive under the old key, unless forced")
+    @Test("finishing is refused while the old key opens tokens, unless forced")
     func inUse() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 12))
         let refused = try #require(refusal(rotation))
-        #expect(refused.code == .invalidState && refused.message.contains("12 tokens arrived under the old key"))
+        #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 tokens"))
         #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("--force"))
         #expect(refusal(rotation, force: true) == nil)
     }
 
-    @Test("finishing is refused before a token has arrived under the new key, unless forced")
+    @Test("finishing is refused before the new key has opened a token, unless forced")
     func notActivated() throws {
         let rotation = try rotation(key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 9))
         let refused = try #require(refusal(rotation))

@@ -60,6 +60,8 @@ struct AdministrationTranscripts {
         let table = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
         let merchants = table.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
         #expect(merchants == ["over", "same", "soon", "late", "gone", "none"])
+        // Of the one that has ended, and not of the one that is gone.
+        #expect(table.error.hasPrefix("A certificate that has ended stops nothing here"), "\(table)")
         let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
         let order = [3, 5, 4, 1, 2, 0].map { keys[$0] }.joined(separator: ",")
         #expect(json.output == "[\(order)]\n")
@@ -105,6 +107,25 @@ struct AdministrationTranscripts {
         let json = try await Command.paytokenctl(
             ["key", "show", "00010203", "--output", "json"], socket: daemon.path)
         #expect(json.output == Sample.key + "\n")
+    }
+
+    @Test("key list and key show say of an ended certificate that it stops nothing here, and of no other")
+    func ended() async throws {
+        func key(_ notAfter: String, _ state: String) -> String {
+            Sample.key(merchant: "m", notAfter: notAfter, daysLeft: 0, state: state)
+        }
+        for (key, isSaid) in [
+            (key("2020-01-01T00:00:00Z", "active"), true), (key("2100-01-01T00:00:00Z", "active"), false),
+            (key("2020-01-01T00:00:00Z", "deactivated"), false),
+        ] {
+            let daemon = try await FakeDaemon([
+                "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(key)]}"#), "GET /v1/keys/00010203": .ok(key),
+            ])
+            let list = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
+            #expect(list.status == 0 && list.error.contains("Apple encrypts nothing more to it") == isSaid, "\(list)")
+            let shown = try await Command.paytokenctl(["key", "show", "00010203"], socket: daemon.path)
+            #expect(shown.output.contains("Apple encrypts nothing more to it") == isSaid, "\(shown)")
+        }
     }
 
     @Test("a key that is not there is the daemon's refusal")

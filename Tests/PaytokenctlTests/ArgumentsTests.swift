@@ -124,7 +124,8 @@ struct ArgumentsTests {
             TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
             Verify.self, Status.self, AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self,
             AuditChangeKey.self,
-            LedgerBackup.self, LedgerAcceptRestore.self, KeyGenerate.self, CSRCreate.self, RotateCommand.self,
+            LedgerBackup.self, LedgerAcceptRestore.self, LedgerAcceptClock.self, KeyGenerate.self, CSRCreate.self,
+            RotateCommand.self,
             RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self,
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)

@@ -96,6 +96,42 @@ struct LedgerTranscripts {
         #expect(json.output == answer + "\n")
     }
 
+    @Test("accept-clock says what is taken back, and needs a reason")
+    func acceptClock() async throws {
+        let answer =
+            #"{"clock":"2026-01-31T12:00:00Z","forgottenBefore":"2027-01-31T12:00:00Z","#
+            + #""servedFrom":"2026-01-31T12:05:00Z","status":"accepted"}"#
+        let daemon = try await FakeDaemon([
+            "POST /v1/ledger/accept-clock": .ok(answer),
+            "POST /v1/ledger/accept-clock?dry_run=true": .ok(answer.replacing("accepted", with: "unchanged")),
+        ])
+        let arguments = ["ledger", "accept-clock", "--reason", "a year ahead"]
+        let result = try await Command.paytokenctl(arguments, socket: daemon.path)
+        #expect(result.status == 0 && result.error == "", "\(result)")
+        #expect(
+            result.output == """
+                Status                        accepted
+                Clock                         2026-01-31T12:00:00Z
+                Newest record was             -
+                Refused tokens signed before  2027-01-31T12:00:00Z
+                Refuses those signed before   2026-01-31T12:05:00Z
+
+                """)
+        #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"a year ahead"}"#.utf8)])
+        let dry = try await Command.paytokenctl(arguments + ["--dry-run"], socket: daemon.path)
+        #expect(dry.status == 0 && dry.error == "Dry run: the clock can be accepted. Nothing was changed.\n")
+        let json = try await Command.paytokenctl(arguments + ["--output", "json"], socket: daemon.path)
+        #expect(json.output == answer + "\n")
+        let waiting = try await FakeDaemon([
+            "POST /v1/ledger/accept-clock": FakeDaemon.Answer(
+                status: 202,
+                body: Array(#"{"status":"pending","approval":"0a1b2c3d","expires":"2100-01-01T00:00:00Z"}"#.utf8))
+        ])
+        let pending = try await Command.paytokenctl(arguments, socket: waiting.path)
+        #expect(pending.status == 75, "\(pending)")
+        #expect(try await Command.paytokenctl(["ledger", "accept-clock"]).status == 64)
+    }
+
     @Test("accept-restore of a ledger that nothing is wrong with is refused")
     func refused() async throws {
         let daemon = try await FakeDaemon([

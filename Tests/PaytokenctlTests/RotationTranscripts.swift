@@ -43,9 +43,9 @@ struct RotationTranscripts {
         certificate  NEXT  Apple's certificate
         activate     -     Activate it
 
-        KEY  PUBLICKEYHASH                                 STATE           EXPIRES     OPENED/H  REFUSED/H  LAST
-        new  \(Sample.hash)  pre-activation  -           0         0          -
-        old  \(Sample.hash)  active          2026-02-01  42        0          2026-01-31T12:00:00Z
+        KEY  PUBLICKEYHASH                                 STATE           EXPIRES     OPENED/H  UNVERIFIED/H  LAST
+        new  \(Sample.hash)  pre-activation  -           0         0             -
+        old  \(Sample.hash)  active          2026-02-01  42        0             2026-01-31T12:00:00Z
 
         Next: Upload the request.
 

@@ -40,6 +40,7 @@ import TokenForge
             "paytokend_requests_total", "paytokend_request_seconds", "paytokend_hsm_wait_seconds",
             "paytokend_hsm_call_seconds", "paytokend_ledger_commit_seconds", "paytokend_key_expiry_days",
             "paytokend_key_uses_total", "paytokend_connections", "paytokend_insecure_settings",
+            "paytokend_clock_behind_ledger_seconds",
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")
         }

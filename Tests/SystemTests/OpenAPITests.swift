@@ -98,6 +98,7 @@ import TokenForge
             ("/v1/certificates", "{\"certificate\":\"AAAA\"}"), ("/v1/certificates", "{}"),
             ("/v1/keys/import", "{}"), ("/v1/keys/import", "[]"), ("/v1/ledger/backup", "[]"),
             ("/v1/ledger/accept-restore", "{}"), ("/v1/ledger/accept-restore", "{\"reason\":\"a test\"}"),
+            ("/v1/ledger/accept-clock", "{}"), ("/v1/ledger/accept-clock", "{\"reason\":\"a test\"}"),
         ] {
             let answer = try await harness.admin(path, body: Array(body.utf8))
             #expect(answer.status >= 400)

@@ -107,6 +107,49 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test("a claim has a hundred repeats, refused ones included; then a flood costs no operation of the HSM")
+    func mostRepeats() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        /// Openings that the worker was asked for.
+        func openings() async throws -> Double {
+            let lines = try await harness.admin("/metrics").text.split(separator: "\n")
+            let line = lines.first {
+                $0.hasPrefix("paytokend_hsm_call_seconds_count{") && $0.contains("operation=\"decrypt\"")
+            }
+            return try #require(line?.split(separator: " ").last.flatMap { Double($0) })
+        }
+        func flood(_ token: MintedToken) async throws {
+            let answers = try await Curl.simultaneously(
+                "/v1/decrypt", socket: harness.socket,
+                bodies: Array(repeating: token.decryptBody(reference: "order-1"), count: 30))
+            #expect(answers.allSatisfy { $0.status == 409 && $0.code == "transaction_replayed" })
+            #expect(answers.allSatisfy { $0.string("details")?.contains("its 100 repeats") == true }, "\(answers[0])")
+        }
+        let token = try token()
+        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
+        for _ in 0..<90 { #expect(try await harness.decrypt(token, reference: "order-1").status == 200) }
+        for _ in 0..<10 {
+            let wrong = try await harness.decrypt(token, expected: "{\"transactionAmount\":1}", reference: "order-1")
+            #expect(wrong.code == "amount_mismatch", "\(wrong)")
+        }
+        var before = try await openings()
+        #expect(before >= 101)
+        try await flood(token)
+        #expect(try await openings() == before)
+        // Others are served.
+        #expect(try await harness.decrypt(self.token(), reference: "order-1").status == 200)
+
+        // After a restart the first that comes may be opened once more; it says that there is nothing left.
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        #expect(try await harness.decrypt(self.token()).status == 200)
+        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+        before = try await openings()
+        try await flood(token)
+        #expect(try await openings() == before)
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("past repeat_for the same reference is a replay too")
     func repeatFor() async throws {
         var configuration = DaemonConfiguration()

@@ -90,11 +90,11 @@ import TokenForge
         #expect(try await status(name, harness)["phase"]?.stringValue == "certificate")
         for _ in 0..<2 {
             let imported = try await harness.paytokenctl(["rotate", "import", files.path("new.cer")])
-            // The early token has shown that it is activated.
-            #expect(imported.status == 0 && imported.output.contains("Next: Wait: 1 token arrived"), "\(imported)")
+            // The early token could not be opened, so it has shown nothing.
+            #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
         }
         let inactive = try await harness.paytokenctl(["rotate", "finish", name])
-        #expect(inactive.status == 1 && inactive.error.contains("1 token arrived under the old key"), "\(inactive)")
+        #expect(inactive.status == 1 && inactive.error.contains("The old key opened 1 token"), "\(inactive)")
         let second = try await harness.paytokenctl(["rotate", "start", name])
         #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
         for merchant in [new, old.merchant] { #expect(try await decrypt(merchant, harness).status == 200) }
@@ -105,7 +105,7 @@ import TokenForge
 
         // Finish: refused while the old key is in use.
         let refused = try await harness.paytokenctl(["rotate", "finish", name])
-        #expect(refused.status == 1 && refused.error.contains("2 tokens arrived under the old key"), "\(refused)")
+        #expect(refused.status == 1 && refused.error.contains("The old key opened 2 tokens"), "\(refused)")
         let tried = try await harness.paytokenctl(["rotate", "finish", name, "--force", "--dry-run"])
         #expect(tried.status == 0, "\(tried)")
         #expect(try await status(name, harness)["phase"]?.stringValue == "overlap")
@@ -140,7 +140,7 @@ import TokenForge
             let new = try certify(request, name, to: files.path("\(cutOff).cer"))
             #expect(try await harness.paytokenctl(["rotate", "import", files.path("\(cutOff).cer")]).status == 0)
             let early = try await harness.paytokenctl(["rotate", "finish", name])
-            #expect(early.status == 1 && early.error.contains("No token has arrived under the new key"), "\(early)")
+            #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
             #expect(try await decrypt(new, harness).status == 200)
             // Nothing arrived under the old key: no force is needed.
             let finished = try await harness.paytokenctl(["rotate", "finish", name, "--cut-off", cutOff])
@@ -153,6 +153,50 @@ import TokenForge
             #expect(try await decrypt(new, harness).status == 200)
             #expect(try await status(name, harness)["phase"]?.stringValue == "none")
         }
+    }
+
+    /// With the hash of another key, which Apple's signature does not cover.
+    private func rewritten(_ token: MintedToken, to other: Merchant) -> [UInt8] {
+        func base64(_ hash: [UInt8]) -> String { Data(hash).base64EncodedString() }
+        return Array(
+            String(decoding: token.decryptBody(reference: "r"), as: UTF8.self)
+                .replacing("\\/", with: "/")
+                .replacing(base64(token.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
+    }
+
+    @Test("rewritten tokens and replays neither prove the new key nor keep the old one")
+    func rewritten() async throws {
+        let harness = try await Self.started.value
+        let files = try FreshDirectory()
+        let old = try await merchant("rewritten", .p256, harness)
+        let other = try await merchant("rewriter", .p256, harness)
+        let name = old.merchant.identifier
+        #expect(try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("new.csr")]).status == 0)
+        let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
+        #expect(try await harness.paytokenctl(["rotate", "import", files.path("new.cer")]).status == 0)
+        func send(_ token: MintedToken, as key: Merchant) async throws {
+            let answer = try await harness.decrypt(rewritten(token, to: key))
+            #expect(answer.code == "decryption_failed", "\(answer)")
+        }
+
+        let stolen = try SharedForge.mint.mint(TokenRecipe(merchant: other.merchant))
+        for _ in 0..<3 { try await send(stolen, as: new) }
+        #expect(try await status(name, harness)["phase"]?.stringValue == "activation")
+        let early = try await harness.paytokenctl(["rotate", "finish", name])
+        #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
+
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: new))
+        #expect(try await harness.decrypt(token).status == 200)
+        for _ in 0..<2 { #expect(try await harness.decrypt(token).code == "transaction_replayed") }
+        for _ in 0..<2 { try await send(stolen, as: old.merchant) }
+        let shown = try await status(name, harness)
+        #expect(shown["phase"]?.stringValue == "finish")
+        let (newKey, oldKey) = (shown["newKey"]?.objectValue, shown["oldKeys"]?.arrayValue?.first?.objectValue)
+        #expect(newKey?["openedLastHour"]?.numberValue?.int == 1 && newKey?["refusedLastHour"]?.numberValue?.int == 3)
+        #expect(oldKey?["openedLastHour"]?.numberValue?.int == 0 && oldKey?["refusedLastHour"]?.numberValue?.int == 2)
+        #expect(shown["remarks"]?.arrayValue?.contains { $0.stringValue?.contains("unverified") == true } == true)
+        let finished = try await harness.paytokenctl(["rotate", "finish", name])
+        #expect(finished.status == 0, "\(finished)")
     }
 
     @Test("under load through the whole rotation not one request fails, under either key")

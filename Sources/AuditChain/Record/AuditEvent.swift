@@ -47,6 +47,8 @@ public enum AuditEvent: Sendable, Equatable {
     case claimsPrune(count: Int, before: AuditTime)
     /// So many records of refusals could not be written, the first of them at `since`.
     case recordsDropped(count: Int, since: AuditTime)
+    /// The present clock was taken for right, and what a wrong one had made the ledger believe was taken back.
+    case ledgerAcceptClock(LedgerClockAcceptance)
 
     /// The `event` member. It is public contract and never changes.
     public enum Name: String, Sendable, CaseIterable {
@@ -75,6 +77,7 @@ public enum AuditEvent: Sendable, Equatable {
         case ledgerAcceptRestore = "ledger_accept_restore"
         case claimsPrune = "claims_prune"
         case recordsDropped = "records_dropped"
+        case ledgerAcceptClock = "ledger_accept_clock"
     }
 
     public var name: Name {
@@ -104,6 +107,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .ledgerAcceptRestore: .ledgerAcceptRestore
         case .claimsPrune: .claimsPrune
         case .recordsDropped: .recordsDropped
+        case .ledgerAcceptClock: .ledgerAcceptClock
         }
     }
 }

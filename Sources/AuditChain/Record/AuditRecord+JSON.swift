@@ -106,6 +106,12 @@ extension AuditEvent {
         case .recordsDropped(let count, let since):
             writer.member("since", since.text)
             writer.member("count", count)
+        case .ledgerAcceptClock(let clock):
+            writer.member("newestRecord", clock.newestRecord?.text)
+            writer.member("forgottenBefore", clock.forgottenBefore?.text)
+            writer.member("servedFrom", clock.servedFrom?.text)
+            writer.member("reason", clock.reason?.text)
+            writer.member("approval", clock.approval?.hex)
         }
     }
 }

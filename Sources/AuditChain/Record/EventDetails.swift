@@ -72,6 +72,7 @@ public enum ApprovalOperation: String, Sendable, CaseIterable {
     case keyAdopt = "key_adopt"
     case auditKeyChange = "audit_key_change"
     case ledgerAcceptRestore = "ledger_accept_restore"
+    case ledgerAcceptClock = "ledger_accept_clock"
 }
 
 /// A request for a second person's approval.
@@ -130,6 +131,29 @@ public struct LedgerRestore: Sendable, Equatable {
     ) {
         self.ledgerSequence = ledgerSequence
         self.tokenSequence = tokenSequence
+        self.reason = reason
+        self.approval = approval
+    }
+}
+
+/// A clock that was taken for right against what the ledger says of the time.
+public struct LedgerClockAcceptance: Sendable, Equatable {
+    /// The newest record until then, by a clock that was ahead; nil when the clock was not behind it.
+    public var newestRecord: AuditTime?
+    /// Tokens signed before this were refused until then, since a clock that was ahead had claims pruned; nil when none were.
+    public var forgottenBefore: AuditTime?
+    /// What replaces it; nil when it stays.
+    public var servedFrom: AuditTime?
+    public var reason: AuditReason?
+    public var approval: ApprovalIdentifier?
+
+    public init(
+        newestRecord: AuditTime? = nil, forgottenBefore: AuditTime? = nil, servedFrom: AuditTime? = nil,
+        reason: AuditReason?, approval: ApprovalIdentifier? = nil
+    ) {
+        self.newestRecord = newestRecord
+        self.forgottenBefore = forgottenBefore
+        self.servedFrom = servedFrom
         self.reason = reason
         self.approval = approval
     }

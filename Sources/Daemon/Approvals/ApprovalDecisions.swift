@@ -22,6 +22,7 @@ struct ApprovalDecisions: Sendable {
     let lifecycle: KeyLifecycle
     let gate: LedgerGate
     let auditKey: AuditKeyChange
+    let clockAcceptance: ClockAcceptance
     let recorder: UsageRecorder
     let clock: WallClock
 
@@ -105,6 +106,8 @@ struct ApprovalDecisions: Sendable {
                 reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
         case .auditKeyChange:
             try await auditKey.carryOut(approval, change, by: caller, record: record)
+        case .ledgerAcceptClock:
+            try await clockAcceptance.carryOut(approval, change, by: caller, record: record)
         }
         return Outcome(approval: try await find(identifier), key: key)
     }

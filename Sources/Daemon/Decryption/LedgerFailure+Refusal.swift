@@ -13,6 +13,8 @@ extension LedgerFailure {
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
         case .approval(let conflict):
             Refusal(.approvalInvalid, conflict.description)
+        case .timesConflict:
+            Refusal(.invalidState, description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)
         }

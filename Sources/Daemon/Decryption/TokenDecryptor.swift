@@ -40,7 +40,8 @@ struct TokenDecryptor: Sendable {
         var release = Release(of: token, for: caller, reference: request.reference, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         release.signedAt = evidence.signingTime
-        release.admitsNew = try await judgeWindow(window, signingTime: evidence.signingTime, release: release)
+        let repeatability = try await judgeWindow(window, signingTime: evidence.signingTime, release: release)
+        release.admitsNew = repeatability == nil
 
         // Step 2: the merchant's key.
         guard let key = keys.entry(token.publicKeyHash) else {
@@ -58,18 +59,28 @@ struct TokenDecryptor: Sendable {
         try expected.judgeApplicationData(token)
         try Self.judgeState(of: key, at: now)
 
+        // Before the HSM is asked: a caller that repeats for ever must not take it from the others.
+        if repeatability == .tooOften || ledger.isUsedUp(token.transactionIdentifier) {
+            arrivals.takeBack(token.publicKeyHash, at: now)
+            throw Self.repeatedTooOften
+        }
+
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key, for: caller)
         record.used(token: opened.token, protection: opened.tier)
-        let payload = try PaymentPayload(plaintext: opened.plaintext)
-
-        // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
-        try expected.judgeCurrency(payload)
-        try expected.judgeAmount(payload)
+        do throws(Refusal) {
+            let payload = try PaymentPayload(plaintext: opened.plaintext)
+            // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
+            try expected.judgeCurrency(payload)
+            try expected.judgeAmount(payload)
+        } catch {
+            await countIfRepeat(release)
+            throw error
+        }
 
         // Step 5: released once.
         let claimed = try await claim(release, by: caller, record: record)
-        arrivals.opened(token.publicKeyHash, at: now)
+        arrivals.takeBack(token.publicKeyHash, at: now)
         keys.countUse(token.publicKeyHash, at: now)
         instruments.keyUses.increment(token.publicKeyHash.hex)
 
@@ -106,16 +117,19 @@ struct TokenDecryptor: Sendable {
     /// A token outside the window is refused, unless it is the repetition of a release: the contract judges that by
     /// everything but the window. Whether it is one is then decided by the claim itself.
     ///
-    /// - Returns: whether a transaction that is not known yet may be claimed.
+    /// - Returns: nil inside the window: whether it is a repetition is not asked for, and a transaction that is not known
+    ///   yet may be claimed. Outside, which repetition it is; ``Repeatability/no`` is refused.
     private func judgeWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
-    ) async throws(Refusal) -> Bool {
+    ) async throws(Refusal) -> Repeatability? {
         do throws(Refusal) {
             try window.judge(signingTime: signingTime, now: release.at)
-            return true
+            return nil
         } catch {
-            guard release.referenceDigest != nil, try await isRepeat(release) else { throw error }
-            return false
+            guard release.referenceDigest != nil else { throw error }
+            let repeatability = try await repeatability(of: release)
+            guard repeatability != .no else { throw error }
+            return repeatability
         }
     }
 
@@ -182,7 +196,22 @@ struct TokenDecryptor: Sendable {
     /// As the log names what is in trouble.
     private static let hsmComponent = "hsm"
 
-    private func isRepeat(_ release: Release) async throws(Refusal) -> Bool {
+    private static let repeatedTooOften = Refusal(
+        .transactionReplayed, "This transaction was released before; do not process it a second time.",
+        details: "its \(Release.mostRepeats) repeats under the first request's reference are used up")
+
+    /// A repeat whose payment is not what the caller expects has cost the HSM as much as one that is. It keeps its own
+    /// refusal when it cannot be counted.
+    private func countIfRepeat(_ release: Release) async {
+        guard release.referenceDigest != nil else { return }
+        do throws(LedgerFailure) {
+            try await ledger.countRefusedRepeat(release)
+        } catch {
+            troubles.met(TroubleLog.ledger, error.description)
+        }
+    }
+
+    private func repeatability(of release: Release) async throws(Refusal) -> Repeatability {
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {
@@ -214,9 +243,19 @@ struct TokenDecryptor: Sendable {
         case .released: return (false, recorder.reference(judged.sequence))
         case .repeated: return (true, recorder.reference(judged.sequence))
         case .replayed:
+            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
                 .transactionReplayed, "This transaction was released before; do not process it a second time.",
                 details: "the same caller gets it again only with the reference of the first request")
+        case .repeatedTooOften:
+            arrivals.takeBack(release.publicKeyHash, at: release.at)
+            throw Self.repeatedTooOften
+        case .forgotten(let before):
+            throw Refusal(
+                .transactionReplayed,
+                "This transaction may have been released before: claims of tokens as old as this are forgotten.",
+                details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, look "
+                    + "at this host's clock and paytokenctl status")
         case .keyNotActive:
             if let key = keys.entry(release.publicKeyHash), !key.state.decrypts(at: clock.now(), cutOff: key.cutOff) {
                 throw Self.notActive(key)

@@ -163,7 +163,7 @@ struct KeyLifecycle: Sendable {
         switch operation {
         case .keyDestroy: .destroyed
         case .keyCompromise: .compromised
-        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore: .active
+        case .keyResume, .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: .active
         }
     }
 

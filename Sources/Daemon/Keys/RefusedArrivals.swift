@@ -2,15 +2,18 @@ import Foundation
 import PaymentToken
 import Synchronization
 
-/// Genuine tokens of the last hour that were refused though their key is known, for whatever reason: under a new key they
-/// say that its certificate is activated, under an old one that it is still in use. In this process's memory only.
+/// Tokens of the last hour that name a known key, carry Apple's signature and were refused, for whatever reason but that they
+/// were replays. In this process's memory only.
+///
+/// They prove nothing: Apple does not sign the publicKeyHash, so whoever has one token can send it with the hash of any
+/// key. What was opened under a key is in the ledger, as its claims.
 final class RefusedArrivals: Sendable {
     /// One minute's number, in whole minutes since 1970, and how many there were.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
-    /// A token has arrived, and counts as refused until ``opened(_:at:)`` takes it back with the same time.
+    /// A token has arrived, and counts as refused until ``takeBack(_:at:)`` is called with the same time.
     ///
     /// - Parameter hash: of a key that is known here, so that strangers cannot make this grow.
     func count(_ hash: PublicKeyHash, at time: Date) {
@@ -23,7 +26,8 @@ final class RefusedArrivals: Sendable {
         }
     }
 
-    func opened(_ hash: PublicKeyHash, at time: Date) {
+    /// It was released, or is a replay of one that was.
+    func takeBack(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in
             guard let count = minutes[hash]?[minute] else { return }

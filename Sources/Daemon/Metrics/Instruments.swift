@@ -30,6 +30,9 @@ struct Instruments: Sendable {
     let unlockedSecretBytes = Gauge(
         "paytokend_unlocked_secret_bytes",
         help: "Memory for secrets that could not be locked, of the daemon and its workers.")
+    let clockBehindLedgerSeconds = Gauge(
+        "paytokend_clock_behind_ledger_seconds",
+        help: "How far the clock is behind the ledger's newest record or what it has forgotten; 0 when it is not.")
 
     /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
     private static let latencies: [Double] = [
@@ -40,7 +43,7 @@ struct Instruments: Sendable {
         [
             requests, requestSeconds, hsmWaitSeconds, hsmCallSeconds, ledgerCommitSeconds, ledgerBatchSize,
             workerRestarts, keyExpiryDays, keyUses, connections, insecureSettings,
-            unlockedSecretBytes,
+            unlockedSecretBytes, clockBehindLedgerSeconds,
         ]
     }
 

@@ -38,6 +38,17 @@ protocol RestoreAccepting: Sendable {
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
+/// Takes the present clock for right, against what the ledger says about the time.
+protocol ClockAccepting: Sendable {
+    /// Judges whether it can and may be accepted, and records it, or has it wait for a second person.
+    ///
+    /// - Throws: invalid_state when there is nothing to accept, or a signing-time window is off that would have to bound it.
+    func accept(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> ClockAcceptance.Outcome
+}
+
 extension UsageRecorder: AuditLooking {}
 extension Checkpoints: CheckpointSealing {}
 extension RestoreAcceptance: RestoreAccepting {}
+extension ClockAcceptance: ClockAccepting {}

@@ -15,6 +15,9 @@ extension Endpoints {
             Endpoint(
                 "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
                 dryRun: .refused(instead: "GET /v1/status says what there is to accept"), respond: ledger.acceptRestore),
+            Endpoint(
+                "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                dryRun: .offered, respond: ledger.acceptClock),
         ]
     }
 

@@ -3,7 +3,7 @@ import DaemonAPI
 import Ledger
 import Refusals
 
-/// `POST /v1/ledger/backup` and `POST /v1/ledger/accept-restore`.
+/// `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
 struct LedgerRoutes: Sendable {
     let ledger: any Ledger
     /// The ledger's file; nil for an engine that has none, which is backed up by its own means.
@@ -11,6 +11,7 @@ struct LedgerRoutes: Sendable {
     let looks: any AuditLooking
     let checkpoints: any CheckpointSealing
     let restores: any RestoreAccepting
+    let clocks: any ClockAccepting
     private let turn = LedgerCopyTurn()
 
     /// A few words and a name.
@@ -18,13 +19,14 @@ struct LedgerRoutes: Sendable {
 
     init(
         ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
-        restores: any RestoreAccepting
+        restores: any RestoreAccepting, clocks: any ClockAccepting
     ) {
         self.ledger = ledger
         self.path = path
         self.looks = looks
         self.checkpoints = checkpoints
         self.restores = restores
+        self.clocks = clocks
     }
 
     /// A consistent copy, made while all goes on, with its size and digest. It is recorded before its first byte leaves.
@@ -62,6 +64,18 @@ struct LedgerRoutes: Sendable {
         }
     }
 
+    func acceptClock(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let body = try AcceptClockRequest(parsing: request.body)
+        let outcome = try await clocks.accept(
+            reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
+            record: request.record)
+        return switch outcome {
+        case .accepted(let plan): try .json(AcceptClockAnswer("accepted", plan))
+        case .wouldAccept(let plan): try .json(AcceptClockAnswer("unchanged", plan))
+        case .pending(let approval): try .pending(approval)
+        }
+    }
+
     /// Whether a copy could be made of what is there now.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
         let head: ChainHead
@@ -71,5 +85,13 @@ struct LedgerRoutes: Sendable {
             throw error.refusal
         }
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))
+    }
+}
+
+extension AcceptClockAnswer {
+    init(_ status: String, _ plan: ClockAcceptance.Plan) {
+        self.init(
+            status: status, clock: plan.now, newestRecord: plan.newestRecord, forgottenBefore: plan.forgottenBefore,
+            servedFrom: plan.servedFrom)
     }
 }

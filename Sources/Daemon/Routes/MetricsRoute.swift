@@ -1,4 +1,5 @@
 import Foundation
+import Ledger
 import MerchantKeys
 import Refusals
 
@@ -8,10 +9,12 @@ struct MetricsRoute: Sendable {
     let index: KeyIndex
     let clock: WallClock
     let unlockedSecrets: UnlockedSecrets
+    let ledgerClock: LedgerClock
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
         instruments.unlockedSecretBytes.set(to: Double(unlockedSecrets.total))
+        await showClock()
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,
@@ -28,5 +31,14 @@ struct MetricsRoute: Sendable {
             }
         }
         instruments.keyExpiryDays.replaceAll(Dictionary(days) { first, _ in first })
+    }
+
+    /// While the ledger cannot be read there is no such figure.
+    private func showClock() async {
+        do throws(LedgerFailure) {
+            instruments.clockBehindLedgerSeconds.set(to: try await ledgerClock.look().secondsBehind)
+        } catch {
+            instruments.clockBehindLedgerSeconds.replaceAll([:])
+        }
     }
 }

@@ -72,8 +72,10 @@ struct Assembly: Sendable {
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: tokens, ledger: ledger, gate: gate, recorder: recorder,
             instruments: instruments, troubles: troubles, clock: clock, arrivals: arrivals)
+        let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
-            tokens: tokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock, troubles: troubles)
+            tokens: tokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock, ledgerClock: ledgerClock,
+            troubles: troubles)
         let summaries = KeySummaries(index: index, tier: tokens.tier, clock: clock)
         let administration = KeyAdministration(
             catalogue: catalogue, tokens: tokens.tokens, ledger: ledger, gate: gate, recorder: recorder,
@@ -84,14 +86,17 @@ struct Assembly: Sendable {
         let auditKey = AuditKeyChange(
             ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, gate: gate,
             rule: rule, recorder: recorder, clock: clock, logger: logger)
+        let clockAcceptance = ClockAcceptance(
+            ledgerClock: ledgerClock, gate: gate, rule: rule, recorder: recorder, logger: logger)
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
-            recorder: recorder, clock: clock)
+            clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
         let endpoints = Endpoints(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
             metrics: MetricsRoute(
-                instruments: instruments, index: index, clock: clock, unlockedSecrets: UnlockedSecrets(tokens: tokens)),
+                instruments: instruments, index: index, clock: clock, unlockedSecrets: UnlockedSecrets(tokens: tokens),
+                ledgerClock: ledgerClock),
             status: StatusRoute(
                 readiness: readiness, tokens: tokens, index: index, ledger: ledger, live: live, clock: clock,
                 startedAt: clock.now()),
@@ -102,7 +107,8 @@ struct Assembly: Sendable {
         let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
         let ledgerRoutes = LedgerRoutes(
             ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
-            restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock))
+            restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
+            clocks: clockAcceptance)
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
                 + Endpoints.record(audit, ledgerRoutes)

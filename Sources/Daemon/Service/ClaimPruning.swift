@@ -1,4 +1,5 @@
 import AuditChain
+import DaemonAPI
 import Foundation
 import Ledger
 import Logging
@@ -8,6 +9,7 @@ import PaymentToken
 struct ClaimPruning: Sendable {
     let ledger: any Ledger
     let live: LiveConfiguration
+    let clock: WallClock
     let logger: Logger
 
     func start() -> Task<Void, Never> {
@@ -19,17 +21,22 @@ struct ClaimPruning: Sendable {
         }
     }
 
-    private func prune() async {
+    func prune() async {
         guard let retention = live.claimRetention else { return }
         do throws(LedgerFailure) {
-            let now = Date()
-            let removed = try await ledger.prune(retention, now: now)
-            guard removed > 0 else { return }
-            logger.info("claims pruned", metadata: ["claims": "\(removed)"])
-            let before = now.addingTimeInterval(-Double(retention.age.components.seconds))
-            ledger.note(
-                AuditRecord(
-                    time: AuditTime(now), event: .claimsPrune(count: removed, before: AuditTime(before))))
+            let now = clock.now()
+            switch try await ledger.prune(retention, now: now) {
+            case .pruned(count: 0, before: _): return
+            case .pruned(let removed, let before):
+                logger.info("claims pruned", metadata: ["claims": "\(removed)"])
+                ledger.note(
+                    AuditRecord(
+                        time: AuditTime(now), event: .claimsPrune(count: removed, before: AuditTime(before))))
+            case .clockUnconfirmed(let newest):
+                logger.info(
+                    "claims are not pruned before the next release: nothing else vouches for the clock",
+                    metadata: ["clock": "\(RFC3339.string(now))", "newest.claim": "\(RFC3339.string(newest))"])
+            }
         } catch {
             logger.error("claims were not pruned", metadata: ["reason": "\(error)"])
         }

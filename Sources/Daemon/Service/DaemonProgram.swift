@@ -58,7 +58,6 @@ public enum DaemonProgram {
     private static let tokenTime = Duration.seconds(20)
     /// For the answers to requests whose token was given up to leave.
     private static let lastAnswers = Duration.seconds(2)
-
     /// Of it, what is kept for the last records and their seal once requests have ended or were given up.
     private static let endTime = Duration.seconds(5)
 
@@ -109,7 +108,8 @@ public enum DaemonProgram {
         }
         let sealing = assembly.checkpoints.start()
         let summarising = assembly.refusalSummaries.start()
-        let pruning = ClaimPruning(ledger: assembly.ledger, live: assembly.live, logger: logger).start()
+        let pruning = ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger)
+            .start()
         let expiring = ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start()
         logger.notice(
             "serving",
@@ -118,8 +118,8 @@ public enum DaemonProgram {
                 "admin_socket": "\(configuration.listener.adminSocket)", "node": "\(assembly.ledger.node)",
             ])
 
-        let serviceManager = ServiceManager(logger: logger)
-        serviceManager.notify(.ready)
+        let service = ServiceNotification(logger: logger)
+        service.notify(.ready)
 
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
         var refusedStart: StartFailure?
@@ -138,7 +138,7 @@ public enum DaemonProgram {
             break
         }
 
-        serviceManager.notify(.stopping)
+        service.notify(.stopping)
         let draining = ContinuousClock.now
         let patience = Task { [tokens = assembly.tokens] in
             guard (try? await Task.sleep(for: tokenTime)) != nil else { return }

@@ -23,10 +23,16 @@ final class LiveConfiguration: Sendable {
     /// After what time claims may be forgotten; nil when never.
     var claimRetention: ClaimRetention? {
         let configuration = inForce.withLock { $0 }
-        let windows = [configuration.signingTimeWindow] + configuration.access.rules.compactMap(\.signingTimeWindow)
         return ClaimRetention(
             retainClaims: configuration.ledger.retainClaims, repeatFor: configuration.ledger.repeatFor,
-            windows: windows.map(\.duration))
+            windows: configuration.windows)
+    }
+
+    /// Of verification and of every access rule; nil when one of them is off.
+    var widestWindow: Duration? {
+        inForce.withLock { $0.windows }.reduce(Duration.zero) { widest, window in
+            widest.flatMap { widest in window.map { max(widest, $0) } }
+        }
     }
 
     /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
@@ -44,6 +50,11 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Configuration {
+    /// How far each signing-time window reaches to either side; nil is one that is off.
+    fileprivate var windows: [Duration?] {
+        ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
+    }
+
     fileprivate func restartOnlyDifferences(from new: Configuration) -> [String] {
         [
             ("listener", listener == new.listener), ("tokens", tokens == new.tokens), ("ledger", ledger == new.ledger),

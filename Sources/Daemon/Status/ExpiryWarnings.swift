@@ -15,7 +15,10 @@ enum ExpiryWarnings {
         let over = ending { $0 <= now }
         let soon = ending { $0 > now && $0 <= now.addingTimeInterval(ahead) }
         return [
-            sentence(over, "has ended", "have ended"), sentence(soon, "ends within 30 days", "end within 30 days"),
+            sentence(
+                over, "has ended, which stops nothing here: but Apple encrypts nothing more to it",
+                "have ended, which stops nothing here: but Apple encrypts nothing more to them"),
+            sentence(soon, "ends within 30 days", "end within 30 days"),
         ].compactMap { $0 }
     }
 

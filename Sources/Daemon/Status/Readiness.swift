@@ -2,6 +2,7 @@ import DaemonAPI
 import Ledger
 import MerchantKeys
 import Refusals
+import Synchronization
 import WorkerProtocol
 
 /// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
@@ -17,22 +18,30 @@ final class Readiness: Sendable {
 
     private let tokens: TokenPool
     private let gate: LedgerGate
+    private let troubles: TroubleLog
     private let catalogue: KeyCatalogue
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
+    private let ledgerClock: LedgerClock
+    private let clockLook = Mutex<(at: ContinuousClock.Instant, reasons: [ReadinessAnswer.Reason])?>(nil)
+
+    /// Anybody may ask, and each look reads the ledger: one look serves all who ask within this time.
+    private static let lookLasts = Duration.seconds(1)
 
     init(
         tokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
-        troubles: TroubleLog
+        ledgerClock: LedgerClock, troubles: TroubleLog
     ) {
         self.tokens = tokens
         self.gate = gate
+        self.troubles = troubles
         self.catalogue = catalogue
         self.clock = clock
         ledgerProbe = LedgerProbe(faults: troubles) { () throws(LedgerFailure) in
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
         }
+        self.ledgerClock = ledgerClock
     }
 
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
@@ -52,7 +61,18 @@ final class Readiness: Sendable {
         case .held(let disagreement):
             findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
         }
+        if ledgerTrouble == nil { findings.reasons += await clockReasons() }
         return findings
+    }
+
+    /// Of a ledger that can be used: one that cannot be read says nothing about the clock.
+    private func clockReasons() async -> [ReadinessAnswer.Reason] {
+        if let look = clockLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.reasons }
+        let reasons = (try? await ledgerClock.look())?.reasons ?? []
+        clockLook.withLock { $0 = (.now, reasons) }
+        for reason in reasons { troubles.met(reason.component, reason.message) }
+        if reasons.isEmpty { troubles.over("clock") }
+        return reasons
     }
 
     /// A token that is away makes the daemon unready only when it may hold a key that no other serves now. With two

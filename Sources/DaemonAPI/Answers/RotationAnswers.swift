@@ -75,11 +75,12 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// Until when a deactivated key still opens tokens; null in other states.
     public var cutOff: Date?
     public var tokens: [String]
-    /// Tokens that it opened within the last hour, by the ledger's claims.
+    /// Tokens that it opened within the last hour, by this host's ledger: first releases, neither repeats nor replays.
     public var openedLastHour: Int
     /// The last of them.
     public var lastUse: Date?
-    /// Genuine tokens for it that this process refused within the last hour because of the key's state.
+    /// Tokens that named it and that this process refused within the last hour, replays left out. Unverified: Apple does not
+    /// sign which key a token names.
     public var refusedLastHour: Int
 
     public init(

@@ -29,6 +29,20 @@ public struct AdministrativeChange: Sendable {
         }
     }
 
+    /// The present clock is taken for right: this node's records before this change say nothing about the time any more
+    /// (``LedgerTimes/newestRecord``), and what was forgotten may be limited.
+    public struct ClockChange: Sendable, Equatable {
+        /// As it was found when the change was planned, and must be still.
+        public let forgottenBefore: Date?
+        /// From then on ``LedgerTimes/forgottenBefore``; earlier than it was. Nil leaves it.
+        public let servedFrom: Date?
+
+        public init(forgottenBefore: Date?, servedFrom: Date?) {
+            self.forgottenBefore = forgottenBefore
+            self.servedFrom = servedFrom
+        }
+    }
+
     /// What happens to an approval.
     public enum ApprovalStep: Sendable, Equatable {
         /// It is asked for.
@@ -58,6 +72,8 @@ public struct AdministrativeChange: Sendable {
     public var furtherKeys: [KeyChange] = []
     /// A planned audit key that signs the checkpoints from now on; nil changes none.
     public var auditKey: StoredAuditKey?
+    /// Takes back what a wrong clock made the ledger believe; nil changes nothing.
+    public var clock: ClockChange?
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,
@@ -77,7 +93,7 @@ public protocol Administration: Sendable {
     ///
     /// - Returns: the records' sequences, in their order.
     /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
-    ///   `auditKeyConflict` when the audit key was not planned.
+    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 

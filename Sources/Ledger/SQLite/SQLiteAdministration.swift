@@ -27,6 +27,9 @@ struct SQLiteAdministration: Sendable {
         if let auditKey = change.auditKey, let publicKey = auditKey.publicKey {
             _ = try SQLiteAuditKeys(chain: chain).confirm(auditKey.identifier, publicKey, recording: nil, &head, db)
         }
+        if let clock = change.clock, let line = lines.last {
+            try SQLiteTimes(node: chain.node.name).accept(clock, at: line.sequence, db)
+        }
         return lines
     }
 

@@ -11,14 +11,31 @@ struct SQLiteClaims {
     /// Judges and writes one release.
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        if try admitsNew(release, db), try insert(release, db) { return .released }
-        guard let claim = try claim(release, db), try isRepeat(release, of: claim) else { return .replayed }
-        try countRepeat(release, db)
-        return .repeated
+        let obstacle = try obstacle(toNew: release, db)
+        if obstacle == nil, try insert(release, db) { return .released }
+        guard let claim = try claim(release, db) else { return obstacle ?? .replayed }
+        let verdict = try again(release, claim)
+        if verdict == .repeated { try countRepeat(release, db) }
+        return verdict
     }
 
-    func wouldRepeat(_ release: Release, _ db: Database) throws -> Bool {
-        try claim(release, db).map { try isRepeat(release, of: $0) } ?? false
+    func wouldRepeat(_ release: Release, _ db: Database) throws -> Repeatability {
+        guard let claim = try claim(release, db) else { return .no }
+        return switch try again(release, claim) {
+        case .repeated: .yes
+        case .repeatedTooOften: .tooOften
+        case .released, .replayed, .keyNotActive, .forgotten: .no
+        }
+    }
+
+    /// Counts one that was opened and refused before it came to ``decide(_:_:)``.
+    func countRefusedRepeat(_ release: Release, _ db: Database) throws {
+        if try wouldRepeat(release, db) == .yes { try countRepeat(release, db) }
+    }
+
+    /// Whether a repeat that has just been counted was the last.
+    func isUsedUp(_ release: Release, _ db: Database) throws -> Bool {
+        try (claim(release, db)?.value("repeats") as Int?).map { $0 >= Release.mostRepeats } ?? false
     }
 
     /// Whether `verdict` of this very attempt stands in the database, after its commit went unacknowledged.
@@ -27,15 +44,16 @@ struct SQLiteClaims {
         case .released: try claim(release, db)?.value("attempt") as Data? == release.attempt.blob
         case .repeated: try claim(release, db)?.value("repeat_attempt") as Data? == release.attempt.blob
         // Nothing was to be written, so it holds when it would be decided so again.
-        case .replayed, .keyNotActive: try refusal(of: release, db) == verdict
+        case .replayed, .keyNotActive, .repeatedTooOften, .forgotten: try refusal(of: release, db) == verdict
         }
     }
 
     /// The refusal that the release meets now; nil when it would be released. Reads only.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        guard let claim = try claim(release, db) else { return try admitsNew(release, db) ? nil : .replayed }
-        return try isRepeat(release, of: claim) ? nil : .replayed
+        guard let claim = try claim(release, db) else { return try obstacle(toNew: release, db) }
+        let verdict = try again(release, claim)
+        return verdict == .repeated ? nil : verdict
     }
 
     /// At most `limit` claims made before `time`; answers how many were removed.
@@ -49,24 +67,19 @@ struct SQLiteClaims {
         return db.changesCount
     }
 
-    /// Remembers that claims of tokens that were signed before `time` are not all here any more. A later configuration
-    /// may accept such old tokens again, and the ledger could not tell whether they were released.
-    func forget(signedBefore time: Int64, _ db: Database) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO ledger_meta (name, value) VALUES ('forgotten_before', ?)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                WHERE CAST(excluded.value AS INTEGER) > CAST(ledger_meta.value AS INTEGER)
-                """
-        ).execute(arguments: [String(time)])
+    /// Why a transaction that is not claimed must not be; nil when nothing stands against it.
+    private func obstacle(toNew release: Release, _ db: Database) throws -> ReleaseVerdict? {
+        guard release.admitsNew else { return .replayed }
+        guard let signedAt = release.signedAt, let forgotten = try SQLiteTimes(node: node).forgottenBefore(db),
+            StoredTime.milliseconds(signedAt) < forgotten
+        else { return nil }
+        return .forgotten(before: StoredTime.date(forgotten))
     }
 
-    private func admitsNew(_ release: Release, _ db: Database) throws -> Bool {
-        guard release.admitsNew else { return false }
-        guard let signedAt = release.signedAt else { return true }
-        let forgotten = try String.fetchOne(
-            db.cachedStatement(sql: "SELECT value FROM ledger_meta WHERE name = 'forgotten_before'"))
-        return forgotten.flatMap { Int64($0) }.map { StoredTime.milliseconds(signedAt) >= $0 } ?? true
+    /// What a transaction that is claimed already is to `release`: repeated, replayed, or repeated too often.
+    private func again(_ release: Release, _ claim: Row) throws -> ReleaseVerdict {
+        guard try isRepeat(release, of: claim) else { return .replayed }
+        return try claim.value("repeats") < Release.mostRepeats ? .repeated : .repeatedTooOften
     }
 
     /// Claims since `time`, by key.
@@ -127,7 +140,7 @@ struct SQLiteClaims {
         try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at
+                    SELECT caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats
                     FROM claim WHERE transaction_id = ?
                     """),
             arguments: [release.transactionId.bytes.blob])

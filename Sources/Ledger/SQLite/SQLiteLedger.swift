@@ -30,6 +30,7 @@ public final class SQLiteLedger: Ledger {
     let claims: SQLiteClaims
     let keys: SQLiteKeyRecords
     let chain: SQLiteChain
+    private let usedUp = UsedUpRepeats()
 
     public struct Settings: Sendable, Equatable {
         /// Absolute; the directory must exist and be writable for nobody else.
@@ -149,11 +150,24 @@ public final class SQLiteLedger: Ledger {
             { db, head in try releases.decide(release, recording: record, &head, db) },
             readBack: { decision, db in try releases.stands(decision, release, db) },
             refusal: { db in try releases.refusal(of: release, db) })
+        if decision.isUsedUp { usedUp.insert(release.transactionId) }
         return JudgedRelease(decision.verdict, sequence: decision.line?.sequence)
     }
 
-    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Bool {
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         try await read { [claims] db in try claims.wouldRepeat(release, db) }
+    }
+
+    public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
+
+    public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
+        let isUsedUp = try await writer.write(
+            { [claims] db, _ in
+                try claims.countRefusedRepeat(release, db)
+                return try claims.isUsedUp(release, db)
+            },
+            readBack: { _, _ in nil })
+        if isUsedUp { usedUp.insert(release.transactionId) }
     }
 
     public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] {
@@ -201,23 +215,44 @@ public final class SQLiteLedger: Ledger {
             readBack: { _, _ in nil })
     }
 
-    public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> Int {
-        let horizon = StoredTime.milliseconds(now) - StoredTime.milliseconds(retention.age)
+    public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
+        let age = StoredTime.milliseconds(retention.age)
+        let (present, times) = (StoredTime.milliseconds(now), times)
+        let (newest, oldest) = try await read { db in (try times.newestClaim(db), try times.oldestClaim(db)) }
+        guard let newest, let oldest, oldest < present - age else {
+            return .pruned(count: 0, before: StoredTime.date(present - age))
+        }
+        guard present - newest <= StoredTime.milliseconds(ClaimRetention.longestLead) else {
+            return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
+        }
+        // By the newest claim where the clock is ahead of it: Apple vouches for that time, and for the clock's nobody does.
+        // However wrong the clock, nothing is forgotten then that the window still admits.
+        let horizon = min(present, newest) - age
         // A claim's token was signed at most one window after it was claimed, and the age is at least two of them.
-        let signed = horizon + StoredTime.milliseconds(retention.age) / 2
+        let signed = horizon + age / 2
         var total = 0
         while true {
             // In small steps, so that releases come between.
             let removed = try await writer.write(
                 { [claims] db, _ in
                     let removed = try claims.prune(before: horizon, limit: 500, db)
-                    if removed > 0 { try claims.forget(signedBefore: signed, db) }
+                    if removed > 0 { try times.forget(signedBefore: signed, db) }
                     return removed
                 }, readBack: { _, _ in nil })
             total += removed
-            if removed < 500 { return total }
+            if removed < 500 { return .pruned(count: total, before: StoredTime.date(horizon)) }
         }
     }
+
+    public func times() async throws(LedgerFailure) -> LedgerTimes {
+        try await read { [times] db in try times.times(db) }
+    }
+
+    public func newestRelease() async throws(LedgerFailure) -> Date? {
+        try await search { [times] db in try times.newestRelease(db) }.map(StoredTime.date)
+    }
+
+    private var times: SQLiteTimes { SQLiteTimes(node: node) }
 
     public func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
         guard

@@ -10,15 +10,23 @@ struct SQLiteReleases {
     struct Decision: Sendable {
         let verdict: ReleaseVerdict
         let line: AuditLine?
+        /// There is no further repeat of this transaction.
+        var isUsedUp = false
     }
 
     func decide(
         _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database
     ) throws -> Decision {
         let verdict = try claims.decide(release, db)
-        guard var record else { return Decision(verdict: verdict, line: nil) }
+        let isUsedUp =
+            switch verdict {
+            case .repeated: try claims.isUsedUp(release, db)
+            case .repeatedTooOften: true
+            case .released, .replayed, .keyNotActive, .forgotten: false
+            }
+        guard var record else { return Decision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
         record.outcome = verdict.outcome
-        return Decision(verdict: verdict, line: try chain.append(record, to: &head, db))
+        return Decision(verdict: verdict, line: try chain.append(record, to: &head, db), isUsedUp: isUsedUp)
     }
 
     /// After a commit that was not acknowledged: what stands of this very attempt. Without its record a release is

@@ -14,11 +14,11 @@ public struct Rotation: Sendable, Equatable {
         case none
         /// The new key waits for its certificate.
         case certificate
-        /// The new key could open tokens, and none has arrived under it: Apple still encrypts to the old one.
+        /// The new key could open tokens, and has opened none: Apple still encrypts to the old one.
         case activation
-        /// Tokens arrive under the new key, and under the old one too.
+        /// The new key opens tokens, and the old one too.
         case overlap
-        /// Tokens arrive under the new key, and for an hour none has under the old one.
+        /// The new key opens tokens, and for an hour the old one has opened none.
         case finish
         /// The old key is deactivated and still opens late tokens, until its cut-off.
         case cutOff = "cut-off"
@@ -29,9 +29,10 @@ public struct Rotation: Sendable, Equatable {
         public let record: KeyRecord
         /// As tokens and ledger show it now; nil when nothing does.
         public let entry: KeyEntry?
-        /// Releases within the last hour, on all hosts.
+        /// First releases within the last hour, of the ledger: tokens that were opened with this very key.
         public let lastHour: KeyUsage
-        /// Genuine tokens for it that were refused within the last hour, for whatever reason.
+        /// Tokens that named it and were refused within the last hour. It proves nothing, neither that a certificate is
+        /// activated nor that a key is in use: Apple does not sign the publicKeyHash.
         public let refusedLastHour: Int
         /// Whether it is known to have opened a token before.
         public var wasUsed: Bool
@@ -52,10 +53,8 @@ public struct Rotation: Sendable, Equatable {
 
         public var publicKeyHash: PublicKeyHash { record.publicKeyHash }
         var isWaiting: Bool { record.state == .preActivation && record.origin == .generated }
-        /// Apple has been seen to encrypt to it.
-        public var isProven: Bool { wasUsed || arrivedLastHour > 0 }
-        /// Genuine tokens under it, opened or refused.
-        public var arrivedLastHour: Int { lastHour.count + refusedLastHour }
+        /// Apple has been seen to encrypt to it: it has opened a token.
+        public var isProven: Bool { wasUsed || lastHour.count > 0 }
     }
 
     public let merchantIdentifier: String
@@ -95,7 +94,7 @@ public struct Rotation: Sendable, Equatable {
                 .certificate
             } else if !oldKeys.isEmpty {
                 newKey?.isProven != true
-                    ? .activation : oldKeys.contains { $0.arrivedLastHour > 0 } ? .overlap : .finish
+                    ? .activation : oldKeys.contains { $0.lastHour.count > 0 } ? .overlap : .finish
             } else {
                 endingKeys.isEmpty ? .none : .cutOff
             }

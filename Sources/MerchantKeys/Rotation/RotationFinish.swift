@@ -6,7 +6,7 @@ extension Rotation {
     ///
     /// - Parameters:
     ///   - cutOff: until when they still open tokens; nil: they do not from now on.
-    ///   - force: finishes although tokens still arrive under the old key, or none has under the new one.
+    ///   - force: finishes although the old key still opens tokens, or the new one has opened none.
     /// - Throws: `invalid_state`; `malformed_request` for a cut-off in the past or too far away.
     public func finished(cutOff: Date?, force: Bool, now: Date) throws(Refusal) -> [KeyRecord] {
         guard !oldKeys.isEmpty else {
@@ -56,15 +56,15 @@ extension Rotation {
         if oldInLastHour > 0 {
             throw Refusal(
                 .invalidState,
-                "\(Self.tokens(oldInLastHour)) arrived under the old key within the last hour, the last one at "
-                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until none has for an hour, "
-                    + anyway,
-                details: oldKeys.filter { $0.arrivedLastHour > 0 }.map(\.short).joined(separator: ", "))
+                "The old key opened \(Self.tokens(oldInLastHour)) within the last hour, the last one at "
+                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has opened none for an "
+                    + "hour, \(anyway)",
+                details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
         }
         guard newKey.isProven else {
             throw Refusal(
                 .invalidState,
-                "No token has arrived under the new key yet. Activate its certificate in Apple's developer portal "
+                "The new key has opened no token yet. Activate its certificate in Apple's developer portal "
                     + "first, \(anyway)", details: newKey.short)
         }
     }

@@ -61,14 +61,14 @@ extension Rotation {
             return "Apple's certificate for it, until \(end.formatted(.iso8601))"
         case .activate:
             return status == .done
-                ? "Activated in Apple's developer portal: tokens arrive under the new key"
+                ? "Activated in Apple's developer portal: the new key opens tokens"
                 : "Activate the certificate in Apple's developer portal"
         case .drain:
-            guard status == .done else { return "Wait until no token arrives under the old key for an hour" }
-            let late = endingKeys.reduce(0) { $0 + $1.arrivedLastHour }
+            guard status == .done else { return "Wait until the old key has opened no token for an hour" }
+            let late = endingKeys.reduce(0) { $0 + $1.lastHour.count }
             return late == 0
-                ? "No token under the old key for an hour"
-                : "Not waited for: \(Self.tokens(late)) under the old key within the last hour"
+                ? "No token opened with the old key for an hour"
+                : "Not waited for: \(Self.tokens(late)) opened with the old key within the last hour"
         case .finish:
             return status == .done ? "Old key deactivated" : "Deactivate the old key: rotate finish"
         case .cutOff:
@@ -92,19 +92,20 @@ extension Rotation {
         case .certificate:
             let early = newKey.map(\.refusedLastHour) ?? 0
             guard early == 0 else {
-                return "\(Self.tokens(early)) arrived under the new key within the last hour and could not be opened: "
-                    + "its certificate is activated already. Import it at once: paytokenctl rotate import FILE."
+                return "\(Self.tokens(early)) named the new key within the last hour and could not be opened. That is "
+                    + "no proof, but its certificate may be activated already: import it at once, paytokenctl rotate "
+                    + "import FILE."
             }
             return "Upload the request in Apple's developer portal as a Payment Processing Certificate of "
                 + "\(merchantIdentifier), do not activate it yet, and import what you download: paytokenctl rotate import FILE. "
                 + "(paytokenctl rotate start \(merchant) writes the request again.)"
         case .activation:
-            return "Activate the certificate in Apple's developer portal. No token has arrived under the new key yet"
+            return "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
                 + (oldInLastHour == 0
-                    ? "." : "; \(Self.tokens(oldInLastHour)) did under the old one within the last hour.")
+                    ? "." : "; the old one opened \(Self.tokens(oldInLastHour)) within the last hour.")
         case .overlap:
             return
-                "Wait: \(Self.tokens(oldInLastHour)) arrived under the old key within the last hour, the last one at "
+                "Wait: the old key opened \(Self.tokens(oldInLastHour)) within the last hour, the last one at "
                 + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time")."
         case .finish:
             return "Deactivate the old key: paytokenctl rotate finish \(merchant)."
@@ -116,8 +117,8 @@ extension Rotation {
                     + "from then on. paytokenctl rotate start \(merchant) makes a new key."
             }
             guard newKey.isProven else {
-                return "Activate the new key's certificate in Apple's developer portal before \(end): no token has "
-                    + "arrived under it yet, and from then on the old one opens none."
+                return "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no "
+                    + "token yet, and from then on the old one opens none."
             }
             return "Nothing: late tokens under the old key are opened until \(end). From then on it can be destroyed "
                 + "(paytokenctl key destroy)."
@@ -131,6 +132,7 @@ extension Rotation {
             guard let why = key.trouble else { continue }
             remarks.append("Key \(key.short): \(why)")
         }
+        remarks += [missingInTokens, unverified].compactMap { $0 }
         if !leftOver.isEmpty {
             remarks.append(
                 "Generated and without a certificate too: \(leftOver.map(\.short).joined(separator: ", ")).")
@@ -139,8 +141,9 @@ extension Rotation {
             let refused = key.refusedLastHour
             if refused > 0 {
                 remarks.append(
-                    "\(Self.tokens(refused)) arrived under the \(key.record.state.rawValue) key \(key.short) within the "
-                        + "last hour and could not be opened.")
+                    "\(Self.tokens(refused)) named the \(key.record.state.rawValue) key \(key.short) within the "
+                        + "last hour and could not be opened (unverified: Apple does not sign which key a token names)."
+                )
             } else if key.record.state == .suspended {
                 remarks.append("Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire.")
             } else {
@@ -151,8 +154,32 @@ extension Rotation {
         return remarks
     }
 
-    /// How many tokens arrived under the old keys within the last hour.
-    public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.arrivedLastHour } }
+    /// A generated key is in one token. Where the key that it replaces is in several, what those are for ends with it.
+    private var missingInTokens: String? {
+        guard let newKey, let held = newKey.entry?.tokens, !held.isEmpty else { return nil }
+        let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.tokens ?? [] })
+        let missing = replaced.subtracting(held).sorted()
+        guard !missing.isEmpty else { return nil }
+        return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) and not in "
+            + "\(missing.joined(separator: ", ")), where the old one is: while \(held.joined(separator: ", ")) "
+            + "\(held.count == 1 ? "is" : "are") away, the new key opens nothing. Before its certificate is activated, copy "
+            + "it with the HSM vendor's cloning, or rotate to a key from a file instead: paytokenctl key import with "
+            + "--token for each."
+    }
+
+    /// What is refused proves nothing, but may be worth a look.
+    private var unverified: String? {
+        let counts = [("new", newKey.map { [$0] } ?? []), ("old", oldKeys)].compactMap { name, keys in
+            let count = keys.reduce(0) { $0 + $1.refusedLastHour }
+            return count == 0 ? nil : "\(Self.tokens(count)) that named the \(name) key"
+        }
+        guard isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
+        return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
+            + "does not sign which key a token names)."
+    }
+
+    /// How many tokens the old keys opened within the last hour.
+    public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.lastHour.count } }
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 

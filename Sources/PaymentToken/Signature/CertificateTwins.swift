@@ -116,7 +116,7 @@ enum CertificateTwins {
     private static let orders: [[UInt8]] = [
         "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
         "ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973",
-        "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa"
+        "01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa"
             + "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
     ].map { Hexadecimal.decode($0) ?? [] }
 }

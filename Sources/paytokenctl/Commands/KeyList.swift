@@ -8,7 +8,8 @@ struct KeyList: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the merchants' keys with state, expiry, tier and use.",
         discussion: """
-            The certificate that ends soonest comes first, keys without one last. With --expiring, only the keys whose \
+            The certificate that ends soonest comes first, keys without one last. One that has ended stops nothing here: \
+            its key opens what still comes, but Apple encrypts nothing more to it. With --expiring, only the keys whose \
             certificate ends within that time or has ended, but not what is retired, compromised or destroyed and needs \
             no new one; exit status 1 when there is one, 0 when there is none, for a monitoring job:
 
@@ -42,6 +43,8 @@ struct KeyList: AsyncParsableCommand {
                 Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
             } else {
                 try Console.output(KeyTable.several(keys).text)
+                let now = Date()
+                if keys.contains(where: { Self.isExpiring($0, before: now) }) { Console.error(KeyTable.ended) }
             }
         }
         if expiring != nil, !keys.isEmpty { throw CommandFailure(.no, nil) }

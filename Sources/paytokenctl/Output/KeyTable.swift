@@ -28,6 +28,7 @@ enum KeyTable {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
         }
+        if KeyList.isExpiring(key, before: now) { pairs.append(("Certificate", ended)) }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
@@ -46,6 +47,11 @@ enum KeyTable {
         }
         return table
     }
+
+    /// Said of a certificate whose key is in service: expiry changes no state and no readiness.
+    static let ended =
+        "A certificate that has ended stops nothing here: its key opens what still comes, but Apple encrypts nothing "
+        + "more to it. Renew it: paytokenctl help rotate."
 
     /// The state, with its end where it has one, and the condition where it keeps the key from being used.
     private static func state(_ key: KeySummary, _ now: Date, _ until: String) -> String {

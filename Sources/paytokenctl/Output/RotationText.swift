@@ -33,7 +33,7 @@ enum RotationText {
     }
 
     private static func keys(of rotation: RotationStatus) -> String {
-        var table = Table(columns: ["KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", "OPENED/H", "REFUSED/H", "LAST"])
+        var table = Table(columns: ["KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", "OPENED/H", "UNVERIFIED/H", "LAST"])
         func add(_ what: String, _ key: RotationKey) {
             let state = key.condition == "served" ? key.state : "\(key.state) (\(key.condition))"
             table.add([

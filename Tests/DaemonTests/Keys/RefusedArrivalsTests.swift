@@ -65,16 +65,16 @@ struct RefusedArrivalsTests {
         func leave() { state.withLock { $0.now -= 1 } }
     }
 
-    @Test("a token that was opened is none that was refused")
+    @Test("a token that was released or replayed is none that was refused")
     func opened() {
         let arrivals = RefusedArrivals()
         let (hash, noon) = (
             PublicKeyHash.of(subjectPublicKeyInfo: [0x30, 7]), Date(timeIntervalSince1970: 1_800_000_000)
         )
         for _ in 0..<3 { arrivals.count(hash, at: noon) }
-        arrivals.opened(hash, at: noon)
+        arrivals.takeBack(hash, at: noon)
         #expect(arrivals.lastHour(hash, now: noon) == 2)
-        for _ in 0..<4 { arrivals.opened(hash, at: noon) }
+        for _ in 0..<4 { arrivals.takeBack(hash, at: noon) }
         #expect(arrivals.lastHour(hash, now: noon) == 0)
     }
 }

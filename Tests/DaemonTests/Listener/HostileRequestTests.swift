@@ -240,7 +240,7 @@ struct HostileRequestTests {
     @Test(
         "the beginning of a request that came with the end of another has the same time",
         arguments: [
-            "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "GET /a HTTP/1.1\nHost: a\n\n",
+            "GET /a HTTP/1.1\r\nHost: a\r\n\r\n",
             "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab\n\nc",
             "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
             "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nTrailer: b\r\n\r\n",
@@ -276,10 +276,10 @@ struct HostileRequestTests {
     @Test("requests in one piece and in single bytes are answered alike")
     func splitAnywhere() async throws {
         let requests =
-            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\n\r\nGET /b HTTP/1.1\nHost: a\n\n"
+            "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n"
             + "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n\n\r\n\r\n\n\r\n0\r\nT: u\r\n\r\n"
             + "GET /d HTTP/1.1\r\nHost: a\r\n\r\n"
-        try await ListenerFixture().use { fixture in
+        try await ListenerFixture(request: .seconds(600)).use { fixture in
             for pieces in [[requests], requests.utf8.map { String(UnicodeScalar($0)) }] {
                 let client = try await fixture.connect()
                 for piece in pieces { try await client.send(piece) }

@@ -36,7 +36,8 @@ struct RequestRulesTests {
 
     @Test("a request in single bytes is answered like any other")
     func takesSingleBytes() async throws {
-        try await ListenerFixture().use { fixture in
+        // Time enough on the slowest machine: each byte is waited for.
+        try await ListenerFixture(request: .seconds(600)).use { fixture in
             let client = try await fixture.connect()
             for character in "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok" {
                 try await client.send(String(character))

@@ -108,7 +108,7 @@ struct LedgerRoutesTests {
         let fixture = try await RecordRoutesFixture()
         let routes = LedgerRoutes(
             ledger: fixture.ledger, path: fixture.directory.path("gone/ledger.sqlite"), looks: fixture.looks,
-            checkpoints: fixture.seals, restores: fixture.restores)
+            checkpoints: fixture.seals, restores: fixture.restores, clocks: fixture.clocks)
         let error = await #expect(throws: Refusal.self) {
             _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
         }
@@ -161,6 +161,28 @@ struct LedgerRoutesTests {
         let pending = try JSONCoding.decode(PendingAnswer.self, from: try await answer.bytes)
         #expect(pending.approval == approval.identifier.hex)
         #expect(pending.expires == RecordRoutesFixture.noon.addingTimeInterval(3600))
+    }
+
+    @Test("accepting a clock passes on who and why, and a dry run as one")
+    func acceptClock() async throws {
+        let fixture = try await RecordRoutesFixture()
+        let routes = fixture.administration
+        let dry = try await routes.acceptClock(
+            RecordRoutesFixture.request(["dry_run": "true"], body: "{\"reason\":\"a year ahead\"}"))
+        let plan = RecordedClocks.plan
+        #expect(
+            try JSONCoding.decode(AcceptClockAnswer.self, from: try await dry.bytes)
+                == AcceptClockAnswer("unchanged", plan))
+        let answer = try await routes.acceptClock(RecordRoutesFixture.request(body: "{\"reason\":\"a year ahead\"}"))
+        #expect(try await answer.text.contains("\"servedFrom\":\"2027-01-15T08:05:00Z\",\"status\":\"accepted\""))
+        #expect(fixture.clocks.wishes == ["auditor: a year ahead (dry run)", "auditor: a year ahead"])
+        for body in ["{}", "{\"reason\":\"\"}", ""] {
+            let error = await #expect(throws: Refusal.self) {
+                _ = try await routes.acceptClock(RecordRoutesFixture.request(body: body))
+            }
+            #expect(error?.code == .malformedRequest)
+        }
+        #expect(fixture.clocks.wishes.count == 2)
     }
 
     @Test(

@@ -84,7 +84,7 @@ struct PaymentRoutesTests {
         (nil, "require_expected: [transactionAmount]", "amount_mismatch"),
         (nil, "require_expected: [applicationData]", "application_data_mismatch"),
         (nil, "require_expected: [merchantIdentifier]", "merchant_mismatch"),
-        (nil, "merchants: []", "forbidden"),
+        (nil, "merchants: [merchant.com.other]", "forbidden"),
     ]
 
     @Test("no refusal says anything of the payment: not the answer, the log, the record or the metrics")

@@ -17,6 +17,7 @@ struct RecordRoutesFixture {
     let seals: SoftwareSeals
     let looks: LedgerLooks
     let restores = RecordedRestores()
+    let clocks = RecordedClocks()
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     static let auditor = Caller(
@@ -33,7 +34,7 @@ struct RecordRoutesFixture {
 
     var audit: AuditRoutes { AuditRoutes(trail: ledger, looks: looks, checkpoints: seals) }
     var administration: LedgerRoutes {
-        LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores)
+        LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores, clocks: clocks)
     }
 
     /// Record `number`: a minute later than the one before, of one of two callers and merchants and three keys.
@@ -224,5 +225,24 @@ final class RecordedRestores: RestoreAccepting {
     ) async throws(Refusal) -> RestoreAcceptance.Outcome {
         accepted.withLock { $0.append((reason.text, caller.name)) }
         return outcome.withLock { $0 }
+    }
+}
+
+/// Accepts every clock, and remembers who asked for what.
+final class RecordedClocks: ClockAccepting {
+    private let asked = Mutex<[String]>([])
+
+    var wishes: [String] { asked.withLock { $0 } }
+
+    static let plan = ClockAcceptance.Plan(
+        now: RecordRoutesFixture.noon, newestRecord: nil,
+        forgottenBefore: RecordRoutesFixture.noon.addingTimeInterval(86_400),
+        servedFrom: RecordRoutesFixture.noon.addingTimeInterval(300))
+
+    func accept(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+    ) async throws(Refusal) -> ClockAcceptance.Outcome {
+        asked.withLock { $0.append("\(caller.name): \(reason.text)\(dryRun ? " (dry run)" : "")") }
+        return dryRun ? .wouldAccept(Self.plan) : .accepted(Self.plan)
     }
 }

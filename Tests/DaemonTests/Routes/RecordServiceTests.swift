@@ -13,7 +13,7 @@ struct RecordServiceTests {
     private static let paths = [
         ("GET", "/v1/audit/records", Role.audit), ("GET", "/v1/audit/export", .audit),
         ("GET", "/v1/audit/public-key", .audit), ("POST", "/v1/ledger/backup", .admin),
-        ("POST", "/v1/ledger/accept-restore", .admin),
+        ("POST", "/v1/ledger/accept-restore", .admin), ("POST", "/v1/ledger/accept-clock", .admin),
     ]
 
     private func admits(_ service: RecordServiceFixture, _ method: String, _ path: String) -> Bool {

@@ -70,10 +70,11 @@ import WorkerProtocol
     func alternately() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
-        for number in 0..<20 {
-            for (mark, caller) in [(UInt8(1), "a"), (2, "b")] where mark == 1 || number < 10 {
+        // All of one before the first of the other.
+        for (mark, caller, count) in [(UInt8(1), "a", 20), (2, "b", 10)] {
+            for number in 0..<count {
                 calls.append(submit(number, of: caller, mark, to: queue))
-                try await until { !queue.isIdle && queue.waitingCount == calls.count }
+                try await until { queue.waitingCount == calls.count }
             }
         }
         queue.add(worker.lane)

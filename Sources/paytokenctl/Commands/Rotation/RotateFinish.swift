@@ -7,9 +7,10 @@ struct RotateFinish: AsyncParsableCommand {
         commandName: "finish",
         abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",
         discussion: """
-            Refused while tokens still arrive under the old key, and before one has arrived under the new one: then \
-            Apple does not encrypt to it yet, and the certificate is most likely not activated. --force finishes all \
-            the same. A deactivated key does not become active again.
+            Refused while the old key still opens tokens, and before the new one has opened one: then Apple does not \
+            encrypt to it yet, and the certificate is most likely not activated. Only what this host opened counts: with \
+            several hosts, look at rotate status on each first. --force finishes all the same. A deactivated key does \
+            not become active again.
 
               paytokenctl rotate finish merchant.com.example
               paytokenctl rotate finish merchant.com.example --cut-off 24h

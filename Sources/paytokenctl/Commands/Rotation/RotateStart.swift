@@ -14,7 +14,8 @@ struct RotateStart: AsyncParsableCommand {
                   --out new.certSigningRequest
 
             Repeated before the certificate is in, it makes no second key and writes the request for the first one \
-            again. The new key is of the old one's type and in its token, unless told otherwise, and in one token only.
+            again. The new key is of the old one's type and in its token, unless told otherwise, and in one token only: \
+            where several tokens hold the old one, the output says which of them lack the new one.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -50,6 +51,7 @@ struct RotateStart: AsyncParsableCommand {
         if format.output == .table, file != nil {
             try Console.output(RotationText.one(answer.rotation))
         } else {
+            for remark in answer.rotation.remarks { Console.error(remark) }
             Console.error("Next: \(answer.rotation.next)")
         }
     }

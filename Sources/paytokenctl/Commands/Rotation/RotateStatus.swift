@@ -7,8 +7,10 @@ struct RotateStatus: AsyncParsableCommand {
         commandName: "status",
         abstract: "Shows how far rotations have come, and what is to be done next.",
         discussion: """
-            Without a merchant, all rotations under way. Tokens are counted over the last hour: opened ones on all \
-            hosts, refused ones by this daemon only.
+            Without a merchant, all rotations under way. What this host opened within the last hour is counted from its \
+            ledger, each transaction once; only that says that a key is in use. UNVERIFIED/H are tokens that named the \
+            key and were refused by this daemon since its start: Apple does not sign which key a token names. Other \
+            hosts have their own ledgers and are not counted: ask on each.
 
               paytokenctl rotate status
               paytokenctl rotate status merchant.com.example

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What a unit of Type=notify hears.
-@Suite struct ServiceManagerTests {
+@Suite struct ServiceNotificationTests {
     /// The socket that NOTIFY_SOCKET names.
     final class NotifySocket: Sendable {
         private let descriptor: CInt

@@ -4,7 +4,7 @@ import Logging
 
 /// What systemd is told of a service of Type=notify (sd_notify(3)): one datagram to the socket that NOTIFY_SOCKET names.
 /// Without that variable nobody asked, and nothing is sent.
-struct ServiceManager: Sendable {
+struct ServiceNotification: Sendable {
     enum State: String, Sendable {
         /// Configuration, ledger and sockets are open. Not that the token is: `systemctl start`, and with it the
         /// installation of a package, would wait for an HSM that is away.

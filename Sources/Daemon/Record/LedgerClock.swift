@@ -1,0 +1,77 @@
+import DaemonAPI
+import Foundation
+import Ledger
+import Refusals
+
+/// The daemon's clock, held against what the ledger says about the time.
+///
+/// Of a clock that is wrong payments tell nothing but refusals: behind, all tokens come from the future; ahead at a former
+/// start, claims may have been pruned that were young, and then all tokens are replays for as long as it was ahead.
+struct LedgerClock: Sendable {
+    let ledger: any Ledger
+    let clock: WallClock
+    /// The widest signing-time window of the configuration in force; nil when one is off.
+    let widestWindow: @Sendable () -> Duration?
+
+    /// What one look found.
+    struct Standing: Sendable, Equatable {
+        let now: Date
+        let times: LedgerTimes
+        /// Nil when one is off.
+        let window: Duration?
+
+        /// By how much the clock is behind the newest record or what is forgotten; 0 when it is behind neither.
+        var secondsBehind: Double {
+            [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
+        }
+
+        /// The newest record, when the clock is further behind it than clocks differ.
+        var recordAhead: Date? {
+            times.newestRecord.flatMap { $0.timeIntervalSince(now) > tolerance ? $0 : nil }
+        }
+
+        /// Before when every token is refused, when that lies ahead.
+        var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
+
+        /// With a window that is off, as with the usual one.
+        var tolerance: TimeInterval { (window ?? .seconds(300)) / .seconds(1) }
+    }
+
+    func look() async throws(LedgerFailure) -> Standing {
+        let times = try await ledger.times()
+        return Standing(now: clock.now(), times: times, window: widestWindow())
+    }
+}
+
+extension LedgerClock.Standing {
+    /// Why payments are refused by the clock; none when it agrees with the ledger.
+    var reasons: [ReadinessAnswer.Reason] {
+        [forgottenReason, behindReason].compactMap { $0 }
+    }
+
+    private var forgottenReason: ReadinessAnswer.Reason? {
+        guard let forgotten = forgottenAhead else { return nil }
+        let refused =
+            "The clock says \(RFC3339.string(now)), and tokens that were signed before \(RFC3339.string(forgotten)) are "
+            + "refused as replays, since their claims may have been pruned. "
+        let todo =
+            forgotten.timeIntervalSince(now) <= tolerance
+            ? "Payments are served again from then on, without anybody's doing."
+            : "If the clock is behind, set it. If it is right, it was ahead when claims were pruned: "
+                + "paytokenctl ledger accept-clock --reason TEXT takes that back."
+        return reason(.transactionReplayed, refused + todo)
+    }
+
+    private var behindReason: ReadinessAnswer.Reason? {
+        guard let newest = recordAhead else { return nil }
+        return reason(
+            .signingTimeOutsideWindow,
+            "The clock says \(RFC3339.string(now)), and the ledger's newest record is of \(RFC3339.string(newest)). If the "
+                + "clock is behind, set it: payments are refused until then. If it is right, it was ahead when that was "
+                + "recorded: paytokenctl ledger accept-clock --reason TEXT says so.")
+    }
+
+    private func reason(_ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {
+        ReadinessAnswer.Reason(component: "clock", code: code.rawValue, message: message)
+    }
+}

@@ -1,0 +1,22 @@
+public import Refusals
+
+/// The body of `POST /v1/ledger/accept-clock`.
+public struct AcceptClockRequest: Codable, Sendable, Equatable {
+    /// Why, for the record.
+    public var reason: String
+
+    public init(reason: String) {
+        self.reason = reason
+    }
+
+    /// Reads the body strictly.
+    ///
+    /// - Throws: `malformed_request`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let body = try RequestBody(parsing: body, known: ["reason"])
+        reason = try body.requiredString("reason")
+        guard !reason.isEmpty else {
+            throw Refusal(.malformedRequest, "reason is empty: the record should say why.", details: "reason")
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import GRDB
+
+/// The statements about the time: what is forgotten, and which times the ledger has seen.
+struct SQLiteTimes {
+    let node: String
+
+    func times(_ db: Database) throws -> LedgerTimes {
+        let accepted = try value(Self.acceptedName, db) ?? 0
+        // From the newest time downwards, for which the plus sees to the index by time. What is passed over are the records
+        // that a wrong clock wrote before it was accepted: usually none.
+        let newest = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT time FROM audit_record WHERE node = ? AND +sequence > ? ORDER BY time DESC LIMIT 1"),
+            arguments: [node, accepted])
+        return LedgerTimes(
+            newestRecord: newest.map(StoredTime.date), forgottenBefore: try forgottenBefore(db).map(StoredTime.date))
+    }
+
+    func forgottenBefore(_ db: Database) throws -> Int64? { try value(Self.forgottenName, db) }
+
+    /// Remembers that claims of tokens that were signed before `time` are not all here any more. A later configuration
+    /// may accept such old tokens again, and the ledger could not tell whether they were released.
+    func forget(signedBefore time: Int64, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO ledger_meta (name, value) VALUES ('\(Self.forgottenName)', ?)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                WHERE CAST(excluded.value AS INTEGER) > CAST(ledger_meta.value AS INTEGER)
+                """
+        ).execute(arguments: [String(time)])
+    }
+
+    /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
+    func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: Database) throws {
+        guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
+            throw LedgerFailure.timesConflict
+        }
+        if let servedFrom = change.servedFrom {
+            try put(Self.forgottenName, StoredTime.milliseconds(servedFrom), db)
+        }
+        try put(Self.acceptedName, Int64(sequence - 1), db)
+    }
+
+    func newestClaim(_ db: Database) throws -> Int64? {
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(claimed_at) FROM claim"))
+    }
+
+    func oldestClaim(_ db: Database) throws -> Int64? {
+        try Int64.fetchOne(db.cachedStatement(sql: "SELECT min(claimed_at) FROM claim"))
+    }
+
+    /// Of claims and record the later: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
+    /// count, since they are not held against the window.
+    func newestRelease(_ db: Database) throws -> Int64? {
+        let recorded = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT time FROM audit_record WHERE node = ? AND event = 'decrypt' AND outcome = 'ok'
+                ORDER BY time DESC LIMIT 1
+                """, arguments: [node])
+        return [recorded, try newestClaim(db)].compactMap { $0 }.max()
+    }
+
+    /// Claims of tokens signed before its value may be gone.
+    private static let forgottenName = "forgotten_before"
+    /// Records up to this sequence were written by a clock that was not believed later.
+    private static let acceptedName = "clock_accepted_after"
+
+    private func value(_ name: String, _ db: Database) throws -> Int64? {
+        try String.fetchOne(
+            db.cachedStatement(sql: "SELECT value FROM ledger_meta WHERE name = ?"), arguments: [name]
+        ).flatMap { Int64($0) }
+    }
+
+    private func put(_ name: String, _ value: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO ledger_meta (name, value) VALUES (?, ?)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """, arguments: [name, String(value)])
+    }
+}

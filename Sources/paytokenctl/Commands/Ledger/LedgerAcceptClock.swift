@@ -1,0 +1,51 @@
+import ArgumentParser
+import DaemonAPI
+import Foundation
+
+struct LedgerAcceptClock: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "accept-clock",
+        abstract: "Takes back what a wrong clock made the ledger believe; needs a second person.",
+        discussion: """
+            For when paytokenctl status says that the clock is behind the ledger, and the clock is right: it was ahead \
+            before. Set the clock first if it is not; a clock that is behind needs nothing else.
+
+            A clock that was ahead may have had claims pruned, and tokens signed since are refused as replays. Which of \
+            them were released nobody can tell any more. So tokens signed before the acceptance and the widest \
+            signing-time window are refused for good, and later ones are served: payments go on after some minutes.
+
+              paytokenctl ledger accept-clock --reason "clock was ahead" --dry-run
+              paytokenctl ledger accept-clock --reason "clock was ahead"
+            """)
+
+    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    var reason: String
+
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        guard (1...200).contains(reason.unicodeScalars.count) else {
+            throw ValidationError("--reason has 1 to 200 characters.")
+        }
+    }
+
+    func run() async throws {
+        let (answer, bytes) = try await socket.connection.post(
+            dryRun.target("/v1/ledger/accept-clock"), AcceptClockRequest(reason: reason), for: AcceptClockAnswer.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table:
+            func text(_ date: Date?) -> String { date.map(RFC3339.string) ?? "-" }
+            try Console.output(
+                Table(pairs: [
+                    ("Status", answer.status), ("Clock", text(answer.clock)),
+                    ("Newest record was", text(answer.newestRecord)),
+                    ("Refused tokens signed before", text(answer.forgottenBefore)),
+                    ("Refuses those signed before", text(answer.servedFrom)),
+                ]).text)
+        }
+        dryRun.report("the clock can be accepted")
+    }
+}

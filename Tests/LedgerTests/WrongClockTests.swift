@@ -1,0 +1,161 @@
+import AuditChain
+import Foundation
+import GRDB
+import Testing
+
+@testable import Ledger
+
+/// A clock that was ahead must not make the ledger forget what the window still admits, and what an earlier program
+/// forgot that way can be taken back without a second release.
+@Suite("Wrong clocks")
+struct WrongClockTests {
+    private static let noon = LedgerFixture.noon
+    private static let day = 86_400.0
+
+    private func retention() throws -> ClaimRetention {
+        try #require(
+            ClaimRetention(retainClaims: .seconds(180 * 86_400), repeatFor: .seconds(3600), windows: [.seconds(300)]))
+    }
+
+    /// A release of a token that was signed when it was presented.
+    private func request(_ number: Int, _ fixture: LedgerFixture, signed: Date) throws -> Release {
+        var request = try fixture.request(number, at: signed)
+        request.signedAt = signed
+        return request
+    }
+
+    @Test("a clock a year ahead prunes nothing: tokens of the true present go on being released")
+    func yearAhead() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        #expect(try await ledger.release(request(1, fixture, signed: noon)) == .released)
+        let outcome = try await ledger.prune(retention(), now: noon + 365 * Self.day)
+        #expect(outcome == .clockUnconfirmed(newestClaim: noon))
+        #expect(try await ledger.times().forgottenBefore == nil)
+        #expect(try await ledger.release(request(2, fixture, signed: noon + 60)) == .released)
+        #expect(try await ledger.release(fixture.request(1, reference: nil)) == .replayed)
+    }
+
+    @Test("a clock that is less than a day ahead prunes by the newest claim, which Apple's signing time vouches for")
+    func hoursAhead() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        let now = noon + 200 * Self.day
+        #expect(try await ledger.release(request(1, fixture, signed: noon)) == .released)
+        #expect(try await ledger.release(request(2, fixture, signed: now)) == .released)
+        let outcome = try await ledger.prune(retention(), now: now + 0.9 * Self.day)
+        #expect(outcome == .pruned(count: 1, before: now - 180 * Self.day))
+        #expect(try await ledger.times().forgottenBefore == now - 90 * Self.day)
+        #expect(try await ledger.release(request(3, fixture, signed: now)) == .released)
+    }
+
+    @Test("a host that was idle for more than a year prunes again after its next release, without anybody's doing")
+    func idle() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        let now = noon + 400 * Self.day
+        #expect(try await ledger.release(request(1, fixture, signed: noon)) == .released)
+        #expect(try await ledger.prune(retention(), now: now) == .clockUnconfirmed(newestClaim: noon))
+        #expect(try await ledger.release(request(2, fixture, signed: now)) == .released)
+        #expect(try await ledger.prune(retention(), now: now + 60) == .pruned(count: 1, before: now - 180 * Self.day))
+        // Idle and with nothing to remove is no reason to speak of the clock.
+        #expect(
+            try await ledger.prune(retention(), now: now + 100 * Self.day)
+                == .pruned(count: 0, before: now - 80 * Self.day))
+    }
+
+    /// As a former program left it: claims pruned by a clock that was a year ahead.
+    private func damage(_ fixture: LedgerFixture, forgottenBefore: Date) async throws {
+        let value = String(Int64(forgottenBefore.timeIntervalSince1970 * 1000))
+        try await fixture.ledger.connections.write { db in
+            try db.execute(sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)", arguments: [value])
+        }
+    }
+
+    private func change(_ clock: AdministrativeChange.ClockChange, at time: Date) -> AdministrativeChange {
+        var change = AdministrativeChange(
+            at: time,
+            records: [
+                AuditRecord(
+                    time: AuditTime(time), event: .ledgerAcceptClock(LedgerClockAcceptance(reason: AuditReason("r"))))
+            ])
+        change.clock = clock
+        return change
+    }
+
+    @Test("forgetting is limited to what was signed before the fence; claims that are left refuse their repeats")
+    func accepted() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        #expect(try await ledger.release(request(1, fixture, signed: noon + 200)) == .released)
+        let ahead = noon + 300 * Self.day
+        try await damage(fixture, forgottenBefore: ahead)
+        #expect(try await ledger.release(request(2, fixture, signed: noon + 301)) == .forgotten(before: ahead))
+        let fence = noon + 300
+        _ = try await ledger.apply(
+            change(AdministrativeChange.ClockChange(forgottenBefore: ahead, servedFrom: fence), at: noon))
+        #expect(try await ledger.times().forgottenBefore == fence)
+        // Its claim may have been pruned: nobody can tell.
+        #expect(try await ledger.release(request(3, fixture, signed: fence - 0.001)) == .forgotten(before: fence))
+        #expect(try await ledger.release(request(2, fixture, signed: fence)) == .released)
+        var again = try request(1, fixture, signed: fence + 1)
+        #expect(try await ledger.release(again) == .repeated)
+        again = try fixture.request(1, reference: nil)
+        #expect(try await ledger.release(again) == .replayed)
+        // It stays so in a later process.
+        await ledger.close()
+        let later = try await SQLiteLedger.open(fixture.settings)
+        #expect(try await later.times().forgottenBefore == fence)
+        await later.close()
+    }
+
+    @Test("what was forgotten meanwhile is not taken back: the change and its records are undone")
+    func meanwhile() async throws {
+        let fixture = try await LedgerFixture()
+        let noon = Self.noon
+        try await damage(fixture, forgottenBefore: noon + 300 * Self.day)
+        let head = try await fixture.ledger.head()
+        await #expect(throws: LedgerFailure.timesConflict) {
+            _ = try await fixture.ledger.apply(
+                change(
+                    AdministrativeChange.ClockChange(forgottenBefore: noon + 200 * Self.day, servedFrom: noon + 300),
+                    at: noon))
+        }
+        #expect(try await fixture.ledger.times().forgottenBefore == noon + 300 * Self.day)
+        #expect(try await fixture.ledger.head() == head)
+    }
+
+    @Test("records that were there when the clock was accepted say nothing about the time any more")
+    func newestRecord() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        #expect(try await ledger.times() == LedgerTimes())
+        func append(_ time: Date) async throws {
+            _ = try await ledger.append(AuditRecord(time: AuditTime(time), event: .stop))
+        }
+        try await append(noon + 365 * Self.day)
+        try await append(noon)
+        #expect(try await ledger.times().newestRecord == noon + 365 * Self.day)
+        _ = try await ledger.apply(
+            change(AdministrativeChange.ClockChange(forgottenBefore: nil, servedFrom: nil), at: noon + 1))
+        #expect(try await ledger.times().newestRecord == noon + 1)
+        try await append(noon + 2)
+        #expect(try await ledger.times().newestRecord == noon + 2)
+    }
+
+    @Test("the newest release is the newest of claims and record, pruned claims included, repeats and refusals not")
+    func newestRelease() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        #expect(try await ledger.newestRelease() == nil)
+        func record(_ outcome: AuditOutcome, _ time: Date) -> AuditRecord {
+            AuditRecord(time: AuditTime(time), event: .decrypt(reference: nil), outcome: outcome)
+        }
+        _ = try await ledger.append(record(.ok, noon))
+        _ = try await ledger.append(record(.repeated, noon + 500))
+        _ = try await ledger.append(record(.refused(.amountMismatch), noon + 600))
+        #expect(try await ledger.newestRelease() == noon)
+        #expect(try await ledger.release(request(1, fixture, signed: noon + 10)) == .released)
+        #expect(try await ledger.newestRelease() == noon + 10)
+    }
+}

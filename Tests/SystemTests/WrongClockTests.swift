@@ -1,0 +1,88 @@
+import Foundation
+import GRDB
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// What a clock that was ahead has left in the ledger: seen by readiness, and taken back by two persons.
+@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
+struct WrongClockTests {
+    /// As a daemon left it that pruned while its clock was ahead.
+    private func forget(before time: Date, in harness: DaemonHarness) async throws {
+        let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
+        try await database.write { db in
+            try db.execute(
+                sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)",
+                arguments: [String(Int64(time.timeIntervalSince1970) * 1000)])
+        }
+        try database.close()
+    }
+
+    private func token(signed: Date) throws -> MintedToken {
+        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant, signingTime: signed))
+    }
+
+    @Test("every token is a replay, which is said, until two persons accept the clock; new tokens are served then")
+    func accepted() async throws {
+        let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
+        let harness = daemon.harness
+        let earlier = try token(signed: Date())
+        #expect(try await harness.decrypt(earlier, reference: "order-1").status == 200)
+        #expect(try await harness.stop().status == 0)
+        try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
+        try await harness.start(untilReady: false)
+        // The token's turn comes first.
+        try await wait(for: "the clock alone to be the reason") {
+            let reasons = try await Curl.request("/readyz", socket: harness.socket).member("reasons")?.arrayValue
+            return reasons?.count == 1 && reasons?.first?.string("component") == "clock"
+                && reasons?.first?.string("code") == "transaction_replayed"
+        }
+        let refused = try await harness.decrypt(token(signed: Date()))
+        #expect(refused.code == "transaction_replayed", "\(refused)")
+        #expect(refused.string("details")?.contains("this host's clock") == true, "\(refused)")
+        let status = try await harness.paytokenctl(["status"])
+        #expect(status.status == 1 && status.error.contains("ledger accept-clock --reason"), "\(status)")
+        let metric = try await harness.admin("/metrics").text.split(separator: "\n")
+            .first { $0.hasPrefix("paytokend_clock_behind_ledger_seconds ") }
+        #expect(try #require(metric?.split(separator: " ").last.flatMap { Double($0) }) > 299 * 86_400)
+
+        let words = ["ledger", "accept-clock", "--reason", "clock was ahead after boot"]
+        let dry = try await harness.paytokenctl(words + ["--dry-run"], as: Staff.alice.identity)
+        #expect(dry.status == 0 && dry.output.contains("unchanged"), "\(dry)")
+        let monitor = try await harness.paytokenctl(words, as: Staff.carol.identity)
+        #expect(monitor.status == 77, "\(monitor)")
+        let approval = try await daemon.ask(.alice, "ledger", "accept-clock", "--reason", "clock was ahead after boot")
+        #expect(try await daemon.approval(approval)?.string("operation") == "ledger_accept_clock")
+        let alone = try await daemon.run(.alice, "approval", "approve", approval)
+        #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
+        #expect(try await harness.decrypt(token(signed: Date())).code == "transaction_replayed")
+        let approved = try await daemon.run(.bob, "approval", "approve", approval)
+        #expect(approved.status == 0, "\(approved)")
+
+        let list = try await harness.paytokenctl(["audit", "list", "--limit", "50", "--output", "json"])
+        let record = try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).first {
+            $0.string("event") == "ledger_accept_clock" && $0.string("outcome") == "ok"
+        }
+        #expect(record?.string("approval") == approval)
+        let written = try #require(record?.string("servedFrom"))
+        // It has whole seconds, and is written with milliseconds.
+        let fence = try Date(written.prefix(19) + "Z", strategy: .iso8601)
+        // Signed before the fence: it may have been released, and its claim pruned.
+        let doubtful = try await harness.decrypt(token(signed: fence - 1))
+        #expect(doubtful.code == "transaction_replayed", "\(doubtful)")
+        // Within the window at once, give or take the fence's rounding to seconds.
+        let fresh = try token(signed: fence)
+        try await wait(for: "the first token to be served") { try await harness.decrypt(fresh).status == 200 }
+        #expect(try await harness.decrypt(fresh).code == "transaction_replayed")
+        // A claim that is still there refuses and repeats as ever.
+        #expect(try await harness.decrypt(earlier).code == "transaction_replayed")
+        let again = try await harness.decrypt(earlier, reference: "order-1")
+        #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
+        // A second acceptance would take nothing back.
+        let second = try await harness.paytokenctl(words)
+        #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
+        #expect(try await daemon.isIntact())
+        #expect(try await harness.stop().status == 0)
+    }
+}
