@@ -17,8 +17,8 @@ struct HangingLedgerTests {
     /// What a call answers, begun at once.
     private func begin<T: Sendable>(
         _ fixture: LedgerFixture, _ body: @escaping @Sendable (SQLiteLedger) async throws -> T
-    ) -> Task<Result<T, any Error>, Never> {
-        Task {
+    ) -> Begun<Result<T, any Error>> {
+        Begun {
             do {
                 return .success(try await body(fixture.ledger))
             } catch {
@@ -44,7 +44,7 @@ struct HangingLedgerTests {
         let release = begin(fixture) { try await $0.release(request, recording: LedgerFixture.record(of: request)) }
         try await hang.hold()
         pass(fixture)
-        #expect(mayStand(await release.value) == true)
+        #expect(try await mayStand(release.value()) == true)
         #expect(hang.held == 1, "it was the deadline that answered")
         hang.end()
         try await wait(for: "the late commit") { try await fixture.ledger.head().sequence == 1 }
@@ -63,9 +63,9 @@ struct HangingLedgerTests {
         let probe = begin(fixture) { try await $0.probe() }
         try await wait(for: "four that wait") { fixture.ledger.writer.waiting == 4 }
         pass(fixture)
-        #expect(mayStand(await first.value) == true)
-        for other in others { #expect(mayStand(await other.value) == false) }
-        #expect(mayStand(await probe.value) == false)
+        #expect(try await mayStand(first.value()) == true)
+        for other in others { #expect(try await mayStand(other.value()) == false) }
+        #expect(try await mayStand(probe.value()) == false)
         hang.end()
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.head().sequence == 1)
@@ -117,7 +117,7 @@ struct HangingLedgerTests {
         }
         try await hang.hold()
         pass(fixture)
-        #expect(mayStand(await append.value) == true)
+        #expect(try await mayStand(append.value()) == true)
         #expect(fixture.events.dropped == 0)
         hang.end()
         try await wait(for: "the count") { fixture.events.dropped == 1 }
@@ -137,7 +137,7 @@ struct HangingLedgerTests {
         try await hang.hold()
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
         pass(fixture)
-        for read in reads { #expect(mayStand(await read.value) != nil) }
+        for read in reads { #expect(try await mayStand(read.value()) != nil) }
         #expect(hang.held == 1)
         hang.end()
         try await wait(for: "the queue's end") { fixture.ledger.connections.reader.waiting == 0 }
@@ -154,7 +154,7 @@ struct HangingLedgerTests {
         try await hang.hold()
         await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: second) }
         pass(fixture)
-        let given = await copy.value
+        let given = try await copy.value()
         #expect(throws: LedgerBackupError.self) { try given.get() }
         #expect(hang.held == 1)
         hang.end()
@@ -170,18 +170,11 @@ struct HangingLedgerTests {
         let read = begin(fixture) { try await $0.head() }
         try await hang.hold()
         let closing = begin(fixture) { await $0.close() }
-        let isClosed = Flag()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                _ = await closing.value
-                isClosed.set()
-            }
-            try await wait(for: "the end of closing") {
-                pass(fixture)
-                return isClosed.isSet
-            }
+        try await wait(for: "the end of closing") {
+            pass(fixture)
+            return closing.hasEnded
         }
-        #expect(mayStand(await read.value) != nil && hang.held == 1)
+        #expect(try await mayStand(read.value()) != nil && hang.held == 1)
     }
 
     @Test("Opening does not wait for a disk that hangs, and the ledger can be opened when it answers again")
@@ -272,12 +265,4 @@ private final class Calls: Sendable {
     var kept: PendingCall<Int>? { call.withLock { $0 } }
 
     func keep(_ new: PendingCall<Int>) { call.withLock { $0 = new } }
-}
-
-private final class Flag: Sendable {
-    private let state = Mutex(false)
-
-    var isSet: Bool { state.withLock { $0 } }
-
-    func set() { state.withLock { $0 = true } }
 }

@@ -37,3 +37,23 @@ public final class Hang: Sendable {
     /// Waits until somebody is held.
     public func hold() async throws { try await wait(for: "somebody who is held") { self.held > 0 } }
 }
+
+/// Something begun, whose answer a test waits for: when it does not come, the test fails instead of hanging as well.
+public final class Begun<Answer: Sendable>: Sendable {
+    private let answer = Mutex<Answer?>(nil)
+
+    public init(_ body: @escaping @Sendable () async -> Answer) {
+        Task {
+            let given = await body()
+            answer.withLock { $0 = given }
+        }
+    }
+
+    public var hasEnded: Bool { answer.withLock { $0 != nil } }
+
+    public func value() async throws -> Answer {
+        try await wait(for: "an answer") { self.hasEnded }
+        guard let given = answer.withLock({ $0 }) else { throw WaitedInVain(description: "there is no answer") }
+        return given
+    }
+}

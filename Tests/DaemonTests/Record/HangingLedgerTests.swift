@@ -35,10 +35,10 @@ import Testing
         let recorder = recorder(ledger, faults)
         let caller = RecordRoutesFixture.auditor
         hang.begin()
-        let first = Task { await recorder.refused(RequestRecord(), by: caller, .currencyMismatch) }
+        let first = Begun { await recorder.refused(RequestRecord(), by: caller, .currencyMismatch) }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
-        #expect(await first.value == nil)
+        #expect(try await first.value() == nil)
         #expect(faults.isMet(TroubleLog.ledger))
         // Nothing lets a deadline pass here: these return because they do not wait.
         for _ in 0..<3 { #expect(await recorder.refused(RequestRecord(), by: caller, .amountMismatch) == nil) }
@@ -56,7 +56,7 @@ import Testing
         defer { hang.end() }
         let recorder = recorder(ledger, TroubleLog(logger: RecordFixture.quiet))
         hang.begin()
-        let look = Task { () -> RefusalCode? in
+        let look = Begun { () -> RefusalCode? in
             do throws(Refusal) {
                 try await recorder.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .verify))
                 return nil
@@ -66,7 +66,7 @@ import Testing
         }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
-        #expect(await look.value == .ledgerUnavailable)
+        #expect(try await look.value() == .ledgerUnavailable)
         #expect(hang.held == 1)
     }
 
@@ -78,11 +78,11 @@ import Testing
         let tally = RefusalTally(clock: clock)
         for uid: UInt32 in 1...5 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), name: nil) }
         hang.begin()
-        let finish = Task { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
+        let finish = Begun { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
         // It would wait for ever for a second one.
-        await finish.value
+        try await finish.value()
         #expect(hang.held == 1 && ledger.writer.waiting == 0)
     }
 
