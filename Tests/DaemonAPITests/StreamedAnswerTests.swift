@@ -106,7 +106,7 @@ struct StreamedAnswerTests {
         let server = try await FloodingServer(pieces: 1024)
         let client = UnixSocketClient(path: server.path)
         let answer = try await client.stream(.get("/"), idle: .seconds(5))
-        try await Task.sleep(for: .seconds(1))
+        try await Task.sleep(for: .seconds(6))
         // What the reader has not asked for stays with the sender, but for what sockets and a few reads hold.
         #expect(server.sent.value < 256)
         var count = 0

@@ -95,8 +95,9 @@ import WorkerProtocol
         faltering.victim = payment.keyMaterial
         var session = try harness.softHSM.openSession()
         let start = ContinuousClock.now
-        #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 800)) == .overloaded)
-        #expect(ContinuousClock.now - start < .milliseconds(800))
+        // The worker's own deadline is three quarters of it: the rest is a busy machine's.
+        #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 8000)) == .overloaded)
+        #expect(ContinuousClock.now - start < .milliseconds(8000))
     }
 
     @Test("a point off the curve is refused without a call into the token")

@@ -60,7 +60,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
         try harness.daemon.signal(SIGKILL)
-        _ = try await harness.daemon.result(within: 10)
+        _ = try await harness.daemon.result()
         try await wait(for: "the worker's end") {
             let status = try? String(contentsOfFile: "/proc/\(worker)/stat", encoding: .utf8)
             return status == nil || status?.contains(") Z ") == true
@@ -120,7 +120,7 @@ import TokenForge
         let body = try token().decryptBody()
         try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
         // A request is under way once its head was read.
-        try await Task.sleep(for: .milliseconds(300))
+        try await busy.waitUntilRead()
         try harness.daemon.signal(SIGTERM)
         try await wait(for: "the idle connection's end") { idle.isClosed }
         try await busy.send(Array(body.dropFirst(100)))

@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import Synchronization
+import TestSupport
 
 /// A connection that sends whatever bytes a test wants, when it wants, as no HTTP client would.
 final class RawConnection: Sendable {
@@ -49,6 +50,16 @@ final class RawConnection: Sendable {
 
     func send(_ bytes: [UInt8]) async throws { try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get() }
     func send(_ text: String) async throws { try await send(Array(text.utf8)) }
+    /// Waits until the daemon has taken from its socket all that was sent.
+    func waitUntilRead() async throws {
+        try await wait(for: "the daemon to read") {
+            try await channel.eventLoop.submit { [channel] in
+                try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+                    bytesNotRead(fromPeerOf: $0)
+                }
+            }.get() == 0
+        }
+    }
     func close() async { try? await channel.close().get() }
 
     /// The head of a POST with a body of `length` bytes to come.

@@ -83,7 +83,7 @@ import TokenForge
         #expect(answer.status == 200)
         let sequence = try #require(place(answer))
         try harness.daemon.signal(SIGKILL)
-        _ = try await harness.daemon.result(within: 10)
+        _ = try await harness.daemon.result()
         try await harness.start()
         #expect(try await records(harness).contains { $0["sequence"]?.numberValue?.text == sequence })
         let live = try await harness.paytokenctl(["audit", "verify"])

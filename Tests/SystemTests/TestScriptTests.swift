@@ -66,7 +66,8 @@ import Testing
             try files.write(
                 String(contentsOf: own.appending(path: name), encoding: .utf8), to: "scripts/\(name)", mode: mode)
         }
-        for name in ["install-packages", "check-openapi", "test-readme"] {
+        for name in try FileManager.default.contentsOfDirectory(atPath: own.path)
+        where !["test", "checks.py", "soak", "soaks"].contains(name) {
             try files.write("#!/bin/sh\necho \(name) is content\n", to: "scripts/\(name)", mode: 0o700)
         }
         try files.write(
@@ -123,8 +124,13 @@ import Testing
     func everything() async throws {
         let said = try await run([], events: passed)
         #expect(said.status == 0, "\(said.lines)")
-        // Two checks, eleven soaks but the skipped one, four runs of two tests.
-        #expect(said.lines.last == "20 passed, 0 failed, 1 skipped")
+        let checks = said.lines.filter { $0.hasPrefix("run   scripts/") }
+        #expect(Set(checks).count == checks.count)
+        for check in ["check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential"] {
+            #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
+        }
+        // All but the skipped one, and four runs of two tests.
+        #expect(said.lines.last == "\(checks.count - 1 + 8) passed, 0 failed, 1 skipped")
         #expect(said.lines.contains("skip  full-disk: skipped: no small file system here"))
         #expect(!said.lines.contains { $0.contains("figures of") })
         let called = try String(contentsOfFile: files.path("called"), encoding: .utf8).split(separator: "\n")
@@ -193,7 +199,8 @@ import Testing
     func soak() async throws {
         let said = try await run([], events: passed, ["BROKEN": "kill"])
         #expect(said.status == 1)
-        #expect(said.lines.last == "19 passed, 1 failed, 1 skipped")
+        let checks = said.lines.filter { $0.hasPrefix("run   scripts/") }
+        #expect(said.lines.last == "\(checks.count - 2 + 8) passed, 1 failed, 1 skipped")
         #expect(said.lines.filter { $0.contains("figures of") } == ["      | figures of kill"])
         #expect(said.lines.contains("      | WRONG  kill lost one"))
     }

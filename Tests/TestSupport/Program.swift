@@ -120,7 +120,7 @@ public final class RunningProgram: Sendable {
     public func signal(_ number: Int32) { kill(process.processIdentifier, number) }
 
     /// Waits for the end; past the deadline the program is killed and the failure thrown.
-    public func result(within seconds: Double = 60) async throws -> ProgramResult {
+    public func result(within seconds: Double = 180) async throws -> ProgramResult {
         let expired = Mutex(false)
         let deadline = ContinuousClock.now + .seconds(seconds)
         let alarm = Task { [weak self] in
@@ -166,7 +166,7 @@ public enum Program {
     ///   something with a deadline depends on it.
     public static func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
-        waitsForTurn: Bool = true, within seconds: Double = 120
+        waitsForTurn: Bool = true, within seconds: Double = 180
     ) async throws -> ProgramResult {
         func run() async throws -> ProgramResult {
             try await RunningProgram(path, arguments, environment: environment, input: input).result(within: seconds)

@@ -5,7 +5,7 @@ public struct WaitedInVain: Error, CustomStringConvertible {
 
 /// Asks again and again, every 20 ms, until `condition` holds; throws ``WaitedInVain`` past the deadline.
 public func wait(
-    for what: String, within seconds: Double = 60, until condition: () async throws -> Bool
+    for what: String, within seconds: Double = 180, until condition: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + .seconds(seconds)
     while ContinuousClock.now < deadline {

