@@ -60,7 +60,11 @@ struct ApprovalDecisionTests {
             lifecycle: KeyLifecycle(
                 catalogue: catalogue, tokens: NoKeys(), ledger: fixture.ledger, rule: Self.rule,
                 recorder: fixture.recorder, clock: clock),
-            gate: fixture.gate, auditKey: keyChange(after: seconds), recorder: fixture.recorder, clock: clock)
+            gate: fixture.gate, auditKey: keyChange(after: seconds),
+            clockAcceptance: ClockAcceptance(
+                ledgerClock: LedgerClock(ledger: fixture.ledger, clock: clock) { .seconds(300) }, gate: fixture.gate,
+                rule: Self.rule, recorder: fixture.recorder, logger: RecordFixture.quiet),
+            recorder: fixture.recorder, clock: clock)
     }
 
     private func ask(by caller: Caller) async throws(Refusal) -> AuditKeyChange.Outcome {
