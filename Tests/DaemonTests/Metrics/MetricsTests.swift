@@ -16,7 +16,7 @@ struct MetricsTests {
                 "paytokend_ledger_commit_seconds histogram", "paytokend_ledger_batch_size histogram",
                 "paytokend_worker_restarts_total counter", "paytokend_key_expiry_days gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
-                "paytokend_unlocked_secret_bytes gauge",
+                "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",
             ])
         #expect(lines.count { $0.hasPrefix("# HELP ") } == types.count)
         #expect(lines.contains("paytokend_connections 0"))
