@@ -211,7 +211,7 @@ struct HangingLedgerTests {
         for hasBegun in [false, true] {
             let calls = Calls()
             let error = await #expect(throws: LedgerFailure.self) {
-                try await deadlines.answer { (call: PendingCall<Int>) in
+                try await deadlines.answer { (call: LedgerCall<Int>) in
                     if hasBegun { _ = call.begin() }
                     calls.keep(call)
                 }
@@ -220,14 +220,14 @@ struct HangingLedgerTests {
             let call = try #require(calls.kept)
             #expect(!call.begin() && !call.resume(.success(1)) && !call.moves())
         }
-        #expect(try await deadlines.answer { (call: PendingCall<Int>) in call.resume(.success(2)) } == 2)
+        #expect(try await deadlines.answer { (call: LedgerCall<Int>) in call.resume(.success(2)) } == 2)
     }
 
     @Test("What moves on is not given up")
     func moves() async throws {
         let deadlines = LedgerDeadlines(timeout: .seconds(3600))
         let calls = Calls()
-        let answer = Task { try await deadlines.answer { (call: PendingCall<Int>) in calls.keep(call) } }
+        let answer = Task { try await deadlines.answer { (call: LedgerCall<Int>) in calls.keep(call) } }
         try await wait(for: "the call") { calls.kept != nil }
         let call = try #require(calls.kept)
         let first = call.deadline
@@ -260,9 +260,9 @@ struct HangingLedgerTests {
 
 /// Keeps a call that is not answered.
 private final class Calls: Sendable {
-    private let call = Mutex<PendingCall<Int>?>(nil)
+    private let call = Mutex<LedgerCall<Int>?>(nil)
 
-    var kept: PendingCall<Int>? { call.withLock { $0 } }
+    var kept: LedgerCall<Int>? { call.withLock { $0 } }
 
-    func keep(_ new: PendingCall<Int>) { call.withLock { $0 = new } }
+    func keep(_ new: LedgerCall<Int>) { call.withLock { $0 = new } }
 }

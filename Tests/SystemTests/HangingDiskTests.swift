@@ -60,7 +60,7 @@ import TokenForge
         let library = harness.directory.path("hang.so")
         let source = try harness.directory.write(Self.shim, to: "hang.c")
         let built = try await Program.run(
-            Program.installed("cc"), ["-shared", "-fPIC", "-o", library, source, "-ldl"])
+            Program.installed("clang"), ["-shared", "-fPIC", "-o", library, source, "-ldl"])
         try #require(built.status == 0, "\(built)")
         let disk = Disk(file: harness.directory.path("hang"))
         try await harness.start(environment: ["LD_PRELOAD": library, "HANG_WHILE": disk.file])

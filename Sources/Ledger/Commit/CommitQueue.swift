@@ -3,8 +3,9 @@ import Synchronization
 
 /// Writes that wait for the one writer. What arrives while a commit is under way shares the next one, and its sync.
 ///
-/// Bounded: a write that finds no room is refused at once, and so is one that finds the writer stuck in a commit. Notes, which nobody waits for, may fill half of it only, so
-/// that a flood of refusals does not keep out releases; those that find no room are counted.
+/// Bounded: a write that finds no room is refused at once, and so is one that finds the writer stuck in a commit. Notes,
+/// which nobody waits for, may fill half of it only, so that a flood of refusals does not keep out releases; those that
+/// find no room are counted.
 final class CommitQueue<Write: Sendable>: Sendable {
     enum Admission {
         /// The writer is idle: whoever entered this starts it.

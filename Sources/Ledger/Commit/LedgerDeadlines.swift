@@ -31,11 +31,11 @@ final class LedgerDeadlines: Sendable {
     ///
     /// - Parameter ask: hands the call to the engine and returns at once; it must not block.
     /// - Throws: what the engine answers, or `timedOut`.
-    func answer<Answer: Sendable>(_ ask: (PendingCall<Answer>) -> Void) async throws(LedgerFailure) -> Answer {
+    func answer<Answer: Sendable>(_ ask: (LedgerCall<Answer>) -> Void) async throws(LedgerFailure) -> Answer {
         var number: UInt64?
         let result = await withCheckedContinuation {
             (waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
-            let call = PendingCall(waiting, expiresAfter: nanoseconds, timeout: timeout)
+            let call = LedgerCall(waiting, expiresAfter: nanoseconds, timeout: timeout)
             number = enter(call)
             ask(call)
         }
@@ -84,7 +84,7 @@ private protocol ExpiringCall: Sendable {
 }
 
 /// A call whose caller waits: for the engine's answer or for the deadline, whichever is first.
-final class PendingCall<Answer: Sendable>: ExpiringCall {
+final class LedgerCall<Answer: Sendable>: ExpiringCall {
     private struct State {
         var waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>?
         var hasBegun = false
@@ -149,7 +149,11 @@ final class PendingCall<Answer: Sendable>: ExpiringCall {
     var deadline: UInt64 { state.withLock { $0.deadline } }
 
     func expire() {
-        let mayStand = state.withLock { $0.hasBegun }
-        resume(.failure(.timedOut(after: timeout, mayStand: mayStand)))
+        // In one step with taking the caller: an engine that begins in between would write what is called not written.
+        let (waiting, mayStand) = state.withLock { state in
+            defer { state.waiting = nil }
+            return (state.waiting, state.hasBegun)
+        }
+        waiting?.resume(returning: .failure(.timedOut(after: timeout, mayStand: mayStand)))
     }
 }

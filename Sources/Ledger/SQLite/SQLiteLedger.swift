@@ -77,7 +77,7 @@ public final class SQLiteLedger: Ledger {
         let opened: Result<SQLiteLedger, LedgerOpeningError>
         do throws(LedgerFailure) {
             opened = try await deadlines.answer {
-                (caller: PendingCall<Result<SQLiteLedger, LedgerOpeningError>>) in
+                (caller: LedgerCall<Result<SQLiteLedger, LedgerOpeningError>>) in
                 DispatchQueue.global().async {
                     let result = Result { () throws(LedgerOpeningError) in
                         try SQLiteLedger(
@@ -263,7 +263,7 @@ public final class SQLiteLedger: Ledger {
         else { throw .unavailable(reason: "another copy of it is under way.") }
         let copied: Result<LedgerBackup, LedgerBackupError>
         do throws(LedgerFailure) {
-            copied = try await deadlines.answer { (caller: PendingCall<Result<LedgerBackup, LedgerBackupError>>) in
+            copied = try await deadlines.answer { (caller: LedgerCall<Result<LedgerBackup, LedgerBackupError>>) in
                 // A connection of its own: a copy takes as long as the disk does.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
@@ -285,7 +285,7 @@ public final class SQLiteLedger: Ledger {
         writer.close()
         guard let held = takeLock() else { return }
         // A connection that hangs is closed, and its lock given up, by the process's end.
-        try? await deadlines.answer { (caller: PendingCall<Void>) in
+        try? await deadlines.answer { (caller: LedgerCall<Void>) in
             DispatchQueue.global().async { [connections] in
                 // A connection that will not close is closed by the process's end; the lock must not outlive it here.
                 try? connections.close()

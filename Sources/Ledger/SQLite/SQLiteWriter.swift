@@ -42,7 +42,7 @@ final class SQLiteWriter: Sendable {
         refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil },
         lost: @escaping @Sendable () -> Void = {}
     ) async throws(LedgerFailure) -> Answer {
-        try await deadlines.answer { (caller: PendingCall<Answer>) in
+        try await deadlines.answer { (caller: LedgerCall<Answer>) in
             let write = LedgerWrite(
                 begin: caller.begin,
                 perform: { db, head in
