@@ -1,11 +1,27 @@
 import Foundation
 import StrictJSON
+import Synchronization
 import TestSupport
 import Testing
 import TokenForge
 
 /// Starting, reloading, dying and ending.
 @Suite struct LifecycleTests {
+    /// Which of several payment tokens were released, in the order of their answers.
+    private final class ServedIndices: Sendable {
+        private let indices = Mutex([Int]())
+
+        /// - Returns: how many there are now.
+        func add(_ index: Int) -> Int {
+            indices.withLock { indices in
+                indices.append(index)
+                return indices.count
+            }
+        }
+
+        var all: [Int] { indices.withLock { $0 } }
+    }
+
     private func token() throws -> MintedToken {
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
     }
@@ -86,18 +102,20 @@ import TokenForge
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let tokens = try (0..<100).map { _ in try token() }
-        let answered = try await withThrowingTaskGroup(of: (Int, Bool).self) { group in
-            for (index, token) in tokens.enumerated() {
-                group.addTask { (index, (try? await harness.decrypt(token, reference: "r"))?.status == 200) }
+        // Eight callers, one request after the other: in the middle of the load, on however fast a machine.
+        let served = ServedIndices()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for caller in 0..<8 {
+                group.addTask {
+                    for index in stride(from: caller, to: tokens.count, by: 8) {
+                        guard (try? await harness.decrypt(tokens[index], reference: "r"))?.status == 200 else { continue }
+                        if served.add(index) == 20 { try harness.daemon.signal(SIGKILL) }
+                    }
+                }
             }
-            var answered: [Int] = []
-            for try await (index, served) in group where served {
-                answered.append(index)
-                // In the middle of the load.
-                if answered.count == 20 { try harness.daemon.signal(SIGKILL) }
-            }
-            return answered
+            try await group.waitForAll()
         }
+        let answered = served.all
         #expect((20..<100).contains(answered.count), "\(answered.count) were served before the kill")
         try await harness.start()
         for index in answered {
@@ -136,6 +154,8 @@ import TokenForge
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
+        // A call waits twice as long for its repetition at the next worker, which a busy machine takes its time to start.
+        configuration.token = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
         let first = try harness.worker()
@@ -153,16 +173,15 @@ import TokenForge
             }
             return try await group.reduce(into: []) { $0 += $1 }
         }
-        try await Task.sleep(for: .milliseconds(120))
+        try await wait(for: "the first release") {
+            try await harness.admin("/metrics").text.split(separator: "\n").contains {
+                $0.hasPrefix("paytokend_requests_total{") && $0.contains("/v1/decrypt\"") && $0.contains("\"ok\"")
+            }
+        }
         kill(first, SIGKILL)
         let answers = try await load
         #expect(answers.count == bodies.count)
-        // In flight at the death: repeated on the new worker. Only where that one is not up in time may a caller be
-        // asked to come back, and then the same reference gets the payment.
-        for (index, answer) in answers.enumerated() where answer.status != 200 {
-            #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(index): \(answer)")
-        }
-        #expect(answers.filter { $0.status == 200 }.count >= 180)
+        for (index, answer) in answers.enumerated() { #expect(answer.status == 200, "\(index): \(answer)") }
         try await harness.waitUntilReady()
         #expect(try harness.worker() != first)
         let again = try await Curl.simultaneously("/v1/decrypt", socket: harness.socket, bodies: bodies)
