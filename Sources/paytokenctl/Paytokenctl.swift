@@ -29,8 +29,8 @@ struct Paytokenctl: AsyncParsableCommand {
               paytokenctl audit list --since 24h
               paytokenctl audit verify
 
-            Which socket: --socket PATH; else PAYTOKEND_SOCKET (decrypt, verify) or PAYTOKEND_ADMIN_SOCKET (all \
-            others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
+            Which socket: --socket PATH behind the command; else PAYTOKEND_SOCKET (decrypt, verify) or \
+            PAYTOKEND_ADMIN_SOCKET (all others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
 
             Exit status: 0 done; 1 refused, with the daemon's code on standard error; 64 wrong usage; 66 a file \
             cannot be used; 69 daemon not reachable; 70 defect; 75 waiting for a second person, or try again later; \

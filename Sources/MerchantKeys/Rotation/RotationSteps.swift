@@ -81,7 +81,7 @@ extension Rotation {
     public var next: String {
         let merchant = "\(merchantIdentifier) --type \(algorithm.name.lowercased())"
         if let trouble = newKey?.trouble, phase != .none {
-            return "Do not activate the new key's certificate before this is mended. \(trouble)"
+            return "Do not activate the new key's certificate before this is repaired. \(trouble)"
         }
         switch phase {
         case .none:

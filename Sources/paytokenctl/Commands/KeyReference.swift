@@ -21,8 +21,8 @@ struct KeyReference: Equatable {
     static func parse(_ argument: String) throws -> KeyReference {
         guard let key = KeyReference(argument: argument) else {
             throw ValidationError(
-                "a key is named by its publicKeyHash: 44 characters of base64, or hex, of which its first digits do, at "
-                    + "least 8 characters; key list shows the keys.")
+                "a key is named by its publicKeyHash: all 44 characters in base64, or the first 8 to 64 in hex; key show "
+                    + "tells both.")
         }
         return key
     }

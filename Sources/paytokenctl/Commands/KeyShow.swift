@@ -14,7 +14,7 @@ struct KeyShow: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("The publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"),
+        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
         completion: .key, transform: KeyReference.parse)
     var key: KeyReference
 

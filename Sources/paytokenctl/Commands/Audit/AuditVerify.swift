@@ -26,8 +26,9 @@ struct AuditVerify: AsyncParsableCommand {
               paytokenctl audit verify --export next.jsonl --public-key key.pem \\
                   --head head.json
 
-            Exit status: 0 intact; 1 broken, or unsealed: records at the end are in no checkpoint, or filtered: an \
-            export with conditions has gaps and proves nothing; 66 a file cannot be used. scripts/verify-audit says the same of an export without any of this program's code.
+            Exit status: 0 intact; 1 broken, unsealed (records at the end are in no checkpoint) or filtered (an export \
+            with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit says \
+            the same of an export without any of this program's code.
             """)
 
     @Option(
@@ -115,12 +116,12 @@ struct AuditVerify: AsyncParsableCommand {
             throw CommandFailure(
                 .no,
                 "chain_filtered: this export was made with conditions, so it has gaps, and its hashes cannot be followed. "
-                    + "Export without conditions but a time, verify that, and look these lines up in it.")
+                    + "Export the same time without other conditions, verify that, and look these lines up in it.")
         case .broken(let fault):
             let place = [fault.line.map { "line \($0)" } ?? "head", fault.position?.description].compactMap { $0 }
             throw CommandFailure(
                 .no,
-                "chain_broken: \(place.joined(separator: ", ")). What stands behind it was not judged. Keep this export, "
+                "chain_broken: \(place.joined(separator: ", ")). What stands behind it was not checked. Keep this export, "
                     + "and compare it with an older one or with a backup.")
         }
     }

@@ -4,14 +4,14 @@ import AuditChain
 /// Which records, beside their time; each condition that is given must hold.
 struct RecordConditions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("A key's publicKeyHash, in base64 or hex, or its beginning.", valueName: "key"),
+        help: ArgumentHelp("A key's publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
         completion: .key, transform: KeyReference.parse)
     var key: KeyReference?
 
     @Option(help: ArgumentHelp("The merchant identifier.", valueName: "id"), completion: .merchant)
     var merchant: String?
 
-    @Option(help: ArgumentHelp("The caller's name, or its uid.", valueName: "name"))
+    @Option(help: ArgumentHelp("The name of the caller's access rule, or the caller's uid.", valueName: "name"))
     var caller: String?
 
     @Option(help: ArgumentHelp("ok, repeat, or a refusal's code.", valueName: "code"))

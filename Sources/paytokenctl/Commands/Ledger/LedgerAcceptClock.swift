@@ -10,9 +10,10 @@ struct LedgerAcceptClock: AsyncParsableCommand {
             For when paytokenctl status says that the clock is behind the ledger, and the clock is right: it was ahead \
             before. Set the clock first if it is not; a clock that is behind needs nothing else.
 
-            A clock that was ahead may have had claims pruned, and tokens signed since are refused as replays. Which of \
-            them were released nobody can tell any more. So tokens signed before the acceptance and the widest \
-            signing-time window are refused for good, and later ones are served: payments go on after some minutes.
+            While it was ahead the ledger may have forgotten claims, and then every token is refused as a replay. Which \
+            of them were released nobody can tell any more. So tokens signed before the acceptance, or within the widest \
+            signing-time window after it, are refused for good, and later ones are served: payments go on after some \
+            minutes.
 
               paytokenctl ledger accept-clock --reason "clock was ahead" --dry-run
               paytokenctl ledger accept-clock --reason "clock was ahead"
