@@ -21,8 +21,8 @@ struct KeyReference: Equatable {
     static func parse(_ argument: String) throws -> KeyReference {
         guard let key = KeyReference(argument: argument) else {
             throw ValidationError(
-                "a key is named by its publicKeyHash: all 44 characters in base64, or the first 8 to 64 in hex; key show "
-                    + "tells both.")
+                "a key is named by its publicKeyHash: all 44 characters of base64, or at least 8 characters of hex from its "
+                    + "beginning; key show tells both.")
         }
         return key
     }
