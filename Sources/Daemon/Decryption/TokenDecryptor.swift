@@ -198,7 +198,8 @@ struct TokenDecryptor: Sendable {
 
     private static let repeatedTooOften = Refusal(
         .transactionReplayed, "This transaction was released before; do not process it a second time.",
-        details: "its \(Release.mostRepeats) repeats under the first request's reference are used up")
+        details: "the same caller gets it again only with the reference of the first request, and its "
+            + "\(Release.mostRepeats) repeats are used up")
 
     /// A repeat whose payment is not what the caller expects has cost the HSM as much as one that is. It keeps its own
     /// refusal when it cannot be counted.
