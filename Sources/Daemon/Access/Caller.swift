@@ -11,6 +11,8 @@ struct Caller: Sendable, Equatable {
     let requireExpected: Set<String>
     /// nil means the one of `verification`.
     let signingTimeWindow: SigningTimeWindow?
+    /// Whether the rule names the user, and not a group only.
+    let isNamedByRule: Bool
     private let merchants: [MerchantPattern]?
 
     init(rule: AccessRule, peer: PeerCredentials) {
@@ -19,6 +21,7 @@ struct Caller: Sendable, Equatable {
         roles = rule.roles.withImplied
         requireExpected = rule.requireExpected
         signingTimeWindow = rule.signingTimeWindow
+        isNamedByRule = rule.user != nil
         merchants = rule.merchants
     }
 

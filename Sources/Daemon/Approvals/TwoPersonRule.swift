@@ -38,6 +38,14 @@ extension Caller {
     ///
     /// - Throws: `forbidden` when that is unknown.
     func person() throws(Refusal) -> PersonIdentities {
+        // In a user namespace one account has 65,536 subordinate uids (subuid(5)), and each keeps the account's groups.
+        guard isNamedByRule || Accounts.exists(uid: uid) else {
+            throw Refusal(
+                .forbidden,
+                "Who asks is not known: the uid \(uid) is no account of this system, and the access rule names a group "
+                    + "only.",
+                details: "a subordinate uid of a user namespace is no person; name the user in a rule if it is one")
+        }
         guard let person = peer.person else {
             throw Refusal(
                 .forbidden,

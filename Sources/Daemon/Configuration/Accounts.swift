@@ -17,6 +17,9 @@ enum Accounts {
         return user(named: text)
     }
 
+    /// Whether the system knows an account of this number.
+    static func exists(uid: UInt32) -> Bool { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } != nil }
+
     /// The group's identifier, by name or number.
     static func group(_ text: String) -> AccessRule.Account? {
         if let gid = UInt32(text) { return AccessRule.Account(name: text, id: gid) }

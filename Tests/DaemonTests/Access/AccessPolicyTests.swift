@@ -1,4 +1,6 @@
+import Ledger
 import PaymentToken
+import Refusals
 import Testing
 
 @testable import Daemon
@@ -124,5 +126,19 @@ struct AccessPolicyTests {
     func globsInBoundedTime() {
         let pattern = MerchantPattern(String(repeating: "*a", count: 100) + "b")
         #expect(!pattern.matches(String(repeating: "a", count: 4_000)))
+    }
+
+    @Test("a uid that is no account is a person only where a rule names it: subordinate uids keep groups")
+    func subordinateUIDs() throws {
+        // 4,294,000,000 is in no range that accounts are given.
+        let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
+        let group = AccessRule.Account(name: "staff", id: 500)
+        let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))
+        let refusal = #expect(throws: Refusal.self) { try byGroup.person() }
+        #expect(refusal?.code == .forbidden)
+        let named = AccessRule(user: .init(name: "4294000000", id: 4_294_000_000), group: group, roles: [.admin])
+        #expect(try policy(named).caller(for: stranger)?.person() == PersonIdentities(uid: 4_294_000_000))
+        let root = PeerCredentials(uid: 0, gid: 500)
+        #expect(try policy(AccessRule(group: group, roles: [.admin])).caller(for: root)?.person().uid == 0)
     }
 }

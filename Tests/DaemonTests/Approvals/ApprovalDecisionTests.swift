@@ -32,7 +32,9 @@ struct ApprovalDecisionTests {
 
     private func staff(_ uid: UInt32, login: LoginUID = .unset) -> Caller {
         Caller(
-            rule: AccessRule(name: "staff", group: .init(name: "staff", id: 500), roles: [.admin]),
+            rule: AccessRule(
+                name: "staff", user: .init(name: "staff", id: uid), group: .init(name: "staff", id: 500),
+                roles: [.admin]),
             peer: PeerCredentials(uid: uid, gid: 500, loginUID: login))
     }
 
