@@ -158,4 +158,30 @@ struct WrongClockTests {
         #expect(try await ledger.release(request(1, fixture, signed: noon + 10)) == .released)
         #expect(try await ledger.newestRelease() == noon + 10)
     }
+
+    @Test("a claim that a slow clock made under a window that was wider then outlives its token's return")
+    func yearBehindWithoutWindow() async throws {
+        let fixture = try await LedgerFixture()
+        let (noon, ledger) = (Self.noon, fixture.ledger)
+        var early = try fixture.request(1, reference: nil, at: noon - 365 * Self.day)
+        early.signedAt = noon
+        #expect(try await ledger.release(early) == .released)
+        // The clock is set right, and a window is.
+        #expect(try await ledger.release(request(2, fixture, signed: noon + 10)) == .released)
+        #expect(
+            try await ledger.prune(retention(), now: noon + 20)
+                == .pruned(count: 0, before: noon + 10 - (180 + 365 - 90) * Self.day))
+        var again = try fixture.request(1, reference: nil, at: noon + 30)
+        again.signedAt = noon
+        #expect(try await ledger.release(again) == .replayed)
+        // Once the window has long passed it, it goes.
+        let later = noon + 100 * Self.day
+        #expect(try await ledger.release(request(3, fixture, signed: later)) == .released)
+        #expect(
+            try await ledger.prune(retention(), now: later)
+                == .pruned(count: 1, before: later - (180 + 365 - 90) * Self.day))
+        again = try fixture.request(1, reference: nil, at: later)
+        again.signedAt = noon
+        #expect(try await ledger.release(again) == .forgotten(before: later - 90 * Self.day))
+    }
 }

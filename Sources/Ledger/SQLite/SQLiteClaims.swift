@@ -133,7 +133,12 @@ struct SQLiteClaims {
             release.referenceDigest?.blob, release.contentDigest.blob, release.attempt.blob,
             StoredTime.milliseconds(release.at), node,
         ])
-        return db.changesCount == 1
+        guard db.changesCount == 1 else { return false }
+        if let signedAt = release.signedAt {
+            try SQLiteTimes(node: node).claimed(
+                at: StoredTime.milliseconds(release.at), signedAt: StoredTime.milliseconds(signedAt), db)
+        }
+        return true
     }
 
     private func claim(_ release: Release, _ db: Database) throws -> Row? {

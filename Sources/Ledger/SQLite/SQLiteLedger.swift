@@ -218,7 +218,9 @@ public final class SQLiteLedger: Ledger {
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
         let age = StoredTime.milliseconds(retention.age)
         let (present, times) = (StoredTime.milliseconds(now), times)
-        let (newest, oldest) = try await read { db in (try times.newestClaim(db), try times.oldestClaim(db)) }
+        let (newest, oldest, ahead) = try await read { db in
+            (try times.newestClaim(db), try times.oldestClaim(db), try times.signedAhead(db))
+        }
         guard let newest, let oldest, oldest < present - age else {
             return .pruned(count: 0, before: StoredTime.date(present - age))
         }
@@ -227,9 +229,10 @@ public final class SQLiteLedger: Ledger {
         }
         // By the newest claim where the clock is ahead of it: Apple vouches for that time, and for the clock's nobody does.
         // However wrong the clock, nothing is forgotten then that the window still admits.
-        let horizon = min(present, newest) - age
-        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them.
-        let signed = horizon + age / 2
+        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them. When a
+        // window was wider once, or off, and the clock behind, it was later: the claims stay for so much longer.
+        let signed = min(present, newest) - age + age / 2
+        let horizon = min(present, newest) - age - max(0, ahead - age / 2)
         var total = 0
         while true {
             // In small steps, so that releases come between.

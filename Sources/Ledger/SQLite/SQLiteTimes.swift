@@ -42,6 +42,17 @@ struct SQLiteTimes {
         try put(Self.acceptedName, Int64(sequence - 1), db)
     }
 
+    /// By how much a released token's signing time, which is Apple's, was ahead of the clock that claimed it, at most; in
+    /// milliseconds. More than a little of it: the clock was behind, within a window that was wide then, or off.
+    func signedAhead(_ db: Database) throws -> Int64 { try value(Self.aheadName, db) ?? 0 }
+
+    func claimed(at time: Int64, signedAt signed: Int64, _ db: Database) throws {
+        let ahead = signed - time
+        // No claim is forgotten sooner than `retain_claims` allows, a minute: half of that is always seen to.
+        guard ahead > 30_000, try ahead > signedAhead(db) else { return }
+        try put(Self.aheadName, ahead, db)
+    }
+
     func newestClaim(_ db: Database) throws -> Int64? {
         try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(claimed_at) FROM claim"))
     }
@@ -66,6 +77,8 @@ struct SQLiteTimes {
     private static let forgottenName = "forgotten_before"
     /// Records up to this sequence were written by a clock that was not believed later.
     private static let acceptedName = "clock_accepted_after"
+
+    private static let aheadName = "signed_ahead"
 
     private func value(_ name: String, _ db: Database) throws -> Int64? {
         try String.fetchOne(
