@@ -89,7 +89,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch part {
         case .head(let head):
             // An ambiguous length is refused by MessageFraming; the gate's count does not matter then.
-            gate.headEnded(bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0)
+            gate.headEnded(
+                bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
+                isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body: break
         case .end: gate.messageEnded()
         }

@@ -17,6 +17,36 @@ final class InputGate: ChannelInboundHandler {
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
+    /// Where a chunked body's bytes stand (RFC 9112 §7.1). Its data is passed on whole: cut at each of its line feeds, it
+    /// would cost the event loop a call of the decoder for each byte.
+    private enum Chunk {
+        /// In the line with the size; what stands behind the digits is the extension.
+        case size(Int, digits: Int, isExtended: Bool)
+        case data(left: Int)
+
+        static let begin = Chunk.size(0, digits: 0, isExtended: false)
+
+        /// - Returns: nil after the last chunk's line: trailers follow, or the empty line.
+        func after(_ byte: UInt8) -> Chunk? {
+            switch self {
+            case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
+            case .size(let size, let digits, let isExtended):
+                if byte == InputGate.lineFeed {
+                    // Without digits it ends the data before.
+                    guard digits > 0 else { return .begin }
+                    return size > 0 ? .data(left: size) : nil
+                }
+                guard !isExtended, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                    return .size(size, digits: digits, isExtended: isExtended || byte != InputGate.carriageReturn)
+                }
+                // More than any body may have is refused by then.
+                return .size(min(size, Int.max >> 8) << 4 | digit, digits: digits + 1, isExtended: false)
+            }
+        }
+    }
+
+    /// nil outside a chunked body, and in its trailers.
+    private var chunk: Chunk?
     /// What is missing of a body whose length the head declared.
     private var bodyLeft = 0
     private var isBetweenMessages = true
@@ -24,9 +54,10 @@ final class InputGate: ChannelInboundHandler {
     private var lineIsEmpty = false
 
     /// The decoder has completed a head. - Parameter bodyLength: as the head declares it; 0 when it is chunked.
-    func headEnded(bodyLength: Int) {
+    func headEnded(bodyLength: Int, isChunked: Bool) {
         bytesSinceBoundary = 0
         bodyLeft = max(bodyLength, 0)
+        chunk = isChunked ? .begin : nil
         isBetweenMessages = false
         lineIsEmpty = false
     }
@@ -35,6 +66,7 @@ final class InputGate: ChannelInboundHandler {
     func messageEnded() {
         bytesSinceBoundary = 0
         bodyLeft = 0
+        chunk = nil
         isBetweenMessages = true
         lineIsEmpty = false
     }
@@ -70,6 +102,11 @@ final class InputGate: ChannelInboundHandler {
         var length = 0
         for byte in bytes.readableBytesView {
             length += 1
+            if let inside = chunk {
+                chunk = inside.after(byte)
+                lineIsEmpty = true
+                continue
+            }
             switch byte {
             case Self.lineFeed:
                 if lineIsEmpty { return bytes.readSlice(length: length) }
