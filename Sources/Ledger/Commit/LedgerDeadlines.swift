@@ -64,29 +64,32 @@ final class LedgerDeadlines: Sendable {
 
     /// Answers all calls whose deadline has passed at `now`, in nanoseconds of the system's uptime.
     func expire(asOf now: UInt64) {
-        let due = state.withLock { state in
-            let due = state.calls.filter { $0.value.deadline <= now }
-            for number in due.keys { state.calls[number] = nil }
+        let due = state.withLock { $0.calls.filter { $0.value.deadline <= now } }
+        let ended = due.filter { $0.value.expire(asOf: now) }
+        state.withLock { state in
+            for number in ended.keys { state.calls[number] = nil }
             // A call that comes later has a later deadline, so that the timer is never set too late.
             let earliest = state.calls.values.lazy.map(\.deadline).filter { $0 < .max }.min()
             state.hasTimer = earliest != nil
             if let earliest { setTimer(earliest) }
-            return due.values
         }
-        for call in due { call.expire() }
     }
 }
 
 private protocol ExpiringCall: Sendable {
     /// In nanoseconds of the system's uptime, as Dispatch counts them; it may move to a later time.
     var deadline: UInt64 { get }
-    func expire()
+    /// Answers it, unless its deadline has moved to after `now`.
+    /// - Returns: whether it was due.
+    func expire(asOf now: UInt64) -> Bool
 }
 
 /// A call whose caller waits: for the engine's answer or for the deadline, whichever is first.
 final class LedgerCall<Answer: Sendable>: ExpiringCall {
+    private typealias Waiting = CheckedContinuation<Result<Answer, LedgerFailure>, Never>
+
     private struct State {
-        var waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>?
+        var waiting: Waiting?
         var hasBegun = false
         var deadline: UInt64
     }
@@ -148,12 +151,15 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
 
     var deadline: UInt64 { state.withLock { $0.deadline } }
 
-    func expire() {
-        // In one step with taking the caller: an engine that begins in between would write what is called not written.
-        let (waiting, mayStand) = state.withLock { state in
+    /// Taken from the caller and answered in one step: the engine cannot begin in between with what is answered as never
+    /// begun, and what has moved on is left alone.
+    func expire(asOf now: UInt64) -> Bool {
+        let (waiting, mayStand, isDue) = state.withLock { state in
+            guard state.deadline <= now else { return (nil as Waiting?, false, false) }
             defer { state.waiting = nil }
-            return (state.waiting, state.hasBegun)
+            return (state.waiting, state.hasBegun, true)
         }
         waiting?.resume(returning: .failure(.timedOut(after: timeout, mayStand: mayStand)))
+        return isDue
     }
 }
