@@ -8,8 +8,13 @@ extension OpenToken {
         let isGone: Bool
         do throws(CallError) {
             if let entry = keys.remove(publicKeyHash), entry.working != entry.object {
-                // The copy that works in memory would go on without its original.
-                try session.destroyObject(entry.working)
+                // The copy that works in memory would go on without its original. Where the token has lost the session
+                // that it belonged to, it is gone already.
+                do throws(CallError) {
+                    try session.destroyObject(entry.working)
+                } catch {
+                    guard error.saysHandle else { throw error }
+                }
             }
             for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
                 for object in try session.findObjects(matching: Self.objects(objectClass, publicKeyHash)) {

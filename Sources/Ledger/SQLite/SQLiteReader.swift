@@ -39,11 +39,11 @@ final class SQLiteReader: Sendable {
             return try await deadlines.answer { caller in
                 connection.asyncRead { [self] database in
                     defer { state.withLock { $0.waiting -= 1 } }
-                    guard caller.begin() else { return }
+                    // Before it begins: a deadline that passes from then on finds what to interrupt.
                     state.withLock { $0.running = number }
-                    let result = Self.result { try body(try database.get()) }
+                    let result = caller.begin() ? Self.result { try body(try database.get()) } : nil
                     state.withLock { $0.running = nil }
-                    caller.resume(result)
+                    if let result { caller.resume(result) }
                 }
             }
         } catch {
