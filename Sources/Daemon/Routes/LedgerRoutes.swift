@@ -54,7 +54,7 @@ struct LedgerRoutes: Sendable {
     }
 
     func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let body = try AcceptRestoreRequest(parsing: request.body)
+        let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await restores.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), record: request.record)
         return switch outcome {
@@ -65,7 +65,7 @@ struct LedgerRoutes: Sendable {
     }
 
     func acceptClock(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let body = try AcceptClockRequest(parsing: request.body)
+        let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await clocks.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
             record: request.record)

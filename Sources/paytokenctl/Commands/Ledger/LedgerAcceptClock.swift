@@ -34,7 +34,8 @@ struct LedgerAcceptClock: AsyncParsableCommand {
 
     func run() async throws {
         let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/ledger/accept-clock"), AcceptClockRequest(reason: reason), for: AcceptClockAnswer.self)
+            dryRun.target("/v1/ledger/accept-clock"), LedgerAcceptanceRequest(reason: reason),
+            for: AcceptClockAnswer.self)
         switch format.output {
         case .json: try Console.output(json: bytes)
         case .table:

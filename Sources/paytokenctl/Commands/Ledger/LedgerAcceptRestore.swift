@@ -34,7 +34,7 @@ struct LedgerAcceptRestore: AsyncParsableCommand {
 
     func run() async throws {
         let (answer, bytes) = try await socket.connection.post(
-            "/v1/ledger/accept-restore", AcceptRestoreRequest(reason: reason ?? "none was given"),
+            "/v1/ledger/accept-restore", LedgerAcceptanceRequest(reason: reason ?? "none was given"),
             for: AcceptRestoreAnswer.self)
         switch format.output {
         case .json: try Console.output(json: bytes)

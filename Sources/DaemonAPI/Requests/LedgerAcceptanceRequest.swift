@@ -1,7 +1,7 @@
 public import Refusals
 
-/// The body of `POST /v1/ledger/accept-clock`.
-public struct AcceptClockRequest: Codable, Sendable, Equatable {
+/// The body of `POST /v1/ledger/accept-restore` and of `POST /v1/ledger/accept-clock`.
+public struct LedgerAcceptanceRequest: Codable, Sendable, Equatable {
     /// Why, for the record.
     public var reason: String
 
