@@ -28,6 +28,32 @@ import WorkerProtocol
         #expect(try await later.heads() == ["two"])
     }
 
+    @Test("the next line needs no search among all objects")
+    func withoutSearch() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token)
+        #expect(try await worker.remember("one", node: "backend-1") == .done)
+        let searches = token.calls("C_FindObjectsInit").count
+        for line in ["two", "two", "three"] { #expect(try await worker.remember(line, node: "backend-1") == .done) }
+        #expect(token.calls("C_FindObjectsInit").count == searches)
+        #expect(try await worker.heads() == ["three"])
+    }
+
+    @Test("an object that was removed, or a call that failed, is followed by a search", arguments: ["0x82", "0x5"])
+    func searchesAgain(value: String) async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(token)
+        #expect(try await worker.remember("one", node: "backend-1") == .done)
+        try token.play("fault C_DestroyObject nth=1 return=\(value) once")
+        // CKR_OBJECT_HANDLE_INVALID says that the former object is gone: the search finds it, and it is destroyed.
+        let answer = try await worker.remember("two", node: "backend-1")
+        #expect(value == "0x82" ? answer == .done : answer.failureKind == .auditRefused)
+        let searches = token.calls("C_FindObjectsInit").count
+        #expect(try await worker.remember("two", node: "backend-1") == .done)
+        #expect(token.calls("C_FindObjectsInit").count == searches + (value == "0x82" ? 0 : 1))
+        #expect(try await worker.heads() == ["two"])
+    }
+
     @Test("where the new object cannot be created, the old one stays and the reason is told")
     func notCreated() async throws {
         let token = try ScriptedToken(try await TokenDirectory())

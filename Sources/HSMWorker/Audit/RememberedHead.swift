@@ -1,4 +1,5 @@
 import PKCS11
+import Synchronization
 import WorkerProtocol
 
 /// The data object that keeps a node's newest checkpoint. Private: it is seen after login only.
@@ -26,6 +27,17 @@ struct RememberedHead: Sendable {
     static let candidates: Template = [.objectClass(.data), .token(true), .application(application)]
 }
 
+/// The objects that keep the nodes' newest checkpoints, by node. Without them every checkpoint would begin with a search:
+/// SoftHSM reads all its objects for one, which with thousands of keys costs as much as hundreds of releases.
+final class RememberedHeadMap: Sendable {
+    private let objects = Mutex<[String: ObjectHandle]>([:])
+
+    subscript(node: String) -> ObjectHandle? {
+        get { objects.withLock { $0[node] } }
+        set { objects.withLock { $0[node] = newValue } }
+    }
+}
+
 extension OpenToken {
     /// The lines of all nodes.
     func rememberedHeads(in session: inout Session) throws(WorkerFailure) -> [[UInt8]] {
@@ -49,29 +61,61 @@ extension OpenToken {
             throw WorkerFailure(.auditRefused, "A remembered checkpoint has a node and a line.")
         }
         try exclusively { () throws(WorkerFailure) in
-            try forRecord("The token does not take the checkpoint", &session) {
-                (session) throws(CallError) -> Result<Void, WorkerFailure> in
+            let known = heads[head.node]
+            // Where a call fails, what the token holds is not known any more, and the next line searches.
+            heads[head.node] = nil
+            heads[head.node] = try forRecord("The token does not take the checkpoint", &session) {
+                (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in
                 let remembered = RememberedHead(node: head.node)
-                var former = try session.findObjects(matching: remembered.objects)
-                var kept: ObjectHandle?
-                for object in former where kept == nil {
-                    if try session.rememberedLine(object) == head.line { kept = object }
+                if let known {
+                    do throws(CallError) {
+                        if let kept = try session.replace(known, remembered, head.line) { return .success(kept) }
+                    } catch {
+                        // Somebody else's tool may have removed the object.
+                        guard error.saysHandle else { throw error }
+                    }
                 }
-                if kept == nil { kept = try session.createObject(remembered.template(head.line)) }
-                former.removeAll { $0 == kept }
-                for object in former { try session.destroyObject(object) }
-                return .success(())
+                return .success(try session.keepAlone(remembered, head.line))
             }
         }
     }
 }
 
 extension Session {
-    /// A remembered checkpoint's line; nil for another application's object that only bears the name, and for what is
-    /// too long to have been written here.
-    fileprivate mutating func rememberedLine(_ object: ObjectHandle) throws(CallError) -> [UInt8]? {
+    /// Puts a line in the place of a node's former one.
+    /// - Returns: The line's object; nil when `known` is not this node's any more.
+    fileprivate mutating func replace(
+        _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
+    ) throws(CallError) -> ObjectHandle? {
+        guard let former = try rememberedLine(known, of: remembered.node) else { return nil }
+        if former == line { return known }
+        let kept = try createObject(remembered.template(line))
+        try destroyObject(known)
+        return kept
+    }
+
+    /// Has the token keep a line, and no other of its node, whatever is there.
+    fileprivate mutating func keepAlone(
+        _ remembered: RememberedHead, _ line: [UInt8]
+    ) throws(CallError) -> ObjectHandle {
+        let former = try findObjects(matching: remembered.objects)
+        var found: ObjectHandle?
+        for object in former where found == nil {
+            if try rememberedLine(object) == line { found = object }
+        }
+        let kept = if let found { found } else { try createObject(remembered.template(line)) }
+        for object in former where object != kept { try destroyObject(object) }
+        return kept
+    }
+
+    /// A remembered checkpoint's line; nil for another application's object that only bears the name, for another node's
+    /// where one is given, and for what is too long to have been written here.
+    fileprivate mutating func rememberedLine(
+        _ object: ObjectHandle, of node: String = ""
+    ) throws(CallError) -> [UInt8]? {
         let values = try attributes([.label, .value], of: object)
-        guard let label = values.text(.label), label.hasPrefix(RememberedHead.labelPrefix),
+        let prefix = RememberedHead.labelPrefix + node
+        guard let label = values.text(.label), node.isEmpty ? label.hasPrefix(prefix) : label == prefix,
             let line = values.bytes(.value), (1...FieldBound.checkpoint).contains(line.count)
         else { return nil }
         return line

@@ -12,6 +12,7 @@ final class OpenToken: Sendable {
     /// The latest listing; without keys once all its pages have been asked for.
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
     let auditKeys = AuditKeyMap()
+    let heads = RememberedHeadMap()
     /// For imports, made at this start and known to nobody else.
     let importRecipient = KeySealing.Recipient()
 
