@@ -16,7 +16,7 @@ import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "full-disk", "records", "keys", "faults", "storm", "derives", "boundary",
          "differential"]
-CHECKS = [["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
+CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
 ALONE = ["HSMWorkerTests", "DaemonTests", "SystemTests"]
