@@ -5,7 +5,7 @@ could do, whose own threads must not block: the sessions' threads ask themselves
 
 The price is the processor time of both processes together, since that is what a machine has less of, whatever else runs on
 it; each ratio is of two neighbouring turns, and the median of them counts. Wrong is an answer that is not what was
-encrypted, or a price of more than 10 % (not judged with --short).
+encrypted, or a price of more than 10 % (with --short the price decides nothing).
 """
 import argparse
 import os
@@ -43,7 +43,7 @@ def main():
     print(f"processor time       {shown} of what it takes within one process, {compare('bare', 1)[1]} of bare")
     print(f"rate                 {compare('within', 0)[1]} of within one process, {compare('bare', 0)[1]} of bare")
     print(f"price                {price - 1:.1%}; {rounds} rounds, {options.sessions} sessions")
-    return proof.judge([f"the process boundary costs {price - 1:.1%}, more than 10 %"]
+    return proof.verdict([f"the process boundary costs {price - 1:.1%}, more than 10 %"]
                        if price > 1.1 and not options.short else [])
 
 

@@ -100,7 +100,7 @@ def main():
     allowed = max(sizes[:2]) + WORKER_GROWTH + recycle * LOST / 1048576
     if max(sizes) > allowed:
         wrong.append(f"a worker had {max(sizes):.0f} MiB, more than {allowed:.0f}")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

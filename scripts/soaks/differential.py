@@ -129,7 +129,7 @@ def main():
     for row in rows:
         if sum(row.same.values()) + row.refused + len(row.wrong) < len(all_cases):
             wrong.append(f"{row.name}: not all tokens were answered")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

@@ -469,7 +469,7 @@ def main():
     print(HEAD)
     for number, fault in enumerate(chosen):
         wrong += play(fault, options, number)
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def main():
         caller = Caller(ending.enter_context(service.Minter()))
         watch = Watch(daemon)
         watch.start()
-        trouble = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
+        outage = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
         watch.ended.set()
         watch.join()
         # Every token that was put off is still good.
@@ -210,14 +210,14 @@ def main():
             wrong.append("refusals recorded and counted as dropped are not those that were answered")
         with open(daemon.log, encoding="utf-8", errors="replace") as log:
             said = sum(" error " in line and "component=ledger" in line for line in log)
-        print(f"log         {said} lines about the ledger's trouble")
+        print(f"log         {said} lines about the ledger's faults")
         # A few each time, and one more every ten seconds.
-        if said > 4 * cycles + trouble / 10:
-            wrong.append(f"the log has {said} lines about {cycles} times of trouble, {trouble:.0f} s in all")
+        if said > 4 * cycles + outage / 10:
+            wrong.append(f"the log has {said} lines about {cycles} faults, {outage:.0f} s in all")
         wrong += proof.verify(daemon)
         if not daemon.stop():
             wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ def main():
     # A short run on a debug build says little about speed.
     if not options.short and served < 0.97 * min(alone, 1):
         wrong.append("releases get slower with the number of keys by more than the tokens do")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Kills the daemon with SIGKILL under load, again and again, and looks for what a crash may not do: a release that was
-answered and is not in the ledger, or twice; a release that is given again after the restart; a chain that breaks.
+"""Kills the daemon with SIGKILL under load, again and again, and looks for what a crash must not do: a release that was
+answered and is not in the ledger, or is there twice; a payment that is released again after the restart; a broken chain.
 
-Each round: start; what the crash left unanswered is repeated under its reference and must be had; what was released is
-asked for under another reference and must be refused as a replay; then load, and SIGKILL with a random answer of it.
-A killed process keeps what it has written in the kernel's cache: what only a power cut would show is not shown here.
+Each round: start; what the crash left unanswered is repeated with its reference and must be answered; what was released is
+asked for with another reference and must be refused as a replay; then load, and SIGKILL at a random answer.
+What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
 import argparse
 import collections
@@ -55,7 +55,7 @@ class Round:
 
 
 def settle(daemon, answers, left, known):
-    """After a restart: what was unanswered is had, once; what was released is not released again."""
+    """After a restart: what was unanswered is released, once; what was released is not released again."""
     counts = collections.Counter()
 
     def had(tag, status, body, began, ended):
@@ -140,7 +140,7 @@ def main():
         wrong += proof.verify(daemon)
         if not daemon.stop():
             wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

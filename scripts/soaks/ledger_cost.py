@@ -85,10 +85,10 @@ def main():
               "and record")
         print(f"client      takes {client / busy * 100:.0f} % of one core itself; that is in both")
         if options.debug:
-            print("            a debug build is not judged by it")
+            print("            for a debug build it decides nothing")
         elif cost >= 0.25:
             wrong.append("the durable ledger costs a quarter or more")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

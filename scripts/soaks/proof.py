@@ -101,7 +101,7 @@ def verify(daemon, show=print):
     return wrong
 
 
-def judge(wrong):
+def verdict(wrong):
     """The exit status, and why."""
     for fault in wrong[:20]:
         print(f"WRONG  {fault}")

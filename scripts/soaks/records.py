@@ -168,7 +168,7 @@ def main():
         print(f"memory     from {first[0]} to {last[0]} records no reader, nor the daemon, needs more than {grown:.1f} MiB more")
         if not daemon.stop():
             wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ that are none. Each must be refused with decryption_failed, no worker may be rep
 Good traffic comes at a steady rate, in turns alone, beside an equally heavy load of good tokens, and beside the storm:
 as many connections, each with one request after the other. All of it shares the machine's cores, so it is the second
 that the storm has to be compared with: how much longer good tokens take because others are bad, and not because there
-are others. What is bad is tried twice in the token, since a token in trouble answers like one that was given nonsense.
+are others. Bad ones are tried twice in the HSM token, since it answers nonsense and a fault of its own alike.
 """
 import argparse
 import collections
@@ -124,7 +124,7 @@ def main():
     print(f"workers     {restarts} replaced")
     if restarts:
         wrong.append(f"{restarts} workers were replaced")
-    return proof.judge(wrong)
+    return proof.verdict(wrong)
 
 
 if __name__ == "__main__":

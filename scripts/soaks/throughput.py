@@ -62,7 +62,7 @@ def main():
           f"{times[-1] * 1000:.1f} ms")
     print(f"raw loop    {raw:.0f}/s ({copied:.0f}/s on a session copy of the key)")
     print(f"ratio       {rate / raw:.2f} of the raw loop ({rate / copied:.2f} of the one on a session copy)")
-    return proof.judge([f"{count} requests were refused with {code}" for code, count in sorted(refusals.items())])
+    return proof.verdict([f"{count} requests were refused with {code}" for code, count in sorted(refusals.items())])
 
 
 if __name__ == "__main__":
