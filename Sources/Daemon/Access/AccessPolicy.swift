@@ -17,7 +17,7 @@ struct AccessPolicy: Sendable, Equatable {
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
 
-    /// The caller that this peer is, or nil for a stranger.
+    /// The caller that this peer is, or nil when no rule matches it.
     func caller(for peer: PeerCredentials) -> Caller? {
         rules.first { $0.matches(peer, overflow: overflow) }.map { Caller(rule: $0, peer: peer) }
     }

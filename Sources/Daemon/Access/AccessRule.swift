@@ -38,6 +38,6 @@ struct OverflowIdentifiers: Sendable, Equatable {
         uid: read("/proc/sys/kernel/overflowuid"), gid: read("/proc/sys/kernel/overflowgid"))
 
     private static func read(_ path: String) -> UInt32 {
-        (try? BoundedFile.text(at: path, maximumBytes: 32)).flatMap { UInt32($0.trimmingTrailingNewline) } ?? 65_534
+        (try? SmallFile.text(at: path, maximumBytes: 32)).flatMap { UInt32($0.trimmingTrailingNewline) } ?? 65_534
     }
 }

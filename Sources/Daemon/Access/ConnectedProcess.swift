@@ -71,7 +71,7 @@ enum ProcessFile {
     static func text(_ name: String, of pid: Int32) -> String? {
         // Of a peer in another PID namespace, which this one does not see, the kernel says 0.
         guard pid > 0 else { return nil }
-        return try? BoundedFile.text(at: "/proc/\(pid)/\(name)", maximumBytes: 4096)
+        return try? SmallFile.text(at: "/proc/\(pid)/\(name)", maximumBytes: 4096)
     }
 
     static func loginUID(of pid: Int32) -> String? { text("loginuid", of: pid) }

@@ -15,7 +15,7 @@ struct PeerCredentials: Sendable, Hashable {
     let pid: Int32
     /// Read while the process that connected was running.
     let loginUID: LoginUID
-    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: a stranger's text.
+    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: text that the process chose, so not trusted.
     let comm: String?
 
     init(

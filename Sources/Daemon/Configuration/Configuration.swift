@@ -60,8 +60,8 @@ extension Configuration {
     /// nil after a reported problem.
     private static func read(_ reader: ConfigurationReader) -> Configuration? {
         let text: String
-        do throws(BoundedFile.Failure) {
-            text = try BoundedFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
+        do throws(SmallFile.Failure) {
+            text = try SmallFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
         } catch {
             reader.problem("", line: nil, "cannot be read: \(error)")
             return nil
@@ -81,7 +81,7 @@ extension Configuration {
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
-        ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
+        ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !tokens.isEmpty else { return nil }
         // Beside the ledger, where only the daemon's user reads: names are unique and fit into a path.
         let directory = URL(filePath: ledger.path).deletingLastPathComponent().path
@@ -111,14 +111,14 @@ extension Configuration {
                 element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
             return (section: section, settings: TokenSettings(section))
         }
-        judgeNames(tokens.map { ($0.section, $0.settings?.name) })
+        checkNames(tokens.map { ($0.section, $0.settings?.name) })
         return tokens.compactMap(\.settings)
     }
 
     private static let maximumTokens = 16
 
     /// A name is how records, metrics and `--token` tell tokens apart.
-    private static func judgeNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
+    private static func checkNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
         var places: [String: String] = [:]
         for (section, name) in tokens {
             guard let name else { continue }

@@ -6,7 +6,7 @@ struct SecretFileReaders: Equatable {
     /// By name.
     let people: [String]
 
-    /// nil: nobody can. The file's other rights are judged where it is read (SecretBytes).
+    /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
     init?(ofFile path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,

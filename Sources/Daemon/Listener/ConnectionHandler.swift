@@ -51,7 +51,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let socket: SocketKind
     private let handler: any RequestHandler
     private let limits: Limits
-    private let gate: InputGate
+    private let input: BoundedInput
 
     private var state = State.idle
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
@@ -68,13 +68,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var refusalInFlight = false
 
     init(
-        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, gate: InputGate
+        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, input: BoundedInput
     ) {
         self.peer = peer
         self.socket = socket
         self.handler = handler
         self.limits = limits
-        self.gate = gate
+        self.input = input
     }
 
     // MARK: Events of the channel
@@ -88,12 +88,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         let part = unwrapInboundIn(data)
         switch part {
         case .head(let head):
-            // An ambiguous length is refused by MessageFraming; the gate's count does not matter then.
-            gate.headEnded(
+            // An ambiguous length is refused by MessageFraming; the input's count does not matter then.
+            input.headEnded(
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body: break
-        case .end: gate.messageEnded()
+        case .end: input.messageEnded()
         }
         queue.append(.part(part))
     }
@@ -106,7 +106,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? HTTPParserError else { return close(context) }
         // The decoder takes nothing any more; requests before the wrong bytes are still answered.
-        gate.discard(atMost: 0)
+        input.discard(atMost: 0)
         queue.append(error == .headerOverflow ? .headTooLarge : .notHTTP)
         advance(context)
     }
@@ -116,7 +116,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case is Drain:
             isDraining = true
             if case .streaming(let stream) = state { stream.drain() }
-            if case .idle = state, queue.isEmpty, gate.bytesSinceBoundary == 0 { close(context) }
+            if case .idle = state, queue.isEmpty, input.bytesSinceBoundary == 0 { close(context) }
         case ChannelEvent.inputClosed:
             inputClosed = true
             if case .lingering = state { close(context) } else { advance(context) }
@@ -159,10 +159,10 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func wantMore(_ context: ChannelHandlerContext) {
         switch state {
-        case .idle where gate.bytesSinceBoundary == 0:
+        case .idle where input.bytesSinceBoundary == 0:
             if inputClosed || (isDraining && !refusalInFlight) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
-            if case .receiving(_, let limit, _) = state, gate.bytesSinceBoundary > 8 * limit + 65_536 {
+            if case .receiving(_, let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
                 // Chunk headers and extensions can outweigh the body they frame.
                 return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
             }
@@ -170,7 +170,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             armRequestDeadline(context)
             read(context)
         case .lingering:
-            if gate.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
+            if input.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
         case .responding, .streaming, .writing, .closed: break
         }
     }
@@ -263,7 +263,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         queue.removeAll()
         framing.closes = true
         state = .lingering
-        gate.discard(atMost: limits.lingerBytes)
+        input.discard(atMost: limits.lingerBytes)
         let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
         context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
         context.close(mode: .output, promise: nil)

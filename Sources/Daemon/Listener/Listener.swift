@@ -12,7 +12,7 @@ final class Listener: Sendable {
         let channel: any Channel
         /// nil for an inherited socket: its file is its owner's.
         let file: SocketFile?
-        let census: ConnectionCensus
+        let connectionLimits: ConnectionLimits
     }
 
     private let openings: [Opening]
@@ -25,15 +25,15 @@ final class Listener: Sendable {
 
     /// Administration takes few connections, and must find room when the payments socket is flooded, or when one of
     /// those who may connect takes all that he gets.
-    private static let administration = ConnectionCensus.Places(all: 64, eachUID: 16, reserved: 8)
+    private static let administration = ConnectionLimits.Maximum(total: 64, perUID: 16, reserved: 8)
 
     /// Binds the sockets that were not inherited, and serves until ``shutdown(grace:)``.
-    /// - Parameter connectionLimits: for tests that cannot wait.
+    /// - Parameter requestLimits: for tests that cannot wait.
     /// - Throws: ``ListenerError``; on `.alreadyServed` the daemon exits with status 75.
     static func start(
         settings: ListenerSettings, inherited: InheritedSockets = .init(), handler: any RequestHandler,
         instruments: Instruments, group: any EventLoopGroup, logger: Logger,
-        connectionLimits: ConnectionHandler.Limits? = nil
+        requestLimits: ConnectionHandler.Limits? = nil
     ) async throws(ListenerError) -> Listener {
         let limit = DescriptorLimit.raise()
         let connections = DescriptorLimit.connections(wanted: settings.maxConnections, limit: limit)
@@ -42,20 +42,20 @@ final class Listener: Sendable {
                 "listener.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
                 metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
         }
-        let limits = connectionLimits ?? .init(idle: TimeAmount(settings.idleTimeout))
+        let limits = requestLimits ?? .init(idle: TimeAmount(settings.idleTimeout))
         var openings: [Opening] = []
         do throws(ListenerError) {
             for kind in SocketKind.allCases {
                 let (descriptor, file) = try descriptor(for: kind, settings: settings, inherited: inherited)
-                let census = ConnectionCensus(places(kind, settings, all: connections))
+                let connectionLimits = ConnectionLimits(maximum(kind, settings, all: connections))
                 let acceptor = ConnectionAcceptor(
-                    socket: kind, census: census, handler: handler, limits: limits, instruments: instruments,
-                    logger: logger)
+                    socket: kind, connectionLimits: connectionLimits, handler: handler, limits: limits,
+                    instruments: instruments)
                 do {
                     let channel = try await acceptor.bootstrap(group: group).withBoundSocket(descriptor).get()
                     // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
                     _ = listen(descriptor, SocketFile.backlog)
-                    openings.append(Opening(channel: channel, file: file, census: census))
+                    openings.append(Opening(channel: channel, file: file, connectionLimits: connectionLimits))
                 } catch {
                     file?.unlinkIfOurs()
                     throw ListenerError.unusable("cannot accept connections on the \(kind.rawValue) socket: \(error)")
@@ -71,15 +71,15 @@ final class Listener: Sendable {
         return Listener(openings: openings, logger: logger)
     }
 
-    private static func places(
+    private static func maximum(
         _ kind: SocketKind, _ settings: ListenerSettings, all: Int
-    ) -> ConnectionCensus.Places {
-        var places = ConnectionCensus.Places(all: all, eachUID: settings.maxConnectionsPerUID)
-        guard kind == .admin else { return places }
-        places.all = min(all, administration.all)
-        places.eachUID = min(places.eachUID, administration.eachUID)
-        places.reserved = administration.reserved
-        return places
+    ) -> ConnectionLimits.Maximum {
+        var maximum = ConnectionLimits.Maximum(total: all, perUID: settings.maxConnectionsPerUID)
+        guard kind == .admin else { return maximum }
+        maximum.total = min(all, administration.total)
+        maximum.perUID = min(maximum.perUID, administration.perUID)
+        maximum.reserved = administration.reserved
+        return maximum
     }
 
     private static func descriptor(
@@ -101,15 +101,15 @@ final class Listener: Sendable {
         for opening in openings {
             opening.file?.unlinkIfOurs()
             try? await opening.channel.close()
-            for channel in opening.census.drain() {
+            for channel in opening.connectionLimits.drain() {
                 channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
             }
         }
         let end = ContinuousClock.now + grace
-        while openings.contains(where: { !$0.census.served.isEmpty }), ContinuousClock.now < end {
+        while openings.contains(where: { !$0.connectionLimits.served.isEmpty }), ContinuousClock.now < end {
             try? await Task.sleep(for: .milliseconds(10))
         }
-        let left = openings.flatMap(\.census.served)
+        let left = openings.flatMap(\.connectionLimits.served)
         if !left.isEmpty {
             logger.warning(
                 "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
@@ -121,11 +121,10 @@ final class Listener: Sendable {
 /// Sets up each accepted connection.
 struct ConnectionAcceptor: Sendable {
     let socket: SocketKind
-    let census: ConnectionCensus
+    let connectionLimits: ConnectionLimits
     let handler: any RequestHandler
     let limits: ConnectionHandler.Limits
     let instruments: Instruments
-    let logger: Logger
 
     private static let readBytes = 16 * 1024
 
@@ -149,22 +148,22 @@ struct ConnectionAcceptor: Sendable {
             let peer = try pipeline.withUnsafeTransportIfAvailable(
                 of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
         else { throw ChannelError.operationUnsupported }
-        let verdict = census.arrive(channel, uid: peer.uid)
+        let decision = connectionLimits.admit(channel, uid: peer.uid)
         instruments.connections.add(1)
         channel.closeFuture.whenComplete { _ in
-            census.depart(channel, uid: peer.uid, verdict: verdict)
+            connectionLimits.release(channel, uid: peer.uid, decision: decision)
             instruments.connections.add(-1)
         }
-        switch verdict {
+        switch decision {
         case .serve:
-            let gate = InputGate()
+            let input = BoundedInput()
             let decoder = ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
             try pipeline.addHandlers([
-                gate, decoder,
-                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, gate: gate),
+                input, decoder,
+                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, input: input),
             ])
-        case .sayOverloaded:
+        case .refuse:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
             try pipeline.addHandler(

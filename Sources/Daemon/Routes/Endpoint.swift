@@ -86,7 +86,7 @@ struct Endpoint: Sendable {
     }
 }
 
-/// What an endpoint gets to see: that the peer may call it has been judged by then.
+/// What an endpoint gets to see. The router has checked by then that the peer may call it.
 struct EndpointRequest: Sendable {
     let caller: Caller?
     let peer: PeerCredentials
@@ -95,8 +95,8 @@ struct EndpointRequest: Sendable {
     let pathArguments: [String]
     let query: [String: String]
     let body: [UInt8]
-    /// What of this request goes into the record.
-    let record: RequestRecord
+    /// What of this request goes into its audit record.
+    let auditRecord: RequestRecord
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
     /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.

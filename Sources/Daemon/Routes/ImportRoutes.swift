@@ -10,7 +10,7 @@ struct ImportRoutes: Sendable {
     let summaries: KeySummaries
 
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyImport(certificate: nil, approval: nil))
+        request.auditRecord.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
         var sealedKeys: [KeyAdministration.SealedKey] = []
         for key in body.sealedKeys {
@@ -24,16 +24,16 @@ struct ImportRoutes: Sendable {
                 merchantIdentifier: body.merchantIdentifier,
                 certificate: try Self.base64(body.certificate, "certificate"),
                 sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
         return try answer(outcome)
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.certificateImport(certificate: nil))
+        request.auditRecord.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
         return try answer(outcome)
     }
 

@@ -9,13 +9,13 @@ struct KeyGenerationRoutes: Sendable {
     let summaries: KeySummaries
 
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyGenerate)
+        request.auditRecord.is(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
         let algorithm = try Self.algorithm(body.type)
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
                 merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
         return switch outcome {
         case .made(let entry, let remarks): try .json(summaries.summary(entry, remarks))
         case .wouldMake(let token):
@@ -26,11 +26,11 @@ struct KeyGenerationRoutes: Sendable {
     }
 
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.csrCreate)
+        request.auditRecord.is(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
         let entry = try administration.catalogue.index.find(request.pathArguments[0])
         let made = try await administration.certificateRequest(
-            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
         return try .json(
             CertificateRequestAnswer(
                 publicKeyHash: entry.publicKeyHash.base64,

@@ -3,12 +3,12 @@ import Foundation
 import Logging
 import Refusals
 
-/// From a request's head to the endpoint that answers it. Peer, path, method and role are judged here, in this order,
+/// From a request's head to the endpoint that answers it. Peer, path, method and role are checked here, in this order,
 /// before a byte of the body is read; nothing past this file asks who may call what.
 struct Router: RequestHandler {
     let endpoints: [Endpoint]
     let policies: CurrentPolicies
-    let journal: RequestJournal
+    let requestLog: RequestLog
     let recorder: UsageRecorder
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
@@ -16,9 +16,10 @@ struct Router: RequestHandler {
         let segments = head.path.split(separator: "/", omittingEmptySubsequences: false)
         let here = endpoints.filter { $0.sockets.contains(socket) && $0.match(segments) != nil }
         let endpoint = here.first { $0.method == head.method }
-        let line = RequestLine(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, at: head.receivedAt)
+        let entry = RequestLog.Entry(
+            endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, at: head.receivedAt)
         do throws(Refusal) {
-            // A stranger learns nothing of what there is.
+            // An untrusted caller learns nothing of what there is.
             guard caller != nil || endpoint?.role == nil && endpoint != nil else {
                 throw Refusal(
                     .forbidden, "No access rule matches this peer.",
@@ -45,11 +46,11 @@ struct Router: RequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, socket: socket, pathArguments: arguments, query: head.query,
-                        body: body, record: RequestRecord()),
-                    endpoint: endpoint, line: line)
+                        body: body, auditRecord: RequestRecord()),
+                    endpoint: endpoint, entry: entry)
             }
         } catch {
-            journal.finish(line, refusal: error)
+            requestLog.finish(entry, refusal: error)
             recorder.tally.count(error.code, of: peer, name: caller?.name)
             var answer = Self.answer(error)
             if error.code == .methodNotAllowed {
@@ -61,19 +62,19 @@ struct Router: RequestHandler {
     }
 
     func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
-        journal.count(refusal, of: "listener")
+        requestLog.count(refusal, of: "listener")
         recorder.tally.count(refusal.code, of: peer, name: policies.current.access.caller(for: peer)?.name)
         return Self.answer(refusal)
     }
 
-    private func respond(to request: EndpointRequest, endpoint: Endpoint, line: RequestLine) async -> HTTPAnswer {
+    private func respond(to request: EndpointRequest, endpoint: Endpoint, entry: RequestLog.Entry) async -> HTTPAnswer {
         do throws(Refusal) {
             try endpoint.checkQuery(request.query)
-            return followed(try await endpoint.respond(request), role: endpoint.role, line: line)
+            return followed(try await endpoint.respond(request), role: endpoint.role, entry: entry)
         } catch {
-            journal.finish(line, refusal: error)
+            requestLog.finish(entry, refusal: error)
             guard let caller = request.caller, endpoint.role != nil else { return Self.answer(error) }
-            return Self.answer(error, audit: await recorder.refused(request.record, by: caller, error.code))
+            return Self.answer(error, audit: await recorder.refused(request.auditRecord, by: caller, error.code))
         }
     }
 

@@ -24,14 +24,14 @@ struct StatusRoute: Sendable {
         let head = try? await ledger.head()
         let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
-        let ledgerTrouble = reasons.first { $0.component == "ledger" }
+        let ledgerFault = reasons.first { $0.component == "ledger" }
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
                 reasons: reasons, tokens: tokens.tokens.map(status),
                 ledger: LedgerStatus(
-                    engine: ledger.engine, condition: ledgerTrouble == nil ? "ready" : "unavailable",
-                    message: ledgerTrouble?.message, schemaVersion: ledger.schemaVersion,
+                    engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
+                    message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
                     lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
                     sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000) }
                 ),

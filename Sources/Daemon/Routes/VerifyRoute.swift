@@ -12,9 +12,9 @@ struct VerifyRoute: Sendable {
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.record.is(.verify)
+        request.auditRecord.is(.verify)
         let body = try VerifyRequest(parsing: request.body)
-        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, record: request.record)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, record: request.auditRecord)
         return try .json(
             VerifyAnswer(
                 version: verified.token.version.rawValue, transactionId: verified.token.transactionIdentifier.hex,

@@ -91,7 +91,7 @@ struct Assembly: Sendable {
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
-        let endpoints = Endpoints(
+        let endpoints = RouteTable(
             decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
             health: HealthRoutes(readiness: readiness),
             metrics: MetricsRoute(
@@ -111,13 +111,13 @@ struct Assembly: Sendable {
             clocks: clockAcceptance)
         let router = Router(
             endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
-                + Endpoints.record(audit, ledgerRoutes)
-                + Endpoints.auditKey(AuditKeyRoute(keyChange: auditKey))
-                + Endpoints.generation(
+                + RouteTable.record(audit, ledgerRoutes)
+                + RouteTable.auditKey(AuditKeyRoute(keyChange: auditKey))
+                + RouteTable.generation(
                     KeyGenerationRoutes(administration: administration, summaries: summaries),
                     RotationRoutes(rotations: rotations, summaries: summaries)),
             policies: live.policies,
-            journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
+            requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
             tokens: tokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),

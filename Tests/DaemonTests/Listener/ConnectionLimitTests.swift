@@ -47,7 +47,7 @@ struct ConnectionLimitTests {
                 if let connection = try? await fixture.connect() { flood.append(connection) }
             }
             // Served, told, and the rest closed without a word: no more descriptors than that are held.
-            let most = Double(4 + ConnectionCensus.overloadedMargin)
+            let most = Double(4 + ConnectionLimits.overloadedMargin)
             try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
             try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await served.answer().body == "GET /y 0")

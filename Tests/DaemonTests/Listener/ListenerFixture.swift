@@ -105,7 +105,7 @@ struct ListenerFixture {
         listener = try await Listener.start(
             settings: settings, inherited: inherited, handler: handler, instruments: instruments,
             group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
-            connectionLimits: .init(idle: idle, request: request))
+            requestLimits: .init(idle: idle, request: request))
     }
 
     func connect() async throws -> RawConnection { try await RawConnection.connect(socket) }

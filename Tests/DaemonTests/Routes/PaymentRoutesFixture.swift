@@ -73,7 +73,7 @@ final class PaymentRoutesFixture: Sendable {
                     respond: VerifyRoute(decryptor: decryptor).respond),
             ],
             policies: policies,
-            journal: RequestJournal(instruments: instruments, logger: log.logger("paytokend")),
+            requestLog: RequestLog(instruments: instruments, logger: log.logger("paytokend")),
             recorder: record.recorder)
     }
 

@@ -1,4 +1,4 @@
-extension Endpoints {
+extension RouteTable {
     /// Keys that are made inside a token, and rotations; all on the admin socket.
     static func generation(_ keys: KeyGenerationRoutes, _ rotations: RotationRoutes) -> [Endpoint] {
         [

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Small files read whole: what is larger than the bound is refused, not cut.
-enum BoundedFile {
+enum SmallFile {
     enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)
         case notRegular

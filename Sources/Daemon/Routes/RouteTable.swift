@@ -1,5 +1,5 @@
 /// Every path that the daemon answers. A path that is not in this table does not exist.
-struct Endpoints: Sendable {
+struct RouteTable: Sendable {
     let decrypt: DecryptRoute
     let verify: VerifyRoute
     let health: HealthRoutes

@@ -1,4 +1,4 @@
-extension Endpoints {
+extension RouteTable {
     /// The record's and the ledger's paths, all on the admin socket.
     static func record(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
         [

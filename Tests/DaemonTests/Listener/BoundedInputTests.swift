@@ -5,11 +5,11 @@ import Testing
 @testable import Daemon
 
 @Suite("What the HTTP decoder is given at a time")
-struct InputGateTests {
-    private func pieces(of text: String, afterHead prepare: (InputGate) -> Void) throws -> [String] {
-        let gate = InputGate()
-        let channel = EmbeddedChannel(handler: gate)
-        prepare(gate)
+struct BoundedInputTests {
+    private func pieces(of text: String, afterHead prepare: (BoundedInput) -> Void) throws -> [String] {
+        let input = BoundedInput()
+        let channel = EmbeddedChannel(handler: input)
+        prepare(input)
         try channel.writeInbound(ByteBuffer(string: text))
         var pieces: [String] = []
         while let piece = try channel.readInbound(as: ByteBuffer.self) { pieces.append(String(buffer: piece)) }
@@ -21,7 +21,7 @@ struct InputGateTests {
         let lines = String(repeating: "\n", count: 0x1000)
         let body = "1000;a=\"0\"\r\n\(lines)\r\n3\nab\n\r\n00;x\r\n"
         let next = "GET /b HTTP/1.1\r\n"
-        let prepare = { (gate: InputGate) in gate.headEnded(bodyLength: 0, isChunked: true) }
+        let prepare = { (input: BoundedInput) in input.headEnded(bodyLength: 0, isChunked: true) }
         #expect(try pieces(of: body + "\r\n" + next, afterHead: prepare) == [body + "\r\n", next])
         #expect(
             try pieces(of: body + "Trailer: 1\r\n\r\n" + next, afterHead: prepare)

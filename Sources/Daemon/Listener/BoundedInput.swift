@@ -5,7 +5,7 @@ import NIOCore
 /// One read can bring the end of a request and the beginning of the next. The decoder reports an end while it works
 /// through the bytes that it was given, so it is given at most one end at a time: what is counted after an end then
 /// belongs to the next request, and the time limit of that request can begin.
-final class InputGate: ChannelInboundHandler {
+final class BoundedInput: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
@@ -31,13 +31,13 @@ final class InputGate: ChannelInboundHandler {
             switch self {
             case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
             case .size(let size, let digits, let isExtended):
-                if byte == InputGate.lineFeed {
+                if byte == BoundedInput.lineFeed {
                     // Without digits it ends the data before.
                     guard digits > 0 else { return .begin }
                     return size > 0 ? .data(left: size) : nil
                 }
                 guard !isExtended, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
-                    return .size(size, digits: digits, isExtended: isExtended || byte != InputGate.carriageReturn)
+                    return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
                 }
                 // More than any body may have is refused by then.
                 return .size(min(size, Int.max >> 8) << 4 | digit, digits: digits + 1, isExtended: false)

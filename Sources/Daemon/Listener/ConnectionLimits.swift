@@ -3,12 +3,12 @@ import NIOCore
 import Synchronization
 
 /// Counts the connections of one listening socket, and says which of them are served.
-final class ConnectionCensus: Sendable {
+final class ConnectionLimits: Sendable {
     /// What becomes of a new connection.
-    enum Verdict: Sendable {
+    enum Decision: Sendable {
         case serve
         /// Answered with `overloaded` and closed soon.
-        case sayOverloaded
+        case refuse
         /// Closed without a word: there are too many even of those that are told.
         case close
     }
@@ -24,48 +24,48 @@ final class ConnectionCensus: Sendable {
     static let overloadedMargin = 32
 
     /// How many connections are served at a time.
-    struct Places: Sendable, Equatable {
-        var all: Int
-        var eachUID: Int
-        /// Kept free of everybody but root and the daemon's own user, beyond `all`: however many uids take what there
-        /// is, whoever has to set things right gets in.
+    struct Maximum: Sendable, Equatable {
+        var total: Int
+        var perUID: Int
+        /// Kept free of everybody but root and the daemon's own user, beyond `total`: however many uids fill the
+        /// socket, an administrator still gets in.
         var reserved = 0
     }
 
-    private let places: Places
+    private let maximum: Maximum
     private let ownUID: UInt32
     private let count = Mutex(Count())
 
-    init(_ places: Places, ownUID: UInt32 = geteuid()) {
-        self.places = places
+    init(_ maximum: Maximum, ownUID: UInt32 = geteuid()) {
+        self.maximum = maximum
         self.ownUID = ownUID
     }
 
-    /// Each `arrive` is followed by one ``depart(_:uid:verdict:)`` with its verdict when the channel is closed.
-    func arrive(_ channel: any Channel, uid: UInt32) -> Verdict {
+    /// Each `admit` is followed by one ``release(_:uid:decision:)`` with its decision when the channel is closed.
+    func admit(_ channel: any Channel, uid: UInt32) -> Decision {
         count.withLock { count in
             if count.isDraining { return .close }
             let ofUID = count.servedByUID[uid, default: 0]
-            let open = uid == 0 || uid == ownUID ? places.all + places.reserved : places.all
-            if count.served.count < open, ofUID < places.eachUID {
+            let open = uid == 0 || uid == ownUID ? maximum.total + maximum.reserved : maximum.total
+            if count.served.count < open, ofUID < maximum.perUID {
                 count.served[ObjectIdentifier(channel)] = channel
                 count.servedByUID[uid] = ofUID + 1
                 return .serve
             }
             guard count.overloaded < Self.overloadedMargin else { return .close }
             count.overloaded += 1
-            return .sayOverloaded
+            return .refuse
         }
     }
 
-    func depart(_ channel: any Channel, uid: UInt32, verdict: Verdict) {
+    func release(_ channel: any Channel, uid: UInt32, decision: Decision) {
         count.withLock { count in
-            switch verdict {
+            switch decision {
             case .serve:
                 count.served[ObjectIdentifier(channel)] = nil
                 let left = count.servedByUID[uid, default: 1] - 1
                 count.servedByUID[uid] = left == 0 ? nil : left
-            case .sayOverloaded: count.overloaded -= 1
+            case .refuse: count.overloaded -= 1
             case .close: break
             }
         }
