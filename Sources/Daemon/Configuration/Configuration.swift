@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import Logging
 import PaymentToken
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
@@ -127,5 +128,27 @@ extension Configuration {
             }
             places[name] = places[name] ?? section.key("name")
         }
+    }
+}
+
+/// `log`: to standard error.
+struct LogSettings: Sendable, Equatable {
+    enum Format: String, CaseIterable, Sendable {
+        /// One object a line.
+        case json
+        case text
+    }
+
+    var level: Logger.Level = .info
+    var format = Format.json
+}
+
+extension LogSettings {
+    static let keys = ["level", "format"]
+
+    init(_ section: ConfigurationSection) {
+        self.init()
+        level = section.choice("level", default: level)
+        format = section.choice("format", default: format)
     }
 }

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 import SecretMemory
@@ -156,4 +157,54 @@ extension ConfigurationSection {
         }
         return text
     }
+}
+
+/// Who besides the daemon's user and root can read a secret's file, as a member of its group.
+struct SecretFileReaders: Equatable {
+    let group: String
+    /// By name.
+    let people: [String]
+
+    /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
+    init?(ofFile path: String) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
+            let (group, members) = Accounts.members(ofGroup: status.st_gid)
+        else { return nil }
+        self.init(group: group, gid: status.st_gid, members: members, ownUID: geteuid())
+    }
+
+    /// - Parameters:
+    ///   - gid: of the group.
+    ///   - members: those whom its entry names, and those whose primary group it is.
+    ///   - ownUID: of the process that asks.
+    init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
+        let others = members.filter { member in
+            // Root may be checking for the daemon, whose user it does not know: then a user's own group, of the same
+            // name, counts nobody.
+            let isOwnGroup = ownUID == 0 && member.name == group && member.gid == gid
+            return member.uid != 0 && member.uid != ownUID && !isOwnGroup
+        }
+        guard !others.isEmpty else { return nil }
+        self.group = group
+        people = Set(others.map(\.name)).sorted()
+    }
+
+    /// Follows the file's name.
+    var problem: String {
+        let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
+        return "can be read by the members of the group \(group): \(shown). With the secret they use the token without "
+            + "the daemon: take the right away with chmod g-r, or give the file to a group of the daemon's user alone"
+    }
+}
+
+/// The system calls that a token's worker can be denied; see `deny_system_calls` in the sample configuration.
+enum DeniableSystemCalls {
+    static let names: [String] = {
+        var names: [String] = []
+        while let name = unsafe paytokend_deniable_system_call(names.count) {
+            names.append(unsafe String(cString: name))
+        }
+        return names
+    }()
 }

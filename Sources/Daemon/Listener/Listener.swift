@@ -118,66 +118,18 @@ final class Listener: Sendable {
     }
 }
 
-/// Sets up each accepted connection.
-struct ConnectionAcceptor: Sendable {
-    let socket: SocketKind
-    let connectionLimits: ConnectionLimits
-    let handler: any RequestHandler
-    let limits: ConnectionHandler.Limits
-    let instruments: Instruments
+/// Why the daemon cannot listen.
+enum ListenerError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// A daemon answers on this socket; nothing was unlinked. Exit status 75.
+    case alreadyServed(path: String)
+    /// Anything else: what failed, with what, and what to do.
+    case unusable(String)
 
-    private static let readBytes = 16 * 1024
-
-    func bootstrap(group: any EventLoopGroup) -> ServerBootstrap {
-        ServerBootstrap(group: group)
-            .serverChannelOption(.maxMessagesPerRead, value: 16)
-            .childChannelOption(.autoRead, value: false)
-            .childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
-            // A client may say that it has sent all, and still wait for the answer.
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
-            }
-    }
-
-    private func setUp(_ channel: any Channel) throws {
-        let pipeline = channel.pipeline.syncOperations
-        // The kernel fixed these at connect; they are asked for once.
-        guard
-            let peer = try pipeline.withUnsafeTransportIfAvailable(
-                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
-        else { throw ChannelError.operationUnsupported }
-        let decision = connectionLimits.admit(channel, uid: peer.uid)
-        instruments.connections.add(1)
-        channel.closeFuture.whenComplete { _ in
-            connectionLimits.release(channel, uid: peer.uid, decision: decision)
-            instruments.connections.add(-1)
+    var description: String {
+        switch self {
+        case .alreadyServed(let path):
+            "another daemon already serves \(path); stop it first, or configure another path"
+        case .unusable(let what): what
         }
-        switch decision {
-        case .serve:
-            let input = BoundedInput()
-            let decoder = ByteToMessageHandler(
-                HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
-            try pipeline.addHandlers([
-                input, decoder,
-                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, input: input),
-            ])
-        case .refuse:
-            let refusal = Refusal(
-                .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
-            try pipeline.addHandler(
-                OverloadedConnection(answer: handler.answer(for: refusal, peer: peer, socket: socket)))
-        case .close:
-            channel.close(promise: nil)
-        }
-    }
-
-    private static var headLimits: NIOHTTPDecoderLimitConfiguration {
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = 8 * 1024
-        limits.maxHeaderListSize = 16 * 1024
-        limits.maxHeaderFieldCount = 64
-        return limits
     }
 }

@@ -1,4 +1,6 @@
+import DaemonAPI
 import Logging
+import PaymentToken
 import Refusals
 
 /// One method on one path: who may call it, and what answers.
@@ -122,4 +124,19 @@ struct EndpointAnswer: Sendable {
     var outcome = "ok"
     /// Never anything of the payment itself.
     var metadata: Logger.Metadata = [:]
+}
+
+extension EndpointAnswer {
+    static func json(_ value: some Encodable, status: Int = 200, outcome: String = "ok") throws(Refusal) -> Self {
+        do {
+            return EndpointAnswer(http: .json(status: status, try JSONCoding.encode(value)), outcome: outcome)
+        } catch {
+            throw .defect
+        }
+    }
+}
+
+extension Refusal {
+    /// For what cannot happen unless this program is wrong. The caller learns only that.
+    static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 }

@@ -1,7 +1,10 @@
+import AuditChain
 import DaemonAPI
 import Foundation
+import Ledger
 import MerchantKeys
 import Refusals
+import WorkerProtocol
 
 /// `GET /v1/keys` and `GET /v1/keys/{key}`.
 struct KeyRoutes: Sendable {
@@ -29,5 +32,152 @@ struct KeyRoutes: Sendable {
             throw Refusal(.malformedRequest, "The query's limit must be a number from 1 to 1000.")
         }
         return limit
+    }
+}
+
+/// `POST /v1/keys` and `POST /v1/keys/{key}/csr`.
+struct KeyGenerationRoutes: Sendable {
+    let administration: KeyAdministration
+    let summaries: KeySummaries
+
+    func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.keyGenerate)
+        let body = try KeyGenerationRequest(parsing: request.body)
+        let algorithm = try Self.algorithm(body.type)
+        let outcome = try await administration.generate(
+            KeyAdministration.KeyOrder(
+                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, token: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+        return switch outcome {
+        case .made(let entry, let remarks): try .json(summaries.summary(entry, remarks))
+        case .wouldMake(let token):
+            try .json(
+                KeyGenerationDryRun(
+                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, token: token))
+        }
+    }
+
+    func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.csrCreate)
+        _ = try EmptyRequest(parsing: request.body)
+        let entry = try administration.catalogue.index.find(request.pathArguments[0])
+        let made = try await administration.certificateRequest(
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+        return try .json(
+            CertificateRequestAnswer(
+                publicKeyHash: entry.publicKeyHash.base64,
+                merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
+                algorithm: entry.algorithm.name, csr: made?.pem))
+    }
+
+    static func algorithm(_ name: String) throws(Refusal) -> KeyAlgorithm {
+        guard let algorithm = KeyAlgorithm(name: name) else {
+            throw Refusal(.malformedRequest, "type must be EC or RSA.", details: "type")
+        }
+        return algorithm
+    }
+}
+
+/// `POST /v1/keys/import` and `POST /v1/certificates`.
+struct ImportRoutes: Sendable {
+    let administration: KeyAdministration
+    let summaries: KeySummaries
+
+    func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.keyImport(certificate: nil, approval: nil))
+        let body = try KeyImportRequest(parsing: request.body)
+        var sealedKeys: [KeyAdministration.SealedKey] = []
+        for key in body.sealedKeys {
+            sealedKeys.append(
+                KeyAdministration.SealedKey(
+                    token: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
+                    sealedPrivateKey: try Self.base64(key.sealedPrivateKey, "sealedPrivateKey")))
+        }
+        let outcome = try await administration.importKey(
+            KeyAdministration.KeyImport(
+                merchantIdentifier: body.merchantIdentifier,
+                certificate: try Self.base64(body.certificate, "certificate"),
+                sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+        return try answer(outcome)
+    }
+
+    func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.certificateImport(certificate: nil))
+        let body = try CertificateImportRequest(parsing: request.body)
+        let outcome = try await administration.importCertificate(
+            Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+        return try answer(outcome)
+    }
+
+    private func answer(_ outcome: KeyAdministration.Outcome) throws(Refusal) -> EndpointAnswer {
+        if case .pending(let approval) = outcome { return try .pending(approval) }
+        return try .json(summaries.summary(outcome))
+    }
+
+    private static func approval(_ text: String?) throws(Refusal) -> ApprovalIdentifier? {
+        guard let text else { return nil }
+        guard let identifier = ApprovalIdentifier(hex: text) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
+        }
+        return identifier
+    }
+
+    static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
+        guard let data = Data(base64Encoded: text), !data.isEmpty else {
+            throw Refusal(.malformedRequest, "\(name) is not base64.", details: name)
+        }
+        return Array(data)
+    }
+}
+
+/// `POST /v1/keys/{key}/state` and `POST /v1/keys/{key}/adopt`.
+struct KeyStateRoutes: Sendable {
+    let lifecycle: KeyLifecycle
+    let summaries: KeySummaries
+    let clock: WallClock
+
+    func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
+        let body = try KeyStateRequest(parsing: request.body)
+        guard let state = KeyState(rawValue: body.to), state != .preActivation else {
+            throw Refusal(
+                .malformedRequest, "to must be active, suspended, deactivated, compromised or destroyed.", details: "to"
+            )
+        }
+        guard body.cutOff == nil || state == .deactivated else {
+            throw Refusal(.malformedRequest, "cutOff is for deactivated keys only.", details: "cutOff")
+        }
+        return try await answer(
+            lifecycle.change(
+                request.pathArguments[0],
+                KeyLifecycle.StateChange(to: state, reason: AuditReason(body.reason), cutOff: body.cutOff),
+                by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord))
+    }
+
+    func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.auditRecord.is(.keyAdopt(approval: nil))
+        let body = try KeyAdoptRequest(parsing: request.body)
+        return try await answer(
+            lifecycle.adopt(
+                request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
+                dryRun: request.isDryRun(), record: request.auditRecord))
+    }
+
+    private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {
+        switch outcome {
+        case .changed(let entry):
+            return try .json(summaries.summary(entry))
+        case .pending(let approval):
+            return try .pending(approval)
+        case .wouldChange(let entry, let state, let needsApproval):
+            var summary = summaries.summary(entry)
+            summary.state = state.rawValue
+            summary.remark =
+                "A dry run: nothing has been changed."
+                + (needsApproval ? " It would wait for a second person." : "")
+            return try .json(summary)
+        }
     }
 }

@@ -47,3 +47,66 @@ struct RouteTable: Sendable {
         ]
     }
 }
+
+extension RouteTable {
+    /// The record's and the ledger's paths, all on the admin socket.
+    static func record(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
+        [
+            Endpoint(
+                "GET", "/v1/audit/records", on: [.admin], role: .audit, query: AuditPageQuery.parameters,
+                respond: audit.records),
+            Endpoint(
+                "GET", "/v1/audit/export", on: [.admin], role: .audit, query: AuditExportQuery.parameters,
+                respond: audit.export),
+            Endpoint("GET", "/v1/audit/public-key", on: [.admin], role: .audit, respond: audit.publicKey),
+            Endpoint(
+                "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                dryRun: .offered, respond: ledger.backup),
+            Endpoint(
+                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                dryRun: .refused(instead: "GET /v1/status says what there is to accept"), respond: ledger.acceptRestore),
+            Endpoint(
+                "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                dryRun: .offered, respond: ledger.acceptClock),
+        ]
+    }
+
+    /// The key that seals the record.
+    static func auditKey(_ key: AuditKeyRoute) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: LedgerRoutes.bodyLimit,
+                dryRun: .offered, respond: key.change)
+        ]
+    }
+}
+
+extension RouteTable {
+    /// Keys that are made inside a token, and rotations; all on the admin socket.
+    static func generation(_ keys: KeyGenerationRoutes, _ rotations: RotationRoutes) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
+                respond: keys.generate),
+            Endpoint(
+                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
+                respond: keys.certificateRequest),
+            Endpoint("GET", "/v1/rotations", on: [.admin], role: .monitor, respond: rotations.list),
+            Endpoint(
+                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: wordsLimit, dryRun: .offered,
+                respond: rotations.start),
+            Endpoint(
+                "POST", "/v1/rotations/certificate", on: [.admin], role: .admin, bodyLimit: certificateLimit,
+                dryRun: .offered, respond: rotations.importCertificate),
+            Endpoint("GET", "/v1/rotations/{merchant}", on: [.admin], role: .monitor, respond: rotations.show),
+            Endpoint(
+                "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: wordsLimit,
+                dryRun: .offered, respond: rotations.finish),
+        ]
+    }
+
+    /// A few names.
+    private static let wordsLimit = 4096
+    /// A certificate in base64.
+    private static let certificateLimit = 65_536
+}

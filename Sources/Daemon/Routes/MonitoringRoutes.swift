@@ -62,3 +62,62 @@ struct StatusRoute: Sendable {
         }
     }
 }
+
+/// `GET /healthz` and `GET /readyz`, for any peer of either socket.
+struct HealthRoutes: Sendable {
+    let readiness: Readiness
+
+    /// The process serves; nothing else is said.
+    func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try .json(HealthAnswer())
+    }
+
+    /// Whether a token would be decrypted now. The reasons are for peers whom an access rule matches.
+    func ready(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let reasons = await readiness.reasons()
+        if reasons.isEmpty { return try .json(ReadinessAnswer(ready: true)) }
+        return try .json(
+            ReadinessAnswer(ready: false, reasons: request.caller == nil ? nil : reasons), status: 503,
+            outcome: "not_ready")
+    }
+}
+
+/// `GET /metrics`, in Prometheus' text format.
+struct MetricsRoute: Sendable {
+    let instruments: Instruments
+    let index: KeyIndex
+    let clock: WallClock
+    let unlockedSecrets: UnlockedSecrets
+    let ledgerClock: LedgerClock
+
+    func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        showExpiries()
+        instruments.unlockedSecretBytes.set(to: Double(unlockedSecrets.total))
+        await showClock()
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200,
+                headers: [HTTPAnswer.Header(name: "Content-Type", value: MetricsText.contentType)],
+                body: Array(instruments.exposition().utf8)))
+    }
+
+    /// Days change without anything happening, so they are counted when somebody looks.
+    private func showExpiries() {
+        let now = clock.now()
+        let days = index.entries.compactMap { entry in
+            entry.certificate.map {
+                ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
+            }
+        }
+        instruments.keyExpiryDays.replaceAll(Dictionary(days) { first, _ in first })
+    }
+
+    /// While the ledger cannot be read there is no such figure.
+    private func showClock() async {
+        do throws(LedgerFailure) {
+            instruments.clockBehindLedgerSeconds.set(to: try await ledgerClock.look().secondsBehind)
+        } catch {
+            instruments.clockBehindLedgerSeconds.replaceAll([:])
+        }
+    }
+}

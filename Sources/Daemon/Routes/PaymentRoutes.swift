@@ -1,6 +1,26 @@
+import AuditChain
 import DaemonAPI
 import PaymentToken
 import Refusals
+
+/// `POST /v1/decrypt`.
+struct DecryptRoute: Sendable {
+    let decryptor: TokenDecryptor
+
+    func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.auditRecord.is(.decrypt(reference: nil))
+        let body = try DecryptRequest(parsing: request.body)
+        request.auditRecord.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
+        let payment = try await decryptor.decrypt(body, for: caller, record: request.auditRecord)
+        return EndpointAnswer(
+            http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
+            metadata: [
+                "transaction.id": "\(payment.transactionIdentifier.hex)", "key.hash": "\(payment.publicKeyHash.hex)",
+                "merchant": "\(payment.merchantIdentifier)", "protection": "\(payment.protection.rawValue)",
+            ])
+    }
+}
 
 /// `POST /v1/verify`: is this token Apple's? No key is used, nothing is claimed.
 ///
