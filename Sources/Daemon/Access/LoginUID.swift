@@ -16,8 +16,8 @@ enum LoginUID: Sendable, Hashable {
 }
 
 extension LoginUID {
-    /// Reads it, and takes it only from a process that runs before and after: in between its number can have been given
-    /// to no other, whose login uid this would be.
+    /// Reads it, and takes it only if the same process runs before and after the reading. Otherwise its pid may have been
+    /// given to another process in between, and the login uid would be that one's.
     ///
     /// - Parameter isKept: whether the kernel keeps login uids.
     init(of process: borrowing some ConnectedProcess & ~Copyable, isKept: Bool = Self.isKept) {
@@ -47,17 +47,17 @@ extension String {
     }
 }
 
-/// The process that connected, of which something is to be read under /proc, by a number that may be another's by then.
+/// The process that connected. By the time something of it is read under /proc its pid may be another process's.
 protocol ConnectedProcess: ~Copyable {
-    /// The same before and after something was read while it was one process that ran; nil: it has ended.
+    /// Equal before and after a reading if one running process was read; nil when it has ended.
     func life() -> ProcessLife?
     /// The text of its login uid; nil where it cannot be read.
     func loginUID() -> String?
 }
 
-/// By what a process is told from others that have had its number.
+/// What tells a process from others that have had the same pid.
 enum ProcessLife: Equatable {
-    /// It runs, says a descriptor that names no other.
+    /// It runs, by a descriptor that can mean no other process.
     case runs
     /// It runs, and started at this time (proc(5), /proc/pid/stat, field 22).
     case startedAt(UInt64)
@@ -92,7 +92,7 @@ struct PeerDescriptor: ConnectedProcess, ~Copyable {
 
 /// The process that has the peer's number now, before Linux 6.5: by its start and its uid.
 ///
-/// What this cannot see is a number that was given, between connect and accept, to another process of the same uid.
+/// It cannot see that the pid was given, between connect and accept, to another process of the same uid.
 struct NumberedProcess: ConnectedProcess {
     let pid: Int32
     /// The peer's effective uid at connect; a process with another one is not it, or not any more.

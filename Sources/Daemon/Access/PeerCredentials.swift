@@ -35,7 +35,7 @@ struct PeerCredentials: Sendable, Hashable {
         gid == group || groups.contains(group)
     }
 
-    /// By what approvals tell persons apart; nil: unknown, who neither requests nor approves.
+    /// What approvals tell persons apart by; nil for an unknown person, who can neither request nor approve.
     var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)

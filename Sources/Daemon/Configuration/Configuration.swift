@@ -4,6 +4,15 @@ import Logging
 import PaymentToken
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
+///
+/// `DaemonProgram` reads it at the start and for `--check`, `Reload` at SIGHUP. Guaranteed: one run finds every problem and
+/// names its file, line and key; an unknown key is a problem; and nothing is changed, so a file can be checked while another
+/// is in force.
+///
+/// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
+/// TokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
+/// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``load(path:environment:)``.
+/// A new key is a property of its section's struct, its name in `keys`, and a line in the sample configuration.
 struct Configuration: Sendable {
     /// The absolute path it was read from.
     var file: String

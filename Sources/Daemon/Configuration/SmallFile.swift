@@ -1,6 +1,6 @@
 import Glibc
 
-/// Small files read whole: what is larger than the bound is refused, not cut.
+/// Small files, read whole; one that is larger than the bound is refused, not cut.
 enum SmallFile {
     enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOHTTP1
 
 /// A body that is made while it is sent, no faster than the peer takes it.
 struct BodyStream: Sendable {
@@ -104,8 +105,8 @@ final class OutgoingStream {
         self.channel = channel
     }
 
-    /// - Parameter whenEnded: on the event loop, with the bytes that end the body, or nil when it is broken.
-    func start(whenEnded: @escaping (ByteBuffer?) -> Void) {
+    /// - Parameter whenEnded: on the event loop, with whether the body is whole.
+    func start(whenEnded: @escaping (_ isWhole: Bool) -> Void) {
         let eventLoop = channel.eventLoop
         let bound = NIOLoopBound((self, whenEnded), eventLoop: eventLoop)
         let writer = BodyWriter { piece throws(BodyWriter.Failure) in
@@ -116,10 +117,10 @@ final class OutgoingStream {
             }
         }
         producer = Task { [body] in
-            let isWhole = await body.run(into: writer)
+            let isProduced = await body.run(into: writer)
             eventLoop.execute {
                 let (stream, whenEnded) = bound.value
-                whenEnded(isWhole ? stream.transfer.end : nil)
+                whenEnded(isProduced && stream.transfer.isWhole)
             }
         }
     }
@@ -135,13 +136,15 @@ final class OutgoingStream {
     }
 
     private func send(_ piece: ArraySlice<UInt8>) -> EventLoopFuture<Void> {
-        guard let buffer = transfer.frame(piece, allocator: channel.allocator) else {
+        guard transfer.takes(piece.count) else {
             return channel.eventLoop.makeFailedFuture(BodyWriter.Failure.tooLong)
         }
         owedSince = .now()
-        let written = channel.writeAndFlush(buffer)
-        written.assumeIsolated().whenComplete { _ in self.owedSince = nil }
-        return written
+        let written = channel.eventLoop.makePromise(of: Void.self)
+        let part = HTTPServerResponsePart.body(.byteBuffer(channel.allocator.buffer(bytes: piece)))
+        channel.pipeline.syncOperations.writeAndFlush(NIOAny(part), promise: written)
+        written.futureResult.assumeIsolated().whenComplete { _ in self.owedSince = nil }
+        return written.futureResult
     }
 }
 
@@ -157,34 +160,24 @@ enum BodyTransfer: Equatable {
         self = body.length.map { .counted(left: $0) } ?? (isHTTP10 ? .untilClose : .chunked)
     }
 
-    /// The header that says so; nil where there is none.
-    var header: String? {
+    /// The header that says so; nil where there is none. NIOHTTP1's encoder frames the chunks by it.
+    var header: (name: String, value: String)? {
         switch self {
-        case .chunked: "Transfer-Encoding: chunked\r\n"
-        case .counted(let length): "Content-Length: \(length)\r\n"
+        case .chunked: ("Transfer-Encoding", "chunked")
+        case .counted(let length): ("Content-Length", String(length))
         case .untilClose: nil
         }
     }
 
-    /// The bytes as they go out; nil when they are more than were announced.
-    mutating func frame(_ piece: ArraySlice<UInt8>, allocator: ByteBufferAllocator) -> ByteBuffer? {
-        if case .counted(let left) = self {
-            guard piece.count <= left else { return nil }
-            self = .counted(left: left - piece.count)
-        }
-        var buffer = allocator.buffer(capacity: piece.count + 16)
-        if self == .chunked { buffer.writeString("\(String(piece.count, radix: 16))\r\n") }
-        buffer.writeBytes(piece)
-        if self == .chunked { buffer.writeString("\r\n") }
-        return buffer
+    /// Counts the bytes of a piece; false when they are more than were announced.
+    mutating func takes(_ count: Int) -> Bool {
+        guard case .counted(let left) = self else { return true }
+        self = .counted(left: left - count)
+        return count <= left
     }
 
-    /// What ends a whole body; nil when it is too short.
-    var end: ByteBuffer? {
-        switch self {
-        case .chunked: ByteBuffer(string: "0\r\n\r\n")
-        case .counted(let left): left == 0 ? ByteBuffer() : nil
-        case .untilClose: ByteBuffer()
-        }
+    /// Whether no announced byte is missing.
+    var isWhole: Bool {
+        if case .counted(let left) = self { left == 0 } else { true }
     }
 }

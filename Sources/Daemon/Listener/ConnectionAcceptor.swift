@@ -45,17 +45,25 @@ struct ConnectionAcceptor: Sendable {
             let decoder = ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
             try pipeline.addHandlers([
-                input, decoder,
+                input, decoder, Self.encoder,
                 ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, input: input),
             ])
         case .refuse:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
-            try pipeline.addHandler(
-                OverloadedConnection(answer: handler.answer(for: refusal, peer: peer, socket: socket)))
+            try pipeline.addHandlers([
+                Self.encoder, OverloadedConnection(answer: handler.answer(for: refusal, peer: peer)),
+            ])
         case .close:
             channel.close(promise: nil)
         }
+    }
+
+    /// An answer's own framing stands: the encoder would have a body without a length chunked for HTTP/1.0 too.
+    private static var encoder: HTTPResponseEncoder {
+        var configuration = HTTPResponseEncoder.Configuration()
+        configuration.automaticallySetFramingHeaders = false
+        return HTTPResponseEncoder(configuration: configuration)
     }
 
     private static var headLimits: NIOHTTPDecoderLimitConfiguration {
@@ -71,7 +79,7 @@ struct ConnectionAcceptor: Sendable {
 /// after a second.
 final class OverloadedConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+    typealias OutboundOut = HTTPServerResponsePart
 
     private let answer: HTTPAnswer
     private var allowance = 256 * 1024
@@ -81,9 +89,11 @@ final class OverloadedConnection: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        let buffer = AnswerEncoder.encode(answer, framing: .init(closes: true), allocator: context.channel.allocator)
         // Closing with the request still unread would cost the peer the answer: so it is read, within bounds.
-        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        for part in answer.parts(AnswerFraming(), allocator: context.channel.allocator) {
+            context.write(wrapOutboundOut(part), promise: nil)
+        }
+        context.flush()
         context.close(mode: .output, promise: nil)
         let channel = context.channel
         context.eventLoop.scheduleTask(in: .seconds(1)) { channel.close(promise: nil) }

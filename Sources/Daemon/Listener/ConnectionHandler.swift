@@ -1,4 +1,3 @@
-import Foundation
 import NIOCore
 import NIOHTTP1
 import Refusals
@@ -9,7 +8,7 @@ import Refusals
 /// read brought. All methods run on the channel's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = ByteBuffer
+    typealias OutboundOut = HTTPServerResponsePart
 
     /// Sent through the pipeline when the daemon stops.
     struct Drain: Sendable {}
@@ -20,7 +19,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         var request: TimeAmount = .seconds(10)
         /// Of a body that is thrown away after an early refusal, so that the connection can stay.
         var discardedBody = 64 * 1024
-        /// What is read from a peer to which the last word was said, so that it can read it.
+        /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
+        /// make the kernel discard that answer.
         var lingerBytes = 1024 * 1024
         var linger: TimeAmount = .seconds(2)
     }
@@ -36,7 +36,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case responding
         case streaming(OutgoingStream)
         case writing
-        /// The last word is said; the peer is given time to read it.
+        /// The last answer is written; the peer is given time to read it.
         case lingering
         case closed
     }
@@ -55,7 +55,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private var state = State.idle
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
-    private var framing = AnswerEncoder.Framing()
+    private var framing = AnswerFraming()
     private var idleSince = NIODeadline.now()
     private var requestDeadline: Scheduled<Void>?
     private var idleTimer: Scheduled<Void>?
@@ -88,7 +88,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let part = unwrapInboundIn(data)
         switch part {
         case .head(let head):
-            // An ambiguous length is refused by MessageFraming; the input's count does not matter then.
+            // MessageFraming refuses an ambiguous length, so it does not matter how the input counts one.
             input.headEnded(
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
@@ -179,7 +179,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard case .idle = state else { return }
         let message: MessageFraming
         do throws(MessageFraming.Flaw) {
-            message = try MessageFraming(head, receivedAt: Date())
+            message = try MessageFraming(head)
         } catch {
             framing = .init(omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0, closes: true)
             return switch error {
@@ -207,8 +207,8 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
             state = .receiving(body: nil, limit: limit, respond: respond)
             if message.expectsContinue, queue.isEmpty {
-                let interim = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
-                context.writeAndFlush(wrapOutboundOut(interim), promise: nil)
+                let interim = HTTPResponseHead(version: .http1_1, status: .continue)
+                context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
             }
         }
     }
@@ -254,7 +254,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Answers
 
     private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
-        last(handler.answer(for: Refusal(code, message), peer: peer, socket: socket), context)
+        last(handler.answer(for: Refusal(code, message), peer: peer), context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.
@@ -264,14 +264,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         framing.closes = true
         state = .lingering
         input.discard(atMost: limits.lingerBytes)
-        let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
-        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        write(parts(of: answer, context), context, promise: nil)
         context.close(mode: .output, promise: nil)
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        context.eventLoop.scheduleTask(in: limits.linger) {
-            let (handler, context) = connection.value
-            handler.close(context)
-        }
+        context.eventLoop.assumeIsolated().scheduleTask(in: limits.linger) { self.close(context) }
         if inputClosed { close(context) }
     }
 
@@ -281,37 +276,48 @@ final class ConnectionHandler: ChannelInboundHandler {
             return stream(body, of: answer, context)
         }
         answer.abandon()
-        send(AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator), context)
+        send(parts(of: answer, context), context)
     }
 
     private func stream(_ body: BodyStream, of answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         let transfer = BodyTransfer(of: body, isHTTP10: framing.isHTTP10)
         if transfer == .untilClose { framing.closes = true }
-        let head = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
-        context.writeAndFlush(wrapOutboundOut(head), promise: nil)
+        write(parts(of: answer, context), context, promise: nil)
         let stream = OutgoingStream(body, transfer: transfer, channel: context.channel)
         state = .streaming(stream)
-        stream.start { [self] end in
+        stream.start { [self] isWhole in
             guard case .streaming = state else { return }
-            guard let end else { return close(context) }
+            guard isWhole else { return close(context) }
             state = .writing
-            send(end, context)
+            send([.end(nil)], context)
         }
         // The event came before the answer did.
         if isDraining { stream.drain() }
     }
 
+    private func parts(of answer: HTTPAnswer, _ context: ChannelHandlerContext) -> [HTTPServerResponsePart] {
+        answer.parts(framing, allocator: context.channel.allocator)
+    }
+
+    /// In one write to the socket.
+    private func write(
+        _ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?
+    ) {
+        for part in parts.dropLast() { context.write(wrapOutboundOut(part), promise: nil) }
+        if let last = parts.last { context.writeAndFlush(wrapOutboundOut(last), promise: promise) }
+    }
+
     /// Sends what ends an answer.
-    private func send(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
+    private func send(_ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext) {
         idleSince = .now()
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { result in
-            let (handler, context) = connection.value
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { result in
             switch result {
-            case .success: handler.written(context)
-            case .failure: handler.close(context)
+            case .success: self.written(context)
+            case .failure: self.close(context)
             }
         }
+        write(parts, context, promise: written)
     }
 
     private func written(_ context: ChannelHandlerContext) {
@@ -350,16 +356,14 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func armRequestDeadline(_ context: ChannelHandlerContext) {
         guard requestDeadline == nil else { return }
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        requestDeadline = context.eventLoop.scheduleTask(in: limits.request) {
-            let (handler, context) = connection.value
-            handler.requestDeadline = nil
-            switch handler.state {
+        requestDeadline = context.eventLoop.assumeIsolated().scheduleTask(in: limits.request) { [self] in
+            requestDeadline = nil
+            switch state {
             case .idle, .receiving:
-                handler.refuse(
+                refuse(
                     .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
                     context)
-            case .discarding: handler.close(context)
+            case .discarding: close(context)
             case .responding, .streaming, .writing, .lingering, .closed: break
             }
         }
@@ -372,11 +376,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     /// One timer that looks at the clock when it fires, rather than one more for each request.
     private func armIdleTimer(_ context: ChannelHandlerContext, in delay: TimeAmount) {
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        idleTimer = context.eventLoop.scheduleTask(in: delay) {
-            let (handler, context) = connection.value
-            handler.idleTimerFired(context)
-        }
+        idleTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.idleTimerFired(context) }
     }
 
     private func idleTimerFired(_ context: ChannelHandlerContext) {

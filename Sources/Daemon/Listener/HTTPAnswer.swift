@@ -1,5 +1,6 @@
 import Foundation
 import NIOCore
+import NIOHTTP1
 import Synchronization
 
 /// An answer. The listener adds its length or framing, Date and Connection.
@@ -48,62 +49,48 @@ struct HTTPAnswer: Sendable {
     }
 }
 
-/// Writes an answer as one message, so that it leaves in one write(2). Of a streamed one it writes the head.
-struct AnswerEncoder: Sendable {
-    /// What the request says about its answer.
-    struct Framing: Sendable {
-        /// HEAD: the length is told, the body left out.
-        var omitsBody = false
-        /// HTTP/1.0 must be told that the connection stays.
-        var isHTTP10 = false
-        var closes = true
+/// What the request says about its answer.
+struct AnswerFraming: Sendable {
+    /// HEAD: the length is told, the body left out.
+    var omitsBody = false
+    /// HTTP/1.0 must be told that the connection stays.
+    var isHTTP10 = false
+    var closes = true
+}
+
+extension HTTPAnswer {
+    /// The answer for NIOHTTP1's encoder; of a streamed one the head.
+    func parts(_ framing: AnswerFraming, allocator: ByteBufferAllocator) -> [HTTPServerResponsePart] {
+        let head = HTTPServerResponsePart.head(head(framing))
+        // To HEAD no end is written either: the encoder would make it the last chunk of a body that is left out.
+        guard case .bytes(let bytes) = body, !framing.omitsBody else { return [head] }
+        return [head, .body(.byteBuffer(allocator.buffer(bytes: bytes))), .end(nil)]
     }
 
-    static func encode(_ answer: HTTPAnswer, framing: Framing, allocator: ByteBufferAllocator) -> ByteBuffer {
-        let body: [UInt8]
-        let length: String?
-        switch answer.body {
-        case .bytes(let bytes): (body, length) = (bytes, "Content-Length: \(bytes.count)\r\n")
+    private func head(_ framing: AnswerFraming) -> HTTPResponseHead {
+        var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
+        switch body {
+        case .bytes(let bytes): fields.add(name: "Content-Length", value: String(bytes.count))
         case .stream(let stream):
-            (body, length) = ([], BodyTransfer(of: stream, isHTTP10: framing.isHTTP10).header)
+            if let header = BodyTransfer(of: stream, isHTTP10: framing.isHTTP10).header {
+                fields.add(name: header.name, value: header.value)
+            }
         }
-        let head = head(answer, length: length, framing: framing)
-        var buffer = allocator.buffer(capacity: head.utf8.count + body.count)
-        buffer.writeString(head)
-        if !framing.omitsBody { buffer.writeBytes(body) }
-        return buffer
-    }
-
-    /// - Parameter length: the header that says where the body ends; nil where the connection's end does.
-    private static func head(_ answer: HTTPAnswer, length: String?, framing: Framing) -> String {
-        var head = "HTTP/1.1 \(answer.status) \(reasonPhrase(answer.status))\r\n"
-        for header in answer.headers { head += "\(header.name): \(header.value)\r\n" }
-        head += "\(length ?? "")Date: \(HTTPDate.now)\r\n"
+        fields.add(name: "Date", value: HTTPDate.now)
         if framing.closes {
-            head += "Connection: close\r\n"
+            fields.add(name: "Connection", value: "close")
         } else if framing.isHTTP10 {
-            head += "Connection: keep-alive\r\n"
+            fields.add(name: "Connection", value: "keep-alive")
         }
-        return head + "\r\n"
+        return HTTPResponseHead(version: .http1_1, status: Self.status(status), headers: fields)
     }
 
-    /// The statuses of the contract (RFC 9110 §15); others go without a phrase, which RFC 9112 §4 allows.
-    private static func reasonPhrase(_ status: Int) -> String {
-        switch status {
-        case 200: "OK"
-        case 202: "Accepted"
-        case 400: "Bad Request"
-        case 403: "Forbidden"
-        case 404: "Not Found"
-        case 405: "Method Not Allowed"
-        case 408: "Request Timeout"
-        case 409: "Conflict"
-        case 413: "Content Too Large"
-        case 415: "Unsupported Media Type"
-        case 422: "Unprocessable Content"
-        case 500: "Internal Server Error"
-        case 503: "Service Unavailable"
-        default: ""
+    /// With the phrases of RFC 9110 §15.5.14 and §15.5.21 where NIOHTTP1 has older ones.
+    private static func status(_ code: Int) -> HTTPResponseStatus {
+        switch code {
+        case 413: .custom(code: 413, reasonPhrase: "Content Too Large")
+        case 422: .custom(code: 422, reasonPhrase: "Unprocessable Content")
+        default: HTTPResponseStatus(statusCode: code)
         }
     }
 }

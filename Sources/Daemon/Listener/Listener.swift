@@ -6,6 +6,15 @@ import NIOPosix
 import Refusals
 
 /// The daemon's two listening sockets and the connections that came through them.
+///
+/// `DaemonProgram` starts it last and shuts it down first. It reads HTTP/1.1 requests from local processes that nobody has
+/// authenticated yet, and hands each, whole and bounded, with what the kernel says of its peer, to a ``RequestHandler``
+/// (`Router` in production). Guaranteed here: no connection takes more than its share (ConnectionLimits.swift), no request
+/// more memory or time than its limits (BoundedInput.swift, ConnectionHandler.swift), two readers cannot disagree about
+/// where a request ends (MessageFraming.swift), and at the end every request that was begun is answered or given up within
+/// the grace.
+///
+/// Start reading at RequestHandler.swift, what the handler sees; then ConnectionHandler.swift, one connection's life.
 final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
@@ -23,8 +32,8 @@ final class Listener: Sendable {
         self.logger = logger
     }
 
-    /// Administration takes few connections, and must find room when the payments socket is flooded, or when one of
-    /// those who may connect takes all that he gets.
+    /// Administration needs few connections, and needs them when the payments socket is flooded, or when one user who may
+    /// connect opens as many as the daemon lets him.
     private static let administration = ConnectionLimits.Maximum(total: 64, perUID: 16, reserved: 8)
 
     /// Binds the sockets that were not inherited, and serves until ``shutdown(grace:)``.

@@ -2,7 +2,6 @@ import Synchronization
 
 /// One named metric with its label names, as Prometheus knows them (text format 0.0.4).
 protocol MetricFamily: Sendable {
-    var name: String { get }
     /// Appends the family's HELP, TYPE and sample lines.
     func expose(to text: inout MetricsText)
 }
@@ -17,7 +16,7 @@ let maximumSeriesOfKeys = 100_000
 
 /// A value that only grows: `_total`.
 final class Counter: MetricFamily {
-    let name: String
+    private let name: String
     private let help: String
     private let labels: [String]
     private let mostSeries: Int
@@ -50,7 +49,7 @@ final class Counter: MetricFamily {
 
 /// A value that goes up and down.
 final class Gauge: MetricFamily {
-    let name: String
+    private let name: String
     private let help: String
     private let labels: [String]
     private let series: Mutex<[LabelValues: Double]>
@@ -97,7 +96,7 @@ func bounded<Value>(
 
 /// Observations counted into fixed buckets.
 final class Histogram: MetricFamily {
-    let name: String
+    private let name: String
     private let help: String
     private let labels: [String]
     /// Upper bounds, ascending; +Inf is implied.

@@ -62,7 +62,7 @@ struct UsageRecorder: Sendable {
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
     func apply(_ change: AdministrativeChange, for request: RequestRecord) async throws(Refusal) {
         do throws(LedgerFailure) {
-            request.auditRecorded(at: try await ledger.apply(change).last)
+            request.recorded(at: try await ledger.apply(change).last)
         } catch {
             throw error.refusal
         }
@@ -82,9 +82,9 @@ struct UsageRecorder: Sendable {
     /// - Throws: ledger_unavailable, and then nothing is shown.
     @discardableResult
     func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
-        request.auditRecord.is(event)
-        let sequence = try await append(record(of: request.auditRecord, by: request.caller))
-        request.auditRecord.recorded(at: sequence)
+        request.draft.is(event)
+        let sequence = try await append(record(of: request.draft, by: request.caller))
+        request.draft.recorded(at: sequence)
         return sequence
     }
 }

@@ -12,7 +12,7 @@ struct AuditRoutes: Sendable {
 
     /// A page of records, their lines verbatim; `next` goes into `cursor`.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.auditList(records: nil))
+        request.draft.is(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
         let page: AuditPage
         do throws(LedgerFailure) {
@@ -28,7 +28,7 @@ struct AuditRoutes: Sendable {
 
     /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.auditExport(format: .jsonl, first: nil, last: nil))
+        request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
         let wanted: ClosedRange<Int>?
         do throws(LedgerFailure) {
@@ -60,7 +60,7 @@ struct AuditRoutes: Sendable {
 
     /// What a verifier needs beside an export.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.auditPublicKey)
+        request.draft.is(.auditPublicKey)
         let keys = try await checkpoints.keys().reversed().map {
             AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem)
         }
@@ -133,7 +133,7 @@ struct AuditKeyRoute: Sendable {
         let body = try AuditKeyChangeRequest(parsing: request.body)
         let outcome = try await keyChange.change(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            record: request.auditRecord)
+            record: request.draft)
         return switch outcome {
         case .changed(let from, let to):
             try .json(

@@ -3,27 +3,34 @@ import DaemonAPI
 import Foundation
 import Ledger
 import MerchantKeys
+import PaymentToken
 import Refusals
 import WorkerProtocol
 
-/// `GET /v1/keys` and `GET /v1/keys/{key}`.
+/// `/v1/keys` and what is under it, and `POST /v1/certificates`.
 struct KeyRoutes: Sendable {
+    let administration: KeyAdministration
+    let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    let index: KeyIndex
 
-    /// `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into `after`.
+    // MARK: Looking
+
+    /// `GET /v1/keys`: `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into
+    /// `after`.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
+        let index = summaries.index
         let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
         let answer = ListAnswer(
             items: page.map { summaries.summary($0) },
             next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil)
-        return EndpointAnswer(http: .json(status: 200, answer.json()), outcome: "ok")
+        return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
+    /// `GET /v1/keys/{key}`.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try .json(summaries.summary(index.find(request.pathArguments[0])))
+        try .json(summaries.summary(summaries.index.find(request.pathArguments[0])))
     }
 
     private static func limit(_ text: String?) throws(Refusal) -> Int {
@@ -33,36 +40,34 @@ struct KeyRoutes: Sendable {
         }
         return limit
     }
-}
 
-/// `POST /v1/keys` and `POST /v1/keys/{key}/csr`.
-struct KeyGenerationRoutes: Sendable {
-    let administration: KeyAdministration
-    let summaries: KeySummaries
+    // MARK: New keys
 
+    /// `POST /v1/keys`: a key pair made inside a token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyGenerate)
+        request.draft.is(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
         let algorithm = try Self.algorithm(body.type)
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
                 merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return switch outcome {
         case .made(let entry, let remarks): try .json(summaries.summary(entry, remarks))
-        case .wouldMake(let token):
+        case .wouldMake(let hsmToken):
             try .json(
                 KeyGenerationDryRun(
-                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, token: token))
+                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, token: hsmToken))
         }
     }
 
+    /// `POST /v1/keys/{key}/csr`: the certificate signing request for Apple's portal.
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.csrCreate)
+        request.draft.is(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
-        let entry = try administration.catalogue.index.find(request.pathArguments[0])
+        let entry = try summaries.index.find(request.pathArguments[0])
         let made = try await administration.certificateRequest(
-            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return try .json(
             CertificateRequestAnswer(
                 publicKeyHash: entry.publicKeyHash.base64,
@@ -76,15 +81,12 @@ struct KeyGenerationRoutes: Sendable {
         }
         return algorithm
     }
-}
 
-/// `POST /v1/keys/import` and `POST /v1/certificates`.
-struct ImportRoutes: Sendable {
-    let administration: KeyAdministration
-    let summaries: KeySummaries
+    // MARK: Imports
 
+    /// `POST /v1/keys/import`: a private key, sealed to each token's worker, with its certificate.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyImport(certificate: nil, approval: nil))
+        request.draft.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
         var sealedKeys: [KeyAdministration.SealedKey] = []
         for key in body.sealedKeys {
@@ -98,16 +100,17 @@ struct ImportRoutes: Sendable {
                 merchantIdentifier: body.merchantIdentifier,
                 certificate: try Self.base64(body.certificate, "certificate"),
                 sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return try answer(outcome)
     }
 
+    /// `POST /v1/certificates`: Apple's certificate for a key that a token holds already.
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.certificateImport(certificate: nil))
+        request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return try answer(outcome)
     }
 
@@ -130,16 +133,12 @@ struct ImportRoutes: Sendable {
         }
         return Array(data)
     }
-}
 
-/// `POST /v1/keys/{key}/state` and `POST /v1/keys/{key}/adopt`.
-struct KeyStateRoutes: Sendable {
-    let lifecycle: KeyLifecycle
-    let summaries: KeySummaries
-    let clock: WallClock
+    // MARK: States
 
-    func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
+    /// `POST /v1/keys/{key}/state`.
+    func changeState(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
         let body = try KeyStateRequest(parsing: request.body)
         guard let state = KeyState(rawValue: body.to), state != .preActivation else {
             throw Refusal(
@@ -153,16 +152,17 @@ struct KeyStateRoutes: Sendable {
             lifecycle.change(
                 request.pathArguments[0],
                 KeyLifecycle.StateChange(to: state, reason: AuditReason(body.reason), cutOff: body.cutOff),
-                by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord))
+                by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft))
     }
 
+    /// `POST /v1/keys/{key}/adopt`: a key that came into the token by other means than this daemon may serve.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyAdopt(approval: nil))
+        request.draft.is(.keyAdopt(approval: nil))
         let body = try KeyAdoptRequest(parsing: request.body)
         return try await answer(
             lifecycle.adopt(
                 request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
-                dryRun: request.isDryRun(), record: request.auditRecord))
+                dryRun: request.isDryRun(), record: request.draft))
     }
 
     private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {

@@ -14,9 +14,6 @@ struct LedgerRoutes: Sendable {
     let clocks: any ClockAccepting
     private let copyLock = LedgerCopyTurn()
 
-    /// A few words and a name.
-    static let bodyLimit = 4096
-
     init(
         ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
         restores: any RestoreAccepting, clocks: any ClockAccepting
@@ -31,7 +28,7 @@ struct LedgerRoutes: Sendable {
 
     /// A consistent copy, made while all goes on, with its size and digest. It is recorded before its first byte leaves.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.ledgerBackup(bytes: nil, file: nil))
+        request.draft.is(.ledgerBackup(bytes: nil, file: nil))
         try LedgerBackupRequest.check(request.body)
         guard let path else {
             throw Refusal(.invalidState, "This ledger is not a file: back it up by its database's own means.")
@@ -56,7 +53,7 @@ struct LedgerRoutes: Sendable {
     func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await restores.accept(
-            reason: AuditReason(body.reason), by: request.knownCaller(), record: request.auditRecord)
+            reason: AuditReason(body.reason), by: request.knownCaller(), record: request.draft)
         return switch outcome {
         case .accepted(let ledgerSequence, let tokenSequence):
             try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
@@ -68,7 +65,7 @@ struct LedgerRoutes: Sendable {
         let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await clocks.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            record: request.auditRecord)
+            record: request.draft)
         return switch outcome {
         case .accepted(let plan): try .json(AcceptClockAnswer("accepted", plan))
         case .wouldAccept(let plan): try .json(AcceptClockAnswer("unchanged", plan))
@@ -78,12 +75,7 @@ struct LedgerRoutes: Sendable {
 
     /// Whether a copy could be made of what is there now.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
-        let head: ChainHead
-        do throws(LedgerFailure) {
-            head = try await ledger.head()
-        } catch {
-            throw error.refusal
-        }
+        let head = try await refusing(LedgerFailure.self, await ledger.head())
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))
     }
 }

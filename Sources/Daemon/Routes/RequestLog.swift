@@ -1,4 +1,3 @@
-import Foundation
 import Logging
 import Refusals
 
@@ -12,16 +11,14 @@ struct RequestLog: Sendable {
         let endpoint: String
         let caller: Caller?
         let peer: PeerCredentials
-        let at: Date
         let started = ContinuousClock.now
         /// Set where what follows is not the daemon's own time: a streamed answer takes as long as its reader.
         var took: Duration?
 
-        init(endpoint: String, caller: Caller?, peer: PeerCredentials, at: Date) {
+        init(endpoint: String, caller: Caller?, peer: PeerCredentials) {
             self.endpoint = endpoint
             self.caller = caller
             self.peer = peer
-            self.at = at
         }
     }
 
@@ -40,6 +37,21 @@ struct RequestLog: Sendable {
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(level: refusal.code == .internalError ? .error : .info, "refused", metadata: metadata)
+    }
+
+    /// For a streamed answer, when its stream has ended.
+    func finish(_ entry: Entry, answer: EndpointAnswer, streamed end: BodyStream.End) {
+        var answer = answer
+        switch end {
+        case .whole: break
+        case .abandoned, .broken(BodyWriter.Failure.connectionEnded), .broken(is CancellationError):
+            answer.outcome = "interrupted"
+        case .broken(let refusal as Refusal): return finish(entry, refusal: refusal)
+        case .broken(BodyWriter.Failure.revoked):
+            answer.outcome = RefusalCode.forbidden.rawValue
+        case .broken: return finish(entry, refusal: .defect)
+        }
+        finish(entry, answer: answer)
     }
 
     /// For what never became a request with a peer and a path.

@@ -23,29 +23,29 @@ struct RotationRoutes: Sendable {
     }
 
     func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyGenerate)
+        request.draft.is(.keyGenerate)
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
                 merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return try .json(
             RotationStartAnswer(
                 rotation: RotationStatus(started.rotation), created: started.created, csr: started.request?.pem))
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.certificateImport(certificate: nil))
+        request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let (outcome, rotation) = try await rotations.importCertificate(
-            ImportRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            KeyRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         guard let key = summaries.summary(outcome) else { throw .defect }
         return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
     }
 
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.auditRecord.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
+        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
         let body = try RotationFinishRequest(parsing: request.body)
         let cutOff: Date? =
             switch body.cutOff {
@@ -62,7 +62,7 @@ struct RotationRoutes: Sendable {
             KeyRotations.Finish(
                 algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
                 reason: AuditReason(body.reason)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.auditRecord)
+            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
         return try .json(
             RotationFinishAnswer(
                 rotation: RotationStatus(finished.rotation), retired: finished.retired.map(\.base64), cutOff: cutOff))
@@ -70,7 +70,7 @@ struct RotationRoutes: Sendable {
 
     private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
         guard let name else { return nil }
-        return try KeyGenerationRoutes.algorithm(name)
+        return try KeyRoutes.algorithm(name)
     }
 }
 

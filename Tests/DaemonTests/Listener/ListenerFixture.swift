@@ -39,9 +39,7 @@ struct EchoHandler: RequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
-        HTTPAnswer(refusal: refusal, closes: true)
-    }
+    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
 }
 
 final class SharedCount: Sendable {

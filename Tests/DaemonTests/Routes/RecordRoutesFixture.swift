@@ -74,8 +74,8 @@ struct RecordRoutesFixture {
         _ query: [String: String] = [:], body: String = "", caller: Caller = auditor
     ) -> EndpointRequest {
         EndpointRequest(
-            caller: caller, peer: caller.peer, socket: .admin, pathArguments: [], query: query,
-            body: Array(body.utf8), auditRecord: RequestRecord())
+            caller: caller, peer: caller.peer, pathArguments: [], query: query,
+            body: Array(body.utf8), draft: RequestRecord())
     }
 
     var newest: AuditEntry {
