@@ -14,13 +14,8 @@ struct AuditRoutes: Sendable {
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
-        let page: AuditPage
-        do throws(LedgerFailure) {
-            page = try await trail.records(
-                query.filter, order: query.order, after: query.cursor, limit: query.limit)
-        } catch {
-            throw error.refusalToShow
-        }
+        let page = try await Self.reading(
+            await trail.records(query.filter, order: query.order, after: query.cursor, limit: query.limit))
         let body = try Self.body(page)
         try await looks.look(.auditList(records: page.records.count), by: request)
         return EndpointAnswer(http: .json(status: 200, body))
@@ -30,12 +25,7 @@ struct AuditRoutes: Sendable {
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
-        let wanted: ClosedRange<Int>?
-        do throws(LedgerFailure) {
-            wanted = try await extent(query.filter)
-        } catch {
-            throw error.refusalToShow
-        }
+        let wanted = try await Self.reading(await extent(query.filter))
         let sequence = try await looks.look(Self.event(query, wanted), by: request)
         switch query.format {
         case .csv:
@@ -70,6 +60,16 @@ struct AuditRoutes: Sendable {
             AuditPublicKeyAnswer(keys: keys, head: head.map { String(decoding: $0.line, as: UTF8.self) }))
     }
 
+    private static func reading<Value>(
+        _ call: @autoclosure () async throws(LedgerFailure) -> Value
+    ) async throws(Refusal) -> Value {
+        do throws(LedgerFailure) {
+            return try await call()
+        } catch {
+            throw error.refusalToReader
+        }
+    }
+
     private func extent(_ filter: AuditFilter) async throws(LedgerFailure) -> ClosedRange<Int>? {
         if filter.since == nil, filter.until == nil { return 1...max(1, try await trail.head().sequence) }
         return try await trail.extent(since: filter.since, until: filter.until)
@@ -95,7 +95,7 @@ struct AuditRoutes: Sendable {
                     do {
                         try await produce(writer)
                     } catch let failure as LedgerFailure {
-                        throw failure.refusalToShow
+                        throw failure.refusalToReader
                     }
                 }))
     }
@@ -118,8 +118,8 @@ struct AuditRoutes: Sendable {
 }
 
 extension LedgerFailure {
-    /// To somebody who wanted to see something.
-    fileprivate var refusalToShow: Refusal {
+    /// For whoever wanted to read the record, where nothing was to be released.
+    fileprivate var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")
     }

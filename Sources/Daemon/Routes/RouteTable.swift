@@ -18,7 +18,7 @@ struct RouteTable: Sendable {
     func endpoints(bodyLimit: Int) -> [Endpoint] {
         Self.payments(payments, bodyLimit: bodyLimit) + Self.monitoring(monitoring)
             + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
-            + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.record(audit, ledger) + Self.auditKey(auditKey)
+            + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
     }
 
     /// A few names and a reason.
@@ -100,7 +100,7 @@ struct RouteTable: Sendable {
     }
 
     /// The key-usage record and the ledger that holds it.
-    static func record(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
+    static func audit(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
         [
             Endpoint(
                 "GET", "/v1/audit/records", on: [.admin], role: .audit, query: AuditPageQuery.parameters,

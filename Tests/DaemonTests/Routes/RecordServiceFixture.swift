@@ -38,7 +38,7 @@ struct RecordServiceFixture {
         policies = CurrentPolicies(Self.policies(roles))
         let logger = ListenerFixture.quiet
         router = Router(
-            endpoints: RouteTable.record(
+            endpoints: RouteTable.audit(
                 AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
             policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
             recorder: UsageRecorder(
