@@ -80,7 +80,7 @@ extension Configuration {
         guard reader.problems.isEmpty else { return nil }
         let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
-        var tokens = Self.tokens(root)
+        var tokens = TokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
@@ -102,41 +102,6 @@ extension Configuration {
             file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, tokens: tokens, trust: trust,
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
-    }
-
-    private static func tokens(_ root: ConfigurationSection) -> [TokenSettings] {
-        guard root.node("tokens") != nil else {
-            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
-            return []
-        }
-        guard let elements = root.list("tokens") else { return [] }
-        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
-        if elements.count > maximumTokens {
-            let extra = elements[maximumTokens]
-            root.reader.problem(
-                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
-        }
-        let tokens = elements.prefix(maximumTokens).map { element in
-            let section = ConfigurationSection(
-                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
-            return (section: section, settings: TokenSettings(section))
-        }
-        checkNames(tokens.map { ($0.section, $0.settings?.name) })
-        return tokens.compactMap(\.settings)
-    }
-
-    private static let maximumTokens = 16
-
-    /// A name is how records, metrics and `--token` tell tokens apart.
-    private static func checkNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
-        var places: [String: String] = [:]
-        for (section, name) in tokens {
-            guard let name else { continue }
-            if let place = places[name] {
-                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
-            }
-            places[name] = places[name] ?? section.key("name")
-        }
     }
 }
 

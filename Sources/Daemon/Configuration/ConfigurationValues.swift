@@ -112,6 +112,39 @@ extension ConfigurationSection {
         }
         return value
     }
+
+    /// A required name for labels and records.
+    func name(_ key: String) -> String? {
+        guard let text = text(key) else {
+            if node(key) == nil { problem(key, "is missing; give a name") }
+            return nil
+        }
+        guard ConfigurationText.isName(text) else {
+            problem(key, "must be 1 to 64 letters, digits, dots, hyphens, underscores or @")
+            return nil
+        }
+        return text
+    }
+
+    /// A group by name or number.
+    func group(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let group = Accounts.group(text) else {
+            problem(name, "there is no group “\(ConfigurationText.shown(text))”; make it (groupadd), or name another")
+            return nil
+        }
+        return group
+    }
+
+    /// A user by name or number.
+    func user(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let user = Accounts.user(text) else {
+            problem(name, "there is no user “\(ConfigurationText.shown(text))”; make it (useradd), or name another")
+            return nil
+        }
+        return AccessRule.Account(name: text, id: user.uid)
+    }
 }
 
 /// Durations as the file writes them.

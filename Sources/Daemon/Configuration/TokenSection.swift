@@ -9,6 +9,42 @@ extension TokenSettings {
         "environment", "init_args", "deny_system_calls",
     ]
 
+    /// The elements of the root's `tokens`; empty after a reported problem.
+    static func all(_ root: ConfigurationSection) -> [TokenSettings] {
+        guard root.node("tokens") != nil else {
+            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
+            return []
+        }
+        guard let elements = root.list("tokens") else { return [] }
+        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
+        if elements.count > maximumTokens {
+            let extra = elements[maximumTokens]
+            root.reader.problem(
+                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
+        }
+        let tokens = elements.prefix(maximumTokens).map { element in
+            let section = ConfigurationSection(
+                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
+            return (section: section, settings: TokenSettings(section))
+        }
+        checkNames(tokens.map { ($0.section, $0.settings?.name) })
+        return tokens.compactMap(\.settings)
+    }
+
+    private static let maximumTokens = 16
+
+    /// A name is how records, metrics and `--token` tell tokens apart.
+    private static func checkNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
+        var places: [String: String] = [:]
+        for (section, name) in tokens {
+            guard let name else { continue }
+            if let place = places[name] {
+                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
+            }
+            places[name] = places[name] ?? section.key("name")
+        }
+    }
+
     /// nil when something without a default is missing or wrong; that was reported.
     init?(_ section: ConfigurationSection) {
         let name = section.name("name")
@@ -141,21 +177,6 @@ extension TokenSettings {
             environment[name] = text
         }
         return environment
-    }
-}
-
-extension ConfigurationSection {
-    /// A required name for labels and records.
-    func name(_ key: String) -> String? {
-        guard let text = text(key) else {
-            if node(key) == nil { problem(key, "is missing; give a name") }
-            return nil
-        }
-        guard ConfigurationText.isName(text) else {
-            problem(key, "must be 1 to 64 letters, digits, dots, hyphens, underscores or @")
-            return nil
-        }
-        return text
     }
 }
 
