@@ -9,7 +9,7 @@ public import SecretMemory
 ///
 /// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is
 /// ``KeySealing/info``; the certificate that the key belongs to, in DER, is the associated data, so a sealed key
-/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is judged by
+/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is decided by
 /// the daemon's access rules.
 public enum KeySealing {
     /// `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.

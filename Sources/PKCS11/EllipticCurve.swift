@@ -11,7 +11,7 @@ public enum EllipticCurve {
     }
 
     /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare as some tokens have it. Both begin
-    /// with 0x04, so the size decides. Nil when it is neither. Whether it lies on the curve is not judged.
+    /// with 0x04, so the size decides. Nil when it is neither. Whether it lies on the curve is not checked.
     public static func p256Point(inAttributeValue value: [UInt8]) -> [UInt8]? {
         switch value.count {
         case 65 where value[0] == 0x04: value

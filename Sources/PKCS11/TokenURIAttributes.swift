@@ -13,7 +13,7 @@ struct TokenURIAttributes {
             let pair = attribute.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard pair.count == 2, Self.isName(pair[0]) else { throw .malformed }
             let name = String(pair[0])
-            try Self.judge(name, part)
+            try Self.checkIsAllowed(name, part)
             guard values[name] == nil else { throw .duplicate(name) }
             values[name] = try Self.decode(pair[1], name, part)
         }
@@ -26,7 +26,7 @@ struct TokenURIAttributes {
         return text
     }
 
-    private static func judge(_ name: String, _ part: Part) throws(TokenURIError) {
+    private static func checkIsAllowed(_ name: String, _ part: Part) throws(TokenURIError) {
         switch (part, name) {
         case (.path, "token"), (.path, "serial"), (.path, "manufacturer"), (.path, "model"), (.query, "pin-source"):
             return

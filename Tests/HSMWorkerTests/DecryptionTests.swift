@@ -62,9 +62,9 @@ import WorkerProtocol
     }
 
     @Test(
-        "every fault that a stranger can cause has the same answer, and the worker goes on",
+        "every fault that an untrusted caller can cause has the same answer, and the worker goes on",
         arguments: TokenKind.installed)
-    func strangersFaults(_ kind: TokenKind) async throws {
+    func callersFaults(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         let good = try ecPayment()
         let goodRSA = try rsaPayment()
@@ -115,8 +115,8 @@ import WorkerProtocol
     @Test("a publicKeyHash that the token does not have is keyNotFound")
     func unknownKey() async throws {
         let worker = try await serving()
-        let stranger = try ForgeKey(generating: .p256)
-        let payment = try EncryptedPayment(ec: stranger.subjectPublicKeyInfo)
+        let otherKey = try ForgeKey(generating: .p256)
+        let payment = try EncryptedPayment(ec: otherKey.subjectPublicKeyInfo)
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
         let short = try ecPayment().addressed(to: [1, 2, 3])
         #expect(try await worker.call(short.request).failureKind == .keyNotFound)

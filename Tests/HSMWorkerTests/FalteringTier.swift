@@ -8,7 +8,7 @@ import WorkerProtocol
 final class FalteringTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
-    let demand = "luck"
+    let requirement = "luck"
 
     private let calls = Mutex(0)
     private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?

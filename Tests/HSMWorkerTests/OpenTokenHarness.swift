@@ -50,7 +50,7 @@ final class OpenTokenHarness: Sendable {
         try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
     }
 
-    /// What a seat does with one request. Blocks.
+    /// What a session does with one request. Blocks.
     func decrypt(
         _ payment: EncryptedPayment, in session: inout Session, callTimeout: UInt32 = 10_000
     ) -> Result<[UInt8], WorkerFailure> {

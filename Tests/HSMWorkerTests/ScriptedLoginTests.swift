@@ -79,8 +79,8 @@ import WorkerProtocol
         #expect(place.logins == [0])
     }
 
-    @Test("a token in trouble at the login has refused nothing: the same PIN is tried by the next worker")
-    func trouble() async throws {
+    @Test("a failing token at the login has refused nothing: the same PIN is tried by the next worker")
+    func failingToken() async throws {
         let place = try await Place()
         try place.token.play("fault C_Login always return=0x30")
         #expect(try await place.failure()?.kind == .tokenUnavailable)

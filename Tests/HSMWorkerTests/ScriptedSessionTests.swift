@@ -80,7 +80,7 @@ import WorkerProtocol
         try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == code } >= 3 }
         try token.play()
         #expect(try await answer == .plaintext(payment.plaintext, tier: .c))
-        // Nothing was broken, so nothing was mended.
+        // Nothing was broken, so nothing was repaired.
         #expect(token.calls("C_CloseSession").isEmpty && token.calls("C_Login").count == 1)
     }
 
@@ -131,7 +131,7 @@ import WorkerProtocol
         ]
         for (number, disturbance) in disturbances.enumerated() {
             try token.play(disturbance.instructions)
-            // The second session meets what the first one has mended.
+            // The second session meets what the first one has repaired.
             for _ in 0..<4 {
                 let payment = try payment()
                 let answer = try await worker.call(payment.request)

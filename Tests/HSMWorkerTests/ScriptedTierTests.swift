@@ -197,9 +197,9 @@ import WorkerProtocol
     }
 
     @Test(
-        "what a stranger can send wrong is decryption_failed at every tier, and repairs nothing",
+        "what an untrusted caller can send wrong is decryption_failed at every tier, and repairs nothing",
         arguments: Stand.possible)
-    func strangers(_ stand: Stand) async throws {
+    func untrustedInput(_ stand: Stand) async throws {
         let token = try await stand.token()
         let (worker, description) = try await serving(token)
         #expect(description.tierECv1 == stand.tiers.ec && description.tierRSAv1 == stand.tiers.rsa)

@@ -68,7 +68,7 @@ extension Session {
         var identifiers: [[UInt8]] = []
         for object in try findObjects(matching: search) {
             let values = try attributes([.keyType, .identifier, .ecParameters], of: object)
-            if let identifier = values.bytes(.identifier), values.saysAuditKey(labelled: AuditKeyObjects.label),
+            if let identifier = values.bytes(.identifier), values.isAuditKey(labelled: AuditKeyObjects.label),
                 values.isOnP256, !identifiers.contains(identifier), try auditKeyFault(object) == nil
             {
                 identifiers.append(identifier)
@@ -78,10 +78,10 @@ extension Session {
     }
 
     /// Those private keys that have their numbers: SoftHSM adds them, and their curve, after the object's name.
-    mutating func whole(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
-        var whole: [ObjectHandle] = []
-        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { whole.append(object) }
-        return whole
+    mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
+        var complete: [ObjectHandle] = []
+        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
+        return complete
     }
 
     /// The point of an audit key's public key object; nil when there is none on P-256.
@@ -142,7 +142,7 @@ extension AttributeValues {
     fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
 
     /// Whether these are an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
-    func saysAuditKey(labelled label: String?) -> Bool {
+    func isAuditKey(labelled label: String?) -> Bool {
         label == AuditKeyObjects.label && keyType == .ec
             && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount
     }

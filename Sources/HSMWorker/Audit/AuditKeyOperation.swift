@@ -6,7 +6,7 @@ import WorkerProtocol
 extension OpenToken {
     /// Every audit key that may be used and whose public key can be read.
     func auditKeys(in session: inout Session) throws(WorkerFailure) -> [AuditKeyDescription] {
-        try forRecord("The audit keys cannot be listed", &session) {
+        try forAuditRecord("The audit keys cannot be listed", &session) {
             (session) throws(CallError) -> Result<[AuditKeyDescription], WorkerFailure> in
             var keys: [AuditKeyDescription] = []
             for identifier in try session.auditKeyIdentifiers() {
@@ -31,11 +31,11 @@ extension OpenToken {
     ) throws(WorkerFailure) -> AuditKeyDescription {
         try checkIdentifier(identifier)
         let entry = try exclusively { () throws(WorkerFailure) in
-            try forRecord("The audit key cannot be made", &session) {
+            try forAuditRecord("The audit key cannot be made", &session) {
                 (session) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure> in
                 let objects = AuditKeyObjects(identifier: identifier)
                 let privateKeys = try session.findObjects(matching: objects.privateKeys)
-                if try session.whole(privateKeys).isEmpty {
+                if try session.completeKeys(privateKeys).isEmpty {
                     for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
                         try session.destroyObject(remnant)
                     }
@@ -56,14 +56,14 @@ extension OpenToken {
             throw WorkerFailure(.auditRefused, "The audit key signs checkpoints and nothing else.")
         }
         let known = auditKeys[request.identifier]
-        let (key, signature) = try forRecord("The checkpoint cannot be signed", &session) {
+        let (key, signature) = try forAuditRecord("The checkpoint cannot be signed", &session) {
             (session) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> in
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
                 // Somebody else's tool may have replaced the object. Where it is not even found any more, the library
                 // may have lost its token.
-                guard known != nil, error.saysHandle else { throw error }
+                guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
                 return .failure(WorkerFailure(.tokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
@@ -120,7 +120,7 @@ extension Session {
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
-        let candidates = try whole(findObjects(matching: objects.privateKeys))
+        let candidates = try completeKeys(findObjects(matching: objects.privateKeys))
         guard !candidates.isEmpty else { return nil }
         var usable: ObjectHandle?
         var fault: String?

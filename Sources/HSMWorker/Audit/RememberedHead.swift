@@ -41,7 +41,7 @@ final class RememberedHeadMap: Sendable {
 extension OpenToken {
     /// The lines of all nodes.
     func rememberedHeads(in session: inout Session) throws(WorkerFailure) -> [[UInt8]] {
-        try forRecord("The remembered checkpoints cannot be read", &session) {
+        try forAuditRecord("The remembered checkpoints cannot be read", &session) {
             (session) throws(CallError) -> Result<[[UInt8]], WorkerFailure> in
             var lines: [[UInt8]] = []
             for object in try session.findObjects(matching: RememberedHead.candidates) {
@@ -64,7 +64,7 @@ extension OpenToken {
             let known = heads[head.node]
             // Where a call fails, what the token holds is not known any more, and the next line searches.
             heads[head.node] = nil
-            heads[head.node] = try forRecord("The token does not take the checkpoint", &session) {
+            heads[head.node] = try forAuditRecord("The token does not take the checkpoint", &session) {
                 (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in
                 let remembered = RememberedHead(node: head.node)
                 if let known {
@@ -72,7 +72,7 @@ extension OpenToken {
                         if let kept = try session.replace(known, remembered, head.line) { return .success(kept) }
                     } catch {
                         // Somebody else's tool may have removed the object.
-                        guard error.saysHandle else { throw error }
+                        guard error.isStaleHandle else { throw error }
                     }
                 }
                 return .success(try session.keepAlone(remembered, head.line))

@@ -1,7 +1,7 @@
 import SwiftASN1
 
 /// What a CKO_CERTIFICATE object needs besides the certificate itself (PKCS#11 v2.40 base §4.6.3), cut out of the
-/// certificate (RFC 5280 §4.1). Nothing is judged but the shape: the daemon judges certificates.
+/// certificate (RFC 5280 §4.1). Only the shape is checked: validating certificates is the daemon's part.
 struct CertificateFields: Sendable {
     /// DER of the serial number's INTEGER, and of both Names.
     let serialNumber: [UInt8]

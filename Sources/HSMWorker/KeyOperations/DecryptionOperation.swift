@@ -14,7 +14,7 @@ extension OpenToken {
         guard let tier = tiers[input.scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(input.scheme.name); its status says why.")
         }
-        var doubts = DecryptionDoubts()
+        var failures = FailedAttempts()
         while true {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
@@ -27,17 +27,17 @@ extension OpenToken {
                 case .input:
                     throw Self.decryptionFailed
                 case .refused(let call):
-                    try mend(call, entry, tier, &doubts, &session, &deadline)
-                case .token(let call) where call.saysBusy:
+                    try recover(call, entry, tier, &failures, &session, &deadline)
+                case .token(let call) where call.isBusy:
                     guard deadline.wait() else {
                         throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
                     }
                 case .token(let call):
-                    try mend(call, entry, tier, &doubts, &session, &deadline)
+                    try recover(call, entry, tier, &failures, &session, &deadline)
                 }
             }
-            guard doubts.total < DecryptionDoubts.most, !deadline.isOver else {
-                throw WorkerFailure(.overloaded, "The token faltered again and again: \(doubts.last).")
+            guard failures.total < FailedAttempts.most, !deadline.isOver else {
+                throw WorkerFailure(.overloaded, "The token faltered again and again: \(failures.last).")
             }
         }
     }
@@ -45,30 +45,30 @@ extension OpenToken {
     /// Finds out what an error means and does what can be done about it; the caller tries again when it returns.
     ///
     /// - Parameter call: nil for a wrong tag that was found outside the token.
-    private func mend(
-        _ call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ doubts: inout DecryptionDoubts,
+    private func recover(
+        _ call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ failures: inout FailedAttempts,
         _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        let times = doubts.count(call)
+        let times = failures.count(call)
         try restore(&session, &deadline)
-        if let call, call.saysHandle {
+        if let call, call.isStaleHandle {
             return try lookAgain(for: entry, call, &session, &deadline)
         }
-        if call?.saysSession == true {
+        if call?.isSessionLost == true {
             return try reopen(&session, &deadline)
         }
-        guard times < DecryptionDoubts.enough else {
-            if let call, !call.takesStrangersBytes {
+        guard times < FailedAttempts.enough else {
+            if let call, !call.processesUntrustedInput {
                 throw WorkerFailure(
                     .overloaded, "The token falters at this transaction, though it works otherwise: \(call).")
             }
             throw Self.decryptionFailed
         }
-        guard tier.answersCanary(with: entry, in: &session) != nil else { return }
+        guard tier.openingFailure(with: entry, in: &session) != nil else { return }
         // It may be the session alone.
         try reopen(&session, &deadline)
-        guard let failure = tier.answersCanary(with: entry, in: &session) else { return }
-        guard failure.call?.saysBusy != true else { return }
+        guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
+        guard failure.call?.isBusy != true else { return }
         throw WorkerFailure(
             .tokenUnavailable,
             "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
@@ -84,7 +84,7 @@ extension OpenToken {
             do throws(CallError) {
                 try exclusively { () throws(CallError) in try lookAgain(for: entry, in: &session) }
             } catch {
-                if error.saysBusy, deadline.wait() { continue }
+                if error.isBusy, deadline.wait() { continue }
                 guard !isSecond else {
                     throw WorkerFailure(.tokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
                 }
@@ -133,7 +133,7 @@ extension OpenToken {
 }
 
 /// What went wrong with one transaction so far.
-private struct DecryptionDoubts {
+private struct FailedAttempts {
     /// So often the same, and the rest of the token well: then it is the transaction.
     static let enough = 3
     /// Of all kinds together.

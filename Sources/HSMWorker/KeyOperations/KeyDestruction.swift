@@ -13,7 +13,7 @@ extension OpenToken {
                 do throws(CallError) {
                     try session.destroyObject(entry.working)
                 } catch {
-                    guard error.saysHandle else { throw error }
+                    guard error.isStaleHandle else { throw error }
                 }
             }
             for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {

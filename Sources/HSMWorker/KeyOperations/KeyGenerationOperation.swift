@@ -30,7 +30,7 @@ extension OpenToken {
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ tier: any RestorationTier, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
-        let publicKey = try session.forImport { (session) throws(CallError) in
+        let publicKey = try session.refusingOnError { (session) throws(CallError) in
             try session.publicKey(pair.publicKey, request.algorithm)
         }
         guard let publicKey else {
@@ -41,12 +41,12 @@ extension OpenToken {
         }
         try session.requireProtection(of: pair.privateKey)
         let entry = PrivateKeyEntry(publicKey: publicKey, object: pair.privateKey, working: pair.privateKey)
-        if let failure = tier.failsTrial(with: entry, in: &session) {
+        if let failure = tier.selfTestFailure(with: entry, in: &session) {
             throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).")
         }
         let hash = publicKey.publicKeyHash
         for object in [pair.privateKey, pair.publicKey] {
-            let identifier = try session.forImport { (session) throws(CallError) in
+            let identifier = try session.refusingOnError { (session) throws(CallError) in
                 try session.setAttributes([.identifier(hash)], of: object)
                 return try session.attributes([.identifier], of: object).bytes(.identifier)
             }
@@ -82,7 +82,7 @@ extension Session {
             }
         let publicKey = common + [.private(false)] + KeyUsage.publicKey(request.algorithm) + parameters
         let privateKey = common + [.private(true)] + KeyUsage.privateKey(request.algorithm)
-        let pair = try forImport { (session) throws(CallError) in
+        let pair = try refusingOnError { (session) throws(CallError) in
             try session.generateKeyPair(mechanism, publicKey: Template(publicKey), privateKey: Template(privateKey))
         }
         return GeneratedPair(publicKey: pair.publicKey, privateKey: pair.privateKey)
@@ -91,7 +91,7 @@ extension Session {
     /// What an interrupted generation left: a public key that has no CKA_ID of its own yet, and its private key, which
     /// may have got its one already. A public key alone is removed: its private key was never made.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
-        try forImport { (session) throws(CallError) in
+        try refusingOnError { (session) throws(CallError) in
             let search: Template = [
                 .objectClass(.publicKey), .token(true), .label(request.merchantIdentifier),
                 .keyType(request.algorithm == .ec ? .ec : .rsa),

@@ -20,7 +20,7 @@ extension OpenToken {
         guard information.subjectPublicKeyInfo == entry.publicKey.der else {
             throw WorkerFailure(.importRefused, "The certificate request is for another key than the one to sign it.")
         }
-        let signature = try session.forImport { (session) throws(CallError) in
+        let signature = try session.refusingOnError { (session) throws(CallError) in
             switch entry.publicKey.key {
             case .ec:
                 try session.sign(Array(SHA256.hash(data: request.information)), .ecdsa, key: entry.object)

@@ -85,7 +85,7 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            // As everywhere: a secret that others can read is not permitted, any other trouble makes it unreadable.
+            // As everywhere: a secret that others can read is not permitted, any other fault makes it unreadable.
             let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
             throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }

@@ -29,12 +29,12 @@ struct CallDeadline: Sendable {
     }
 
     /// Makes a call again for as long as the token says that it is busy and there is time.
-    mutating func patiently<Value>(_ body: () throws(CallError) -> Value) throws(CallError) -> Value {
+    mutating func retryingWhileBusy<Value>(_ body: () throws(CallError) -> Value) throws(CallError) -> Value {
         while true {
             do throws(CallError) {
                 return try body()
             } catch {
-                guard error.saysBusy, wait() else { throw error }
+                guard error.isBusy, wait() else { throw error }
             }
         }
     }

@@ -5,7 +5,7 @@ package import WorkerProtocol
 /// A token within the calling process: the worker's work, its threads and their queue, without the process, the socket
 /// and the frames in between. For measuring what these cost; nothing that is installed uses it.
 package final class InProcessToken: Sendable {
-    private let seats: [SessionSeat]
+    private let sessions: [TokenSession]
     private let queue: RequestQueue
 
     /// Opens the token and its sessions, and reads and tests its keys. Blocks.
@@ -13,9 +13,9 @@ package final class InProcessToken: Sendable {
         let token = try OpenToken.open(opening)
         var deadline = CallDeadline(callTimeout: opening.callTimeout)
         queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
-        seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
+        sessions = (0..<Int(opening.sessions)).map { _ in TokenSession(token) }
         do {
-            for seat in seats { try seat.open(&deadline) }
+            for session in sessions { try session.open(&deadline) }
         } catch {
             throw WorkerFailure(.tokenUnavailable, "\(error).")
         }
@@ -25,11 +25,11 @@ package final class InProcessToken: Sendable {
     /// Starts a thread for each session. They end with the process.
     /// - Parameter answered: called by these threads with a request's identifier and its answer.
     package func startThreads(_ answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void) {
-        for seat in seats {
+        for session in sessions {
             let thread = Thread { [queue] in
                 while true {
                     let next = queue.take()
-                    answered(next.identifier, seat.answer(next.request))
+                    answered(next.identifier, session.answer(next.request))
                 }
             }
             thread.stackSize = 1024 * 1024
@@ -43,8 +43,8 @@ package final class InProcessToken: Sendable {
     }
 
     /// What a worker answers, by the calling thread itself. Blocks for the token's time.
-    /// - Parameter session: from 0; each for one thread.
-    package func answer(_ request: WorkerRequest, in session: Int) -> WorkerAnswer {
-        seats[session].answer(request)
+    /// - Parameter number: of the session, from 0; each for one thread.
+    package func answer(_ request: WorkerRequest, in number: Int) -> WorkerAnswer {
+        sessions[number].answer(request)
     }
 }

@@ -65,13 +65,13 @@ public enum WorkerService {
         let token = try OpenToken.open(opening)
         // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
         let queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
-        let seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
-        try seat(seats, opening)
-        for (number, seat) in seats.enumerated() {
+        let sessions = (0..<Int(opening.sessions)).map { _ in TokenSession(token) }
+        try openSessions(sessions, opening)
+        for (number, session) in sessions.enumerated() {
             let thread = Thread {
                 while true {
-                    seat.settle()
-                    seat.serve(queue.take(), stream)
+                    session.waitForSession()
+                    session.serve(queue.take(), stream)
                 }
             }
             thread.name = "session-\(number)"
@@ -79,7 +79,7 @@ public enum WorkerService {
             thread.start()
         }
         var description = token.description
-        description.sessions = UInt16(clamping: token.seated.load(ordering: .relaxed))
+        description.sessions = UInt16(clamping: token.openSessions.load(ordering: .relaxed))
         description.unlockedSecrets = UnlockedSecrets.inBytes
         stream.send(.opened(description), for: identifier)
         return queue
@@ -87,13 +87,13 @@ public enum WorkerService {
 
     /// Opens the sessions. While a worker takes over from another, the token may have room for some of them only: one
     /// must be had now, the others come when there is room.
-    private static func seat(_ seats: [SessionSeat], _ opening: TokenOpening) throws(WorkerFailure) {
+    private static func openSessions(_ sessions: [TokenSession], _ opening: TokenOpening) throws(WorkerFailure) {
         var deadline = CallDeadline(callTimeout: opening.callTimeout)
-        for (number, seat) in seats.enumerated() {
+        for (number, session) in sessions.enumerated() {
             do throws(CallError) {
-                try seat.open(&deadline)
+                try session.open(&deadline)
             } catch {
-                if error.saysBusy, number > 0 { return }
+                if error.isBusy, number > 0 { return }
                 throw WorkerFailure(
                     .tokenUnavailable, "\(error) for session \(number + 1) of \(opening.sessions).")
             }

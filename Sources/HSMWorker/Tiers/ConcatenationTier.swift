@@ -7,7 +7,7 @@ import WorkerProtocol
 struct ConcatenationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.b
-    let demand = "CKM_CONCATENATE_DATA_AND_BASE, CKM_CONCATENATE_BASE_AND_DATA and CKM_SHA256_KEY_DERIVATION"
+    let requirement = "CKM_CONCATENATE_DATA_AND_BASE, CKM_CONCATENATE_BASE_AND_DATA and CKM_SHA256_KEY_DERIVATION"
     let form: Mechanism.GCMParameterForm
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
@@ -24,7 +24,7 @@ struct ConcatenationTier: RestorationTier {
 
     private static let secretTemplate = intermediate(secretByteCount)
     private static let countedTemplate = intermediate(counter.count + secretByteCount)
-    private static let keyTemplate = Template(KeyInToken.attributes + [.valueLength(32)])
+    private static let keyTemplate = Template(TransactionKey.attributes + [.valueLength(32)])
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -39,7 +39,7 @@ struct ConcatenationTier: RestorationTier {
             throw error
         }
         session.destroy(intermediates)
-        return try KeyInToken.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
+        return try TransactionKey.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
     }
 
     private func restore(

@@ -8,7 +8,7 @@ import WorkerProtocol
 struct ECDHSecretTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
-    let demand = "CKM_ECDH1_DERIVE with CKD_NULL"
+    let requirement = "CKM_ECDH1_DERIVE with CKD_NULL"
 
     /// The x coordinate of a point on P-256.
     private static let secretByteCount = 32

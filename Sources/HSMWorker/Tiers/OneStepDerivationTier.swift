@@ -9,11 +9,11 @@ import WorkerProtocol
 struct OneStepDerivationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.a
-    let demand = "CKM_ECDH1_DERIVE with CKD_SHA256_KDF_SP800"
+    let requirement = "CKM_ECDH1_DERIVE with CKD_SHA256_KDF_SP800"
     let form: Mechanism.GCMParameterForm
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
-    private static let template = Template(KeyInToken.attributes + [.valueLength(32)])
+    private static let template = Template(TransactionKey.attributes + [.valueLength(32)])
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -22,6 +22,6 @@ struct OneStepDerivationTier: RestorationTier {
         let symmetricKey = try session.derive(
             .ecdh1Derive(.oneStepSHA256, sharedData: input.otherInfo, publicPoint: point.bytes), from: key.working,
             Self.template)
-        return try KeyInToken.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
+        return try TransactionKey.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
     }
 }

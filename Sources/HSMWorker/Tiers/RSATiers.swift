@@ -8,7 +8,7 @@ import WorkerProtocol
 struct OAEPInTokenTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
-    let demand = "C_Decrypt by CKM_RSA_PKCS_OAEP with SHA-256"
+    let requirement = "C_Decrypt by CKM_RSA_PKCS_OAEP with SHA-256"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -20,7 +20,7 @@ struct OAEPInTokenTier: RestorationTier {
             message = try session.decrypt(
                 input.keyMaterial, .rsaOAEPSHA256, key: key.working, capacity: key.modulus.count)
         } catch {
-            guard error.mayComeOfInput else { throw .token(error) }
+            guard error.mayBeCausedByInput else { throw .token(error) }
             WrappedKey.fail(input.ciphertext, with: substitute)
             throw .refused(error)
         }
@@ -37,7 +37,7 @@ struct OAEPInTokenTier: RestorationTier {
 struct BareRSATier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
-    let demand = "CKM_RSA_X_509"
+    let requirement = "CKM_RSA_X_509"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session

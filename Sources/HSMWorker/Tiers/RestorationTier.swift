@@ -7,7 +7,7 @@ protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
     /// The token's part, by the standard's names; for a person.
-    var demand: String { get }
+    var requirement: String { get }
     /// How AES-GCM's parameters are given to the token; nil where AES-GCM is not its part.
     var parameterForm: Mechanism.GCMParameterForm? { get }
 

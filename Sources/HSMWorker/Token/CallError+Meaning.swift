@@ -4,7 +4,7 @@ import PKCS11
 // transaction that is known to be good.
 extension CallError {
     /// Nothing is wrong but the moment: the token has no room for another session or operation.
-    var saysBusy: Bool {
+    var isBusy: Bool {
         switch returnValue {
         case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
         default: false
@@ -12,7 +12,7 @@ extension CallError {
     }
 
     /// The object is not there any more.
-    var saysHandle: Bool {
+    var isStaleHandle: Bool {
         switch returnValue {
         case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
         default: false
@@ -20,7 +20,7 @@ extension CallError {
     }
 
     /// The session is not there any more, or not fit for another operation.
-    var saysSession: Bool {
+    var isSessionLost: Bool {
         switch returnValue {
         case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
         default: false
@@ -28,7 +28,7 @@ extension CallError {
     }
 
     /// The token is to be looked for anew: it has another slot, or none.
-    var saysSlot: Bool {
+    var isTokenGone: Bool {
         switch returnValue {
         case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
         default: false
@@ -36,10 +36,10 @@ extension CallError {
     }
 
     /// Whatever was tried says nothing of the key that it was tried with.
-    var saysNothingOfKey: Bool { saysBusy || saysSession || saysSlot || returnValue == .userNotLoggedIn }
+    var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 
     /// The token refuses this PIN, whoever asks.
-    var saysPIN: Bool {
+    var isPINRefused: Bool {
         switch returnValue {
         case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
         default: false
@@ -47,20 +47,20 @@ extension CallError {
     }
 
     /// Another try with the same PIN would not do better, and could lock it.
-    var saysLogin: Bool {
+    var isLoginRefused: Bool {
         switch returnValue {
         case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
-        default: saysPIN
+        default: isPINRefused
         }
     }
 
     /// The call takes bytes that a stranger sent, past all checks made here: its failure may be theirs.
-    var takesStrangersBytes: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
+    var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
 
     /// A stranger's bytes may be what is wrong. Tokens have many return values for a wrong padding and a wrong tag, also
     /// such as stand for their own trouble, and none is told from another here: what is done next must not depend on it.
     /// Only what says plainly that another thing is amiss is left out.
-    var mayComeOfInput: Bool {
-        takesStrangersBytes && cause != .missing && !saysNothingOfKey && !saysHandle
+    var mayBeCausedByInput: Bool {
+        processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }
 }

@@ -103,7 +103,7 @@ final class KeyListing: Sendable {
                 }
             } catch {
                 // Destroyed since the search.
-                guard error.saysHandle else {
+                guard error.isStaleHandle else {
                     finish(object, isRead: false)
                     // What was read is not lost: another page begins with this key again.
                     if page.isEmpty { throw error }
@@ -125,7 +125,7 @@ final class KeyListing: Sendable {
         }
         let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
         // Last: what comes after it could fail, and the key be read again.
-        let fault = try judge(key, publicKey, &session)
+        let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
             subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
@@ -158,7 +158,7 @@ final class KeyListing: Sendable {
 
     /// - Returns: nil when the key may be used; it is then among the entries.
     /// - Throws: what keeps the token from telling.
-    private func judge(
+    private func findFault(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
         guard let publicKey else {
@@ -199,10 +199,10 @@ final class KeyListing: Sendable {
         let entry = PrivateKeyEntry(publicKey: publicKey, object: key.object, working: key.object)
         // Twice, since a token may falter for a moment, and the key would be out of use until the next listing. That the
         // token refuses a wrong tag is no matter of the pair: the choice of the tier has shown it.
-        if let failure = tier.answersCanary(with: entry, in: &session),
-            failure.call == nil || tier.answersCanary(with: entry, in: &session) != nil
+        if let failure = tier.openingFailure(with: entry, in: &session),
+            failure.call == nil || tier.openingFailure(with: entry, in: &session) != nil
         {
-            if let call = failure.call, call.saysNothingOfKey { throw call }
+            if let call = failure.call, call.isUnrelatedToKey { throw call }
             return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
         }
         return (entry, nil)
@@ -215,7 +215,7 @@ final class KeyListing: Sendable {
     ) throws(CallError) -> PrivateKey? {
         let values = try session.attributes(
             [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters], of: object)
-        guard !values.saysAuditKey(labelled: values.text(.label)) else { return nil }
+        guard !values.isAuditKey(labelled: values.text(.label)) else { return nil }
         let algorithm: KeyAlgorithm
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec

@@ -24,8 +24,8 @@ final class OpenToken: Sendable {
     let anchor: Mutex<Session>
     /// The token makes no working copies: it is not asked again at each use of a key.
     let copiesAreRefused = Atomic<Bool>(false)
-    /// How many seats have a session.
-    let seated = Atomic<Int>(0)
+    /// How many of the worker's sessions are open.
+    let openSessions = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
     /// More would only wait for each other, and each is a thread.
@@ -65,7 +65,7 @@ final class OpenToken: Sendable {
         do {
             var deadline = CallDeadline(callTimeout: opening.callTimeout)
             var anchor = Session(closedIn: slot)
-            try deadline.patiently { () throws(CallError) in try anchor.reopenWidest(in: slot) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try anchor.reopenAsWritableAsPossible(in: slot) }
             try TokenLogin(opening).perform(in: &anchor, of: slot)
             let library = try module.info()
             let tiers = TierSelection(
@@ -130,7 +130,7 @@ final class OpenToken: Sendable {
 
 extension Session {
     /// A read-write session, or what a read-only token gives: it decrypts all the same.
-    mutating func reopenWidest(in slot: Slot) throws(CallError) {
+    mutating func reopenAsWritableAsPossible(in slot: Slot) throws(CallError) {
         do throws(CallError) {
             try reopen(in: slot, readWrite: true)
         } catch {

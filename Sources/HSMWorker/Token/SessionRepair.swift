@@ -2,7 +2,7 @@ import PKCS11
 import WorkerProtocol
 
 // What is done about sessions and logins that a token has ended: by idle time-outs, by another process, by a connection
-// that was interrupted. Whatever is not mended here costs a worker, and the next one starts from the beginning.
+// that was interrupted. Whatever is not repaired here costs a worker, and the next one starts from the beginning.
 extension OpenToken {
     /// Sees to it that the session exists and that the user is logged in. Two cheap calls where all is well.
     /// - Throws: `overloaded` when the token has no room for a session until the deadline, `loginRefused`, else
@@ -15,10 +15,10 @@ extension OpenToken {
     /// Another session in the place of one that did what it should not.
     func reopen(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         do {
-            try deadline.patiently { () throws(CallError) in try reopen(&session) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try reopen(&session) }
         } catch {
             throw WorkerFailure(
-                error.saysBusy ? .overloaded : .tokenUnavailable, "The session cannot be opened again: \(error).")
+                error.isBusy ? .overloaded : .tokenUnavailable, "The session cannot be opened again: \(error).")
         }
     }
 
@@ -26,12 +26,12 @@ extension OpenToken {
     func reopen(_ session: inout Session) throws(CallError) {
         let known = slot.withLock { $0 }
         do throws(CallError) {
-            try session.reopenWidest(in: known)
+            try session.reopenAsWritableAsPossible(in: known)
         } catch {
             // Tokens come back elsewhere.
-            guard error.saysSlot, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
+            guard error.isTokenGone, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
             slot.withLock { $0 = found }
-            try session.reopenWidest(in: found)
+            try session.reopenAsWritableAsPossible(in: found)
         }
     }
 

@@ -24,7 +24,7 @@ struct TokenLogin: Sendable {
         let pin = try readPIN()
         let token = try describe(slot)
         let memory = try openMemory(token.flags)
-        try judge(token.flags)
+        try check(token.flags)
         if let memory, memory.contains(pin, for: token) {
             throw WorkerFailure(
                 .loginRefused,
@@ -35,9 +35,9 @@ struct TokenLogin: Sendable {
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
-            guard error.saysLogin else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            guard error.isLoginRefused else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
             var advice = advice(error)
-            if error.saysPIN, let memory {
+            if error.isPINRefused, let memory {
                 do {
                     try memory.remember(pin, for: token)
                 } catch {
@@ -50,7 +50,7 @@ struct TokenLogin: Sendable {
         try? memory?.forget()
     }
 
-    private func judge(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
+    private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
         if flags.contains(.userPINLocked) {
             throw WorkerFailure(
                 .loginRefused, "The token has locked the user PIN. Its security officer can set a new one.")

@@ -5,12 +5,12 @@ import WorkerProtocol
 
 /// One session and what is done with it. Used by one thread.
 ///
-/// A seat whose session is lost, or could not be opened because the token has no room for it, leaves the work to the
-/// others and looks for one.
-final class SessionSeat: Sendable {
+/// While its PKCS#11 session is lost, or could not be opened because the token has no room for it, it leaves the work to
+/// the others and keeps trying to open one.
+final class TokenSession: Sendable {
     // A lock that nobody waits for: it lets the thread's closure hold what cannot be copied.
     private let session: Mutex<Session>
-    private let isSeated = Mutex(false)
+    private let isCounted = Mutex(false)
     private let token: OpenToken
 
     private static let shortestPause = 0.05
@@ -25,12 +25,12 @@ final class SessionSeat: Sendable {
     func open(_ deadline: inout CallDeadline) throws(CallError) {
         defer { count() }
         try session.withLock { (session) throws(CallError) in
-            try deadline.patiently { () throws(CallError) in try token.reopen(&session) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try token.reopen(&session) }
         }
     }
 
-    /// Returns with a session, or when no seat has one: then the work must be answered all the same.
-    func settle() {
+    /// Returns with an open session, or when none of them has one: then requests must be answered all the same.
+    func waitForSession() {
         var pause = Self.shortestPause
         while true {
             let isOpen = session.withLock { session in
@@ -38,7 +38,7 @@ final class SessionSeat: Sendable {
                 return session.isOpen
             }
             count()
-            if isOpen || token.seated.load(ordering: .relaxed) == 0 { return }
+            if isOpen || token.openSessions.load(ordering: .relaxed) == 0 { return }
             Thread.sleep(forTimeInterval: pause)
             pause = min(pause * 2, Self.longestPause)
         }
@@ -46,11 +46,11 @@ final class SessionSeat: Sendable {
 
     private func count() {
         let isOpen = session.withLock { $0.isOpen }
-        let change = isSeated.withLock { isSeated in
-            defer { isSeated = isOpen }
-            return (isOpen ? 1 : 0) - (isSeated ? 1 : 0)
+        let change = isCounted.withLock { isCounted in
+            defer { isCounted = isOpen }
+            return (isOpen ? 1 : 0) - (isCounted ? 1 : 0)
         }
-        token.seated.add(change, ordering: .relaxed)
+        token.openSessions.add(change, ordering: .relaxed)
     }
 
     func serve(_ next: RequestQueue.Entry, _ stream: FrameStream) {
@@ -93,7 +93,7 @@ final class SessionSeat: Sendable {
         case .describeKey(let publicKeyHash):
             return .keys(
                 try Self.listing { () throws(CallError) in
-                    try deadline.patiently { () throws(CallError) in
+                    try deadline.retryingWhileBusy { () throws(CallError) in
                         try token.exclusively { () throws(CallError) in
                             try token.describeKey(publicKeyHash, in: &session)
                         }
@@ -142,7 +142,7 @@ final class SessionSeat: Sendable {
         _ listing: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
         let page = try Self.listing { () throws(CallError) in
-            try deadline.patiently { () throws(CallError) in
+            try deadline.retryingWhileBusy { () throws(CallError) in
                 try token.keyOperations.reading { () throws(CallError) in
                     try token.listKeys(listing, in: &session)
                 }
@@ -159,7 +159,7 @@ final class SessionSeat: Sendable {
             return try body()
         } catch {
             throw WorkerFailure(
-                error.saysBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
+                error.isBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
         }
     }
 }

@@ -5,7 +5,7 @@ extension OpenToken {
     /// Makes calls for the key-usage record. One that fails means a token that does not do this, or a token that does
     /// nothing any more: a transaction that is known to be good tells, so that the first does not cost a worker again
     /// and again.
-    func forRecord<Value>(
+    func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
     ) throws(WorkerFailure) -> Value {
@@ -24,7 +24,7 @@ extension OpenToken {
         guard let entry = keys.all.values.first else { return true }
         let scheme: RestorationScheme = entry.publicKey.algorithm == .ec ? .ecV1 : .rsaV1
         guard let tier = tiers[scheme] else { return true }
-        return tier.answersCanary(with: entry, in: &session) == nil
+        return tier.openingFailure(with: entry, in: &session) == nil
     }
 }
 

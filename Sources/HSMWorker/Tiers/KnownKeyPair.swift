@@ -7,7 +7,7 @@ import WorkerProtocol
 /// Key pairs that everybody knows, for the known-answer tests: nothing is ever encrypted to them but those tests'
 /// made-up transactions. RSA, because to make one in the token would cost every start of a worker some tenths of a
 /// second; EC, because only with a known pair can the shared secret be chosen.
-enum KnownAnswerKey {
+enum KnownKeyPair {
     /// PKCS#8 in base64. Not a secret.
     private static let rsa = """
         MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDI4/Vz5+QEqR98NN9TW2BaXUo0RaZH6/8RUtDvMG+oX6K9OWVp/c8aCyVE\

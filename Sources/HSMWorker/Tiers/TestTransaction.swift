@@ -7,7 +7,7 @@ import WorkerProtocol
 /// does. Used to choose tiers, to test key pairs at load, and to tell a dead token from a stranger's bytes.
 ///
 /// Encrypted by swift-crypto from end to end, not by the code that opens it.
-struct TrialTransaction: Sendable {
+struct TestTransaction: Sendable {
     let input: Decryption
     let plaintext: [UInt8]
 

@@ -5,7 +5,7 @@ import Testing
 import WorkerProtocol
 
 /// The audit key and the remembered head on a token that fails at the worst moment.
-@Suite struct ScriptedRecordTests {
+@Suite struct ScriptedAuditTests {
     private let identifier = (0..<16).map { UInt8($0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
 

@@ -3,7 +3,7 @@ import PKCS11
 import SecretMemory
 
 /// A symmetric key that was restored inside the token, for one transaction, and never leaves it.
-enum KeyInToken {
+enum TransactionKey {
     /// AES, sensitive and non-extractable, a session object, for decryption only.
     static let attributes: [Attribute] = [
         .objectClass(.secretKey), .keyType(.aes), .token(false), .private(true), .sensitive(true), .extractable(false),
@@ -39,7 +39,7 @@ enum KeyInToken {
             }
             return .success(plaintext.withBytes { bytes in bytes.array })
         } catch {
-            return .failure(error.mayComeOfInput ? .refused(error) : .token(error))
+            return .failure(error.mayBeCausedByInput ? .refused(error) : .token(error))
         }
     }
 }

@@ -5,8 +5,8 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// A stranger's bytes or a token in trouble: what one transaction's errors are taken for.
-@Suite struct DecryptionDoubtTests {
+/// Bad input or a failing token: what the errors of one transaction are taken for.
+@Suite struct DecryptionRetryTests {
     private static func token(_ call: String, _ value: ReturnValue) -> RestorationError {
         .token(CallError(call: call, cause: .returned(value)))
     }

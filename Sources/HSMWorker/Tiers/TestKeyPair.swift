@@ -2,17 +2,17 @@ import PKCS11
 import WorkerProtocol
 
 /// A key pair in the token for a test, as session objects: it is never stored.
-struct ThrowawayKey: Sendable {
+struct TestKeyPair: Sendable {
     private let publicKey: ObjectHandle
     private let privateKey: ObjectHandle
     /// nil when the token's public key cannot be read.
     let entry: PrivateKeyEntry?
-    /// Whether it is the pair of ``KnownAnswerKey``, and not one that the token made.
+    /// Whether it is the pair of ``KnownKeyPair``, and not one that the token made.
     let isKnown: Bool
 
     init(for scheme: RestorationScheme, in session: inout Session) throws(CallError) {
         // Tokens that take no private key from outside make one.
-        if let known = try? KnownAnswerKey.create(for: scheme, in: &session) {
+        if let known = try? KnownKeyPair.create(for: scheme, in: &session) {
             (publicKey, privateKey) = known
             isKnown = true
         } else {
