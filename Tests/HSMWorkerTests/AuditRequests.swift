@@ -3,24 +3,6 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The tokens that the key-usage record's tests run on.
-enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
-    case softHSM = "SoftHSM"
-    case nss = "NSS softoken"
-
-    var testDescription: String { rawValue }
-
-    /// Those that are installed here.
-    static var installed: [TokenKind] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
-
-    func fresh() async throws -> any WorkersToken {
-        switch self {
-        case .softHSM: try await TokenDirectory()
-        case .nss: try await NSSTokenDirectory()
-        }
-    }
-}
-
 extension WorkerUnderTest {
     /// A worker that has opened the token.
     static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {

@@ -1,5 +1,6 @@
 import Foundation
 import PKCS11
+import SecretMemory
 import Synchronization
 import WorkerProtocol
 
@@ -161,5 +162,12 @@ final class TokenSession: Sendable {
             throw WorkerFailure(
                 error.isBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
         }
+    }
+}
+
+/// What the daemon is told of secrets that this process could not lock in memory.
+enum UnlockedSecrets {
+    static var inBytes: UInt32 {
+        min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }
 }
