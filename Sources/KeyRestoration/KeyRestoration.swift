@@ -2,6 +2,20 @@ internal import CLibcrypto
 internal import Crypto
 public import SecretMemory
 
+/// Why payment data did not open: one error for every cause that the input can have (a point off the curve, a wrapped key
+/// that does not open, a wrong tag, a wrong size). It carries no cause, on purpose: an attacker who learned which check
+/// failed could use the answer as an oracle.
+///
+/// This target is the worker's part of restoring a payment's symmetric key where the token does not do all of it (tier C),
+/// and the check of the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then ``OneStepKDF``;
+/// RSA_v1 on tokens that only do the bare RSA operation: ``OAEP``; both: ``GCM``. Secrets stay in locked memory, and
+/// nothing here takes a time that depends on them.
+public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    public init() {}
+
+    public var description: String { "the payment data could not be decrypted" }
+}
+
 /// A public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3), checked: it lies on the curve and is not the point at
 /// infinity. An ECDH with a point off the curve would give the private key away bit by bit, and not every token checks.
 public struct P256Point: Sendable, Hashable {
@@ -65,13 +79,4 @@ public enum OAEP {
         message.shrink(to: Int(count))
         return message
     }
-}
-
-/// The key could not be restored or the data not opened. One error for every cause that a stranger's bytes can have
-/// (a point off the curve, a wrapped key that does not open, a wrong tag, a wrong size), so that it is no oracle: it
-/// tells nothing, on purpose.
-public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
-    public init() {}
-
-    public var description: String { "the payment data could not be decrypted" }
 }

@@ -3,7 +3,7 @@ internal import Foundation
 internal import Glibc
 public import SecretMemory
 
-/// The way of a merchant's private key from the command line to the worker.
+/// How a merchant's private key gets from the command line, which seals it, to the worker, which opens it.
 ///
 /// The daemon lies between the two and must never hold a private key. So the command line seals the key to a public
 /// key that the worker made for this purpose at its start, and the daemon forwards what it cannot read.
@@ -74,7 +74,7 @@ public enum KeySealingError: Error, Sendable, Equatable {
     /// The cryptographic library did not seal.
     case notSealed
     /// The sealed key does not open: it was sealed to another worker or to this one before it was started anew, for
-    /// another certificate, or was changed on the way. Which of these is not to be known.
+    /// another certificate, or was changed on the way. HPKE does not tell which.
     case notOpened
 }
 

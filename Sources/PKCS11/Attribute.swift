@@ -108,15 +108,12 @@ public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public static let neverExtractable = AttributeType(rawValue: CKA_NEVER_EXTRACTABLE)
     public static let alwaysSensitive = AttributeType(rawValue: CKA_ALWAYS_SENSITIVE)
     public static let modifiable = AttributeType(rawValue: CKA_MODIFIABLE)
-    public static let copyable = AttributeType(rawValue: CKA_COPYABLE)
-    public static let destroyable = AttributeType(rawValue: CKA_DESTROYABLE)
     public static let ecParameters = AttributeType(rawValue: CKA_EC_PARAMS)
     public static let ecPoint = AttributeType(rawValue: CKA_EC_POINT)
-    public static let alwaysAuthenticate = AttributeType(rawValue: CKA_ALWAYS_AUTHENTICATE)
 }
 
-/// What a token answered about one object's attributes. An attribute that the object does not have, or that is not to
-/// be had (sensitive), is absent.
+/// What a token answered about one object's attributes. An attribute that the object does not have, or that the token does
+/// not give away (sensitive), is absent.
 public struct AttributeValues: Sendable, Hashable {
     private let values: [AttributeType: [UInt8]]
     private let oversized: Set<AttributeType>

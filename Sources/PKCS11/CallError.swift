@@ -22,7 +22,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The library's return value; nil when it is not what is wrong.
+    /// The library's return value; nil when the cause is another one.
     ///
     /// Not inlined: where a typed `catch` reads this of a borrowed error, the optimiser of Swift 6.3.1 ends with an
     /// ownership error (CopyPropagation), so that no release could be built.
@@ -57,14 +57,11 @@ public struct ReturnValue: RawRepresentable, Hashable, Sendable, CustomStringCon
 }
 
 extension ReturnValue {
-    public static let ok = ReturnValue(rawValue: CKR_OK)
     public static let generalError = ReturnValue(rawValue: CKR_GENERAL_ERROR)
     public static let functionFailed = ReturnValue(rawValue: CKR_FUNCTION_FAILED)
     public static let argumentsBad = ReturnValue(rawValue: CKR_ARGUMENTS_BAD)
     public static let hostMemory = ReturnValue(rawValue: CKR_HOST_MEMORY)
     public static let slotIdentifierInvalid = ReturnValue(rawValue: CKR_SLOT_ID_INVALID)
-    /// PKCS#11 v3.0 CKR_AEAD_DECRYPT_FAILED.
-    public static let aeadDecryptFailed = ReturnValue(rawValue: 0x42)
     /// PKCS#11 v3.0 CKR_TOKEN_RESOURCE_EXCEEDED.
     public static let tokenResourceExceeded = ReturnValue(rawValue: 0x201)
     public static let attributeSensitive = ReturnValue(rawValue: CKR_ATTRIBUTE_SENSITIVE)
@@ -72,15 +69,9 @@ extension ReturnValue {
     public static let deviceError = ReturnValue(rawValue: CKR_DEVICE_ERROR)
     public static let deviceMemory = ReturnValue(rawValue: CKR_DEVICE_MEMORY)
     public static let deviceRemoved = ReturnValue(rawValue: CKR_DEVICE_REMOVED)
-    public static let dataInvalid = ReturnValue(rawValue: CKR_DATA_INVALID)
     public static let dataLengthRange = ReturnValue(rawValue: CKR_DATA_LEN_RANGE)
     public static let encryptedDataInvalid = ReturnValue(rawValue: CKR_ENCRYPTED_DATA_INVALID)
-    public static let encryptedDataLengthRange = ReturnValue(rawValue: CKR_ENCRYPTED_DATA_LEN_RANGE)
-    public static let functionNotSupported = ReturnValue(rawValue: CKR_FUNCTION_NOT_SUPPORTED)
     public static let keyHandleInvalid = ReturnValue(rawValue: CKR_KEY_HANDLE_INVALID)
-    public static let keyTypeInconsistent = ReturnValue(rawValue: CKR_KEY_TYPE_INCONSISTENT)
-    public static let keyUnextractable = ReturnValue(rawValue: CKR_KEY_UNEXTRACTABLE)
-    public static let mechanismInvalid = ReturnValue(rawValue: CKR_MECHANISM_INVALID)
     public static let mechanismParameterInvalid = ReturnValue(rawValue: CKR_MECHANISM_PARAM_INVALID)
     public static let objectHandleInvalid = ReturnValue(rawValue: CKR_OBJECT_HANDLE_INVALID)
     public static let operationActive = ReturnValue(rawValue: CKR_OPERATION_ACTIVE)
@@ -96,8 +87,6 @@ extension ReturnValue {
     public static let sessionReadOnly = ReturnValue(rawValue: CKR_SESSION_READ_ONLY)
     public static let signatureInvalid = ReturnValue(rawValue: CKR_SIGNATURE_INVALID)
     public static let signatureLengthRange = ReturnValue(rawValue: CKR_SIGNATURE_LEN_RANGE)
-    public static let templateIncomplete = ReturnValue(rawValue: CKR_TEMPLATE_INCOMPLETE)
-    public static let templateInconsistent = ReturnValue(rawValue: CKR_TEMPLATE_INCONSISTENT)
     public static let tokenNotPresent = ReturnValue(rawValue: CKR_TOKEN_NOT_PRESENT)
     public static let tokenNotRecognized = ReturnValue(rawValue: CKR_TOKEN_NOT_RECOGNIZED)
     public static let tokenWriteProtected = ReturnValue(rawValue: CKR_TOKEN_WRITE_PROTECTED)
@@ -105,10 +94,6 @@ extension ReturnValue {
     public static let userAlreadyLoggedIn = ReturnValue(rawValue: CKR_USER_ALREADY_LOGGED_IN)
     public static let userNotLoggedIn = ReturnValue(rawValue: CKR_USER_NOT_LOGGED_IN)
     public static let userPINNotInitialized = ReturnValue(rawValue: CKR_USER_PIN_NOT_INITIALIZED)
-    public static let wrappedKeyInvalid = ReturnValue(rawValue: CKR_WRAPPED_KEY_INVALID)
-    public static let wrappedKeyLengthRange = ReturnValue(rawValue: CKR_WRAPPED_KEY_LEN_RANGE)
     public static let bufferTooSmall = ReturnValue(rawValue: CKR_BUFFER_TOO_SMALL)
-    public static let cryptokiNotInitialized = ReturnValue(rawValue: CKR_CRYPTOKI_NOT_INITIALIZED)
     public static let cryptokiAlreadyInitialized = ReturnValue(rawValue: CKR_CRYPTOKI_ALREADY_INITIALIZED)
-    public static let publicKeyInvalid = ReturnValue(rawValue: CKR_PUBLIC_KEY_INVALID)
 }

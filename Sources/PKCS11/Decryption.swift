@@ -5,8 +5,8 @@ public import SecretMemory
 extension Session {
     /// Decrypts in one part; the bytes go from the library straight into secret memory.
     ///
-    /// What a stranger's ciphertext makes tokens return differs between them and is not told apart from the token's
-    /// own trouble (SoftHSM: CKR_GENERAL_ERROR for both).
+    /// Which value a token returns for a wrong ciphertext differs from token to token, and some return the same value for
+    /// faults of their own (SoftHSM: CKR_GENERAL_ERROR for both).
     /// - Parameter capacity: room for the plaintext in bytes; for RSA the size of the modulus, even where the result is
     ///   shorter. With less room the call fails with CKR_BUFFER_TOO_SMALL.
     public mutating func decrypt(

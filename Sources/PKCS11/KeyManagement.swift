@@ -1,19 +1,8 @@
 internal import CPKCS11
 public import SecretMemory
 
-// C_GenerateKey and C_GenerateKeyPair (PKCS#11 v2.40 base §5.13).
+// C_GenerateKeyPair (PKCS#11 v2.40 base §5.13).
 extension Session {
-    /// Makes a secret key inside the token.
-    public mutating func generateKey(_ mechanism: Mechanism, _ template: Template) throws(CallError) -> ObjectHandle {
-        var key: CK_OBJECT_HANDLE = 0
-        try unsafe module.call("C_GenerateKey", module.functions.C_GenerateKey) { generate in
-            unsafe mechanism.withCMechanism { mechanism in
-                unsafe template.withCAttributes { unsafe generate(handle, mechanism, $0, $1, &key) }
-            }
-        }
-        return ObjectHandle(rawValue: key)
-    }
-
     /// Makes a key pair inside the token.
     public mutating func generateKeyPair(
         _ mechanism: Mechanism, publicKey publicTemplate: Template, privateKey privateTemplate: Template

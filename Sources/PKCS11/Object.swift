@@ -105,7 +105,7 @@ extension Session {
         do throws(CallError) {
             found = try collectObjects(limit)
         } catch {
-            // The search must end even so, or the session is of no more use; the first error is the one to tell.
+            // The search must be ended all the same, or the session takes no other operation. The first error is thrown.
             try? endSearch()
             throw error
         }
@@ -139,8 +139,8 @@ extension Session {
     /// The largest attribute taken from a token, in bytes: a certificate has a few thousand at most.
     static let largestAttribute: UInt = 1 << 16
 
-    /// Reads public attributes. What the object lacks, does not give away, or has larger than any attribute is to be, is
-    /// absent from the answer: one strange object must not keep others from being read.
+    /// Reads public attributes. One that the object lacks, that the token does not give away, or that is larger than
+    /// ``largestAttribute`` is absent from the answer: one odd object must not keep the others from being read.
     public mutating func attributes(
         _ types: [AttributeType], of object: ObjectHandle
     ) throws(CallError) -> AttributeValues {
@@ -188,7 +188,7 @@ extension Session {
 
     private mutating func attribute(_ type: AttributeType, of object: ObjectHandle) throws(CallError) -> Reading {
         let size = try unsafe getAttribute(type, of: object, nil, 0)
-        // CK_UNAVAILABLE_INFORMATION: not to be had.
+        // CK_UNAVAILABLE_INFORMATION: the token does not give it away.
         guard size != .max else { return .unavailable }
         guard size <= Self.largestAttribute else { return .oversized }
         guard size > 0 else { return .value([]) }

@@ -11,8 +11,8 @@ public import SecretMemory
 /// last session with the token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module
-    /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then answers
-    /// CKR_SESSION_HANDLE_INVALID, and nobody else's session is closed under a number that was given away again.
+    /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then fails with
+    /// CKR_SESSION_HANDLE_INVALID, and a number that the library has given to another session meanwhile is not closed.
     private(set) var handle: UInt
     /// A session object that the session's user keeps from one operation to the next. It ends with the session in the
     /// token, and is forgotten here then.

@@ -26,39 +26,3 @@ extension Session {
         return signature
     }
 }
-
-// C_VerifyInit and C_Verify (PKCS#11 v2.40 base §5.12).
-extension Session {
-    /// Whether `signature` is `data`'s under a public key in the token.
-    public mutating func isValid(
-        _ signature: [UInt8], of data: [UInt8], _ mechanism: Mechanism, key: ObjectHandle
-    ) throws(CallError) -> Bool {
-        try unsafe module.call("C_VerifyInit", module.functions.C_VerifyInit) { initialize in
-            unsafe mechanism.withCMechanism { unsafe initialize(handle, $0, key.rawValue) }
-        }
-        do {
-            try unsafe module.call("C_Verify", module.functions.C_Verify) { verify in
-                unsafe data.withMutableCopy { data, dataCount in
-                    unsafe signature.withMutableCopy { unsafe verify(handle, data, dataCount, $0, $1) }
-                }
-            }
-            return true
-        } catch {
-            if error.returnValue == .signatureInvalid || error.returnValue == .signatureLengthRange { return false }
-            throw error
-        }
-    }
-}
-
-// C_GenerateRandom (PKCS#11 v2.40 base §5.14).
-extension Session {
-    /// Random bytes from the token.
-    public mutating func randomBytes(count: Int) throws(CallError) -> [UInt8] {
-        guard count > 0 else { return [] }
-        var bytes = [UInt8](repeating: 0, count: count)
-        try unsafe module.call("C_GenerateRandom", module.functions.C_GenerateRandom) {
-            unsafe $0(handle, &bytes, CK_ULONG(count))
-        }
-        return bytes
-    }
-}

@@ -3,6 +3,8 @@ import Foundation
 import HSMWorker
 import ProductVersion
 
+/// The worker's program: it hardens its own process and hands the socket to ``WorkerService``. As a subcommand it
+/// initialises an empty token, which paytokenctl asks it to do because only this program links PKCS#11.
 @main
 struct PaytokendHSM: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -10,7 +12,7 @@ struct PaytokendHSM: ParsableCommand {
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
         discussion: "Without a subcommand it serves one token over the socket that is its standard input.",
         version: ProductVersion.current,
-        subcommands: [TokenInit.self])
+        subcommands: [InitializeToken.self])
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
@@ -30,12 +32,12 @@ enum StandardError {
     }
 }
 
-struct TokenInit: ParsableCommand {
+struct InitializeToken: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-init",
         abstract: "Initialises an empty token and prints what it is as one line of JSON.",
         discussion: """
-            When there is a token of that label already it is refused (exit status 1), and that token stays as it is. \
+            A token that has this label already is refused (exit status 1) and left as it is. \
             PINs come from files that others cannot read.
             """)
 

@@ -166,7 +166,7 @@ import WorkerProtocol
         _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
         let otherKey = P256.Signing.PrivateKey().publicKey
         let file = token.directory.path("other.der")
-        try Data(other.derRepresentation).write(to: URL(fileURLWithPath: file))
+        try Data(otherKey.derRepresentation).write(to: URL(fileURLWithPath: file))
         for arguments in [
             ["--delete-object", "--type", "pubkey", "--id", hex(identifier)],
             [

@@ -4,13 +4,6 @@ import Testing
 import WorkerProtocol
 
 extension WorkerUnderTest {
-    /// A worker that has opened the token.
-    static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token)
-        return worker
-    }
-
     func auditKeys() async throws -> [AuditKeyDescription] {
         let answer = try await call(.listAuditKeys)
         guard case .auditKeys(let keys) = answer else { throw Unexpected(description: "\(answer)") }
@@ -35,13 +28,6 @@ extension WorkerUnderTest {
         let answer = try await call(.listHeads)
         guard case .heads(let lines) = answer else { throw Unexpected(description: "\(answer)") }
         return lines.map { String(decoding: $0, as: UTF8.self) }
-    }
-}
-
-extension WorkerAnswer {
-    /// The sentence of a failure; empty for any other answer.
-    var failureMessage: String {
-        if case .failed(let failure) = self { failure.message } else { "" }
     }
 }
 

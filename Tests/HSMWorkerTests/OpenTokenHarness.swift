@@ -47,7 +47,7 @@ final class OpenTokenHarness: Sendable {
     }
 
     func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        try EncryptedPayment.ec()
     }
 
     /// What a session does with one request. Blocks.

@@ -56,7 +56,7 @@ import WorkerProtocol
         try place.set("99887766")
         try place.token.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<4 {
-            let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request).failureKind == .loginRefused)
         }
         #expect(try await worker.call(.probe).failureKind == .loginRefused)

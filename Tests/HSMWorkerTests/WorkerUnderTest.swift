@@ -139,14 +139,49 @@ final class WorkerUnderTest: Sendable {
     }
 }
 
-/// The kind of failure that an answer is; nil for any other answer.
+extension WorkerUnderTest {
+    /// A worker that has opened the token.
+    static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        return worker
+    }
+
+    /// The same, with both merchants' keys imported.
+    static func withMerchantKeys(
+        _ token: any WorkersToken, sessions: UInt16 = 2, _ change: (inout TokenOpening) -> Void = { _ in }
+    ) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: sessions, change)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        return worker
+    }
+}
+
 extension WorkerAnswer {
+    /// The kind of failure that an answer is; nil for any other answer.
     var failureKind: WorkerFailure.Kind? {
         if case .failed(let failure) = self { failure.kind } else { nil }
+    }
+
+    /// The sentence of a failure; empty for any other answer.
+    var failureMessage: String {
+        if case .failed(let failure) = self { failure.message } else { "" }
     }
 }
 
 extension EncryptedPayment {
+    /// To the EC merchant.
+    static func ec() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// To the RSA merchant.
+    static func rsa() throws -> EncryptedPayment {
+        try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+    }
+
     var request: WorkerRequest {
         .decrypt(
             Decryption(

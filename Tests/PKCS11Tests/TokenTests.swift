@@ -89,22 +89,4 @@ struct TokenTests {
             #expect(error.returnValue == .userAlreadyLoggedIn)
         }
     }
-
-    @Test("The token's mechanisms are listed")
-    func mechanisms() throws {
-        let mechanisms = try SoftHSM.shared().freshToken().slot.mechanisms()
-        #expect(mechanisms.contains(.ecdh1Derive))
-        #expect(mechanisms.contains(.rsaX509))
-    }
-
-    @Test("Random bytes differ from call to call")
-    func random() throws {
-        var session = try SoftHSM.shared().freshToken().openSession()
-        let first = try session.randomBytes(count: 32)
-        let second = try session.randomBytes(count: 32)
-        let none = try session.randomBytes(count: 0)
-        #expect(first.count == 32)
-        #expect(first != second)
-        #expect(none.isEmpty)
-    }
 }

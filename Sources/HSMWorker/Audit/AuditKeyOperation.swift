@@ -24,8 +24,8 @@ extension OpenToken {
 
     /// Makes an audit key, or finds the one that has the identifier already.
     ///
-    /// Tokens store the public key first, and SoftHSM each key in two steps: what an interruption leaves behind is no
-    /// whole private key, and another try begins anew.
+    /// Tokens store the public key first, and SoftHSM stores each key in two steps: an interruption leaves no complete
+    /// private key, and another attempt begins anew.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
@@ -61,15 +61,16 @@ extension OpenToken {
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
-                // Somebody else's tool may have replaced the object. Where it is not even found any more, the library
-                // may have lost its token.
+                // Another program may have replaced the object. Where the token does not show the key at all any more,
+                // the library may have lost its token.
                 guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
                 return .failure(WorkerFailure(.tokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
             }
         }
-        guard let der = key.verified(signature, of: request.message) else {
+        guard let der = SubjectPublicKeyInfo.verifiedECDSA(signature, of: request.message, point: key.publicPoint)
+        else {
             auditKeys[request.identifier] = nil
             throw WorkerFailure(
                 .auditRefused,
@@ -142,19 +143,6 @@ extension Session {
     }
 }
 
-extension AuditKeyEntry {
-    /// - Parameter signature: r ‖ s as the token gave it.
-    /// - Returns: DER; nil when it is not this key's signature.
-    fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
-        guard signature.count == 64,
-            let key = try? P256.Signing.PublicKey(x963Representation: publicPoint),
-            let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
-            key.isValidSignature(parsed, for: Data(message))
-        else { return nil }
-        return Array(parsed.derRepresentation)
-    }
-}
-
 extension [UInt8] {
     /// Whether these bytes can be a checkpoint's value: a JSON object that begins with its node, in printable ASCII.
     var isCheckpoint: Bool {
@@ -164,9 +152,9 @@ extension [UInt8] {
 }
 
 extension OpenToken {
-    /// Makes calls for the key-usage record. One that fails means a token that does not do this, or a token that does
-    /// nothing any more: a transaction that is known to be good tells, so that the first does not cost a worker again
-    /// and again.
+    /// Makes calls for the audit record. After a failure a transaction that is known to be good tells whether the token
+    /// lacks this one function (`auditRefused`) or does not work at all (`tokenUnavailable`, for which the daemon ends the
+    /// worker: a token that lacks the function must not cost a worker each time).
     func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
@@ -184,8 +172,7 @@ extension OpenToken {
     private func works(_ session: inout Session) -> Bool {
         guard (try? session.loggedInUser()) == .user else { return false }
         guard let entry = keys.all.values.first else { return true }
-        let scheme: RestorationScheme = entry.publicKey.algorithm == .ec ? .ecV1 : .rsaV1
-        guard let tier = tiers[scheme] else { return true }
+        guard let tier = tiers[RestorationScheme(entry.publicKey.algorithm)] else { return true }
         return tier.openingFailure(with: entry, in: &session) == nil
     }
 }

@@ -42,11 +42,7 @@ extension SubjectPublicKeyInfo {
     fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
         switch key {
         case .ec(let point):
-            guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
-                let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
-                key.isValidSignature(parsed, for: Data(message))
-            else { return nil }
-            return Array(parsed.derRepresentation)
+            return Self.verifiedECDSA(signature, of: message, point: point)
         case .rsa:
             let parsed = _RSA.Signing.RSASignature(rawRepresentation: signature)
             guard let key = try? _RSA.Signing.PublicKey(derRepresentation: der),
@@ -54,6 +50,18 @@ extension SubjectPublicKeyInfo {
             else { return nil }
             return signature
         }
+    }
+
+    /// - Parameters:
+    ///   - signature: r ‖ s, as a token gives it.
+    ///   - point: of the public key on P-256, 65 bytes.
+    /// - Returns: DER (RFC 3279 §2.2.3); nil when it is not this key's signature.
+    static func verifiedECDSA(_ signature: [UInt8], of message: [UInt8], point: [UInt8]) -> [UInt8]? {
+        guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
+            let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
+            key.isValidSignature(parsed, for: Data(message))
+        else { return nil }
+        return Array(parsed.derRepresentation)
     }
 }
 

@@ -6,8 +6,8 @@ import WorkerProtocol
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. All or nothing.
     ///
-    /// The private key comes last: what an interruption leaves behind is then no private key without its public one,
-    /// and the same import completes it.
+    /// The private key is created last: an interruption then never leaves a private key without its public key, and the
+    /// same import, made again, completes it.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateFields.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
@@ -15,7 +15,7 @@ extension OpenToken {
         guard privateKey.publicKey == publicKey.key else {
             throw WorkerFailure(.importRefused, "The private key is not the one that the certificate is for.")
         }
-        let scheme: RestorationScheme = publicKey.algorithm == .ec ? .ecV1 : .rsaV1
+        let scheme = RestorationScheme(publicKey.algorithm)
         guard let tier = tiers[scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
         }
@@ -101,18 +101,6 @@ extension CertificateFields {
 }
 
 extension Session {
-    /// Makes a call whose failure refuses the import or the generation, unless the session itself is gone.
-    mutating func refusingOnError<Result>(
-        _ body: (inout Session) throws(CallError) -> Result
-    ) throws(WorkerFailure) -> Result {
-        do {
-            return try body(&self)
-        } catch {
-            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
-            throw WorkerFailure(.importRefused, "The token refuses: \(error).")
-        }
-    }
-
     fileprivate mutating func hasCertificate(_ der: [UInt8], _ hash: [UInt8]) throws(WorkerFailure) -> Bool {
         try refusingOnError { (session) throws(CallError) in
             for object in try session.findObjects(matching: [.objectClass(.certificate), .identifier(hash)]) {
@@ -138,15 +126,5 @@ extension Session {
             try refusingOnError { (session) throws(CallError) in
                 try session.createObject(objects.certificateTemplate(der, certificate))
             })
-    }
-
-    /// What was asked for is not always what a token does.
-    mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
-        let values = try refusingOnError { (session) throws(CallError) in
-            try session.attributes([.sensitive, .extractable], of: object)
-        }
-        guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
-            throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
-        }
     }
 }

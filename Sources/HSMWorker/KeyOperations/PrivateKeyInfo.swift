@@ -44,8 +44,8 @@ struct PrivateKeyInfo: ~Copyable {
         }
     }
 
-    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. Its own public key is not
-    /// believed but computed.
+    /// ECPrivateKey ::= SEQUENCE { version, privateKey OCTET STRING, [0] …, [1] … }. The public key in it is
+    /// not used: it is computed from the private one.
     private static func ec(
         _ der: borrowing SecretDER, _ numbers: inout Range<Int>
     ) throws(SecretDER.Malformed) -> PrivateKeyInfo {
@@ -84,7 +84,7 @@ extension SecretDER {
     }
 }
 
-/// Walks DER that must not be copied around: a private key. Gives places in the secret, never its bytes.
+/// Reads DER that must not be copied around: a private key. Its functions return ranges within the secret, never bytes.
 struct SecretDER: ~Copyable {
     let bytes: SecretBytes
 
@@ -96,8 +96,8 @@ struct SecretDER: ~Copyable {
 
     struct Malformed: Error {}
 
-    /// The element at `place`'s start, which moves behind it.
-    /// - Returns: Where its content lies.
+    /// Reads the element at the start of `place`, which then begins behind it.
+    /// - Returns: The range of the element's content.
     func element(_ tag: Tag, in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let (found, content) = try anyElement(in: &place)
         guard found == tag.rawValue else { throw Malformed() }
@@ -124,7 +124,8 @@ struct SecretDER: ~Copyable {
     func positiveInteger(in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let content = try element(.integer, in: &place)
         guard !content.isEmpty, self[content.lowerBound] < 0x80 else { throw Malformed() }
-        // Only the sign's zero: in DER there is no other, and how many zeros a secret number begins with is not asked.
+        // Only the zero that keeps a number positive: DER has no other, and counting a secret number's zeros would take a
+        // time that depends on it.
         return content.count > 1 && self[content.lowerBound] == 0 ? content.dropFirst(1) : content
     }
 

@@ -32,7 +32,7 @@ public struct TokenInitialization: Sendable {
 
     public struct Failure: Error, Sendable, Equatable {
         /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the token
-        /// does not do its part.
+        /// failed, 77 others can read a PIN's file.
         public let status: Int32
         /// One sentence for a person.
         public let message: String

@@ -4,13 +4,14 @@ import SecretMemory
 import Synchronization
 import WorkerProtocol
 
-/// One session and what is done with it. Used by one thread.
+/// One PKCS#11 session with the open token, and the requests that are answered in it. Used by one thread at a time.
 ///
 /// While its PKCS#11 session is lost, or could not be opened because the token has no room for it, it leaves the work to
 /// the others and keeps trying to open one.
 final class TokenSession: Sendable {
-    // A lock that nobody waits for: it lets the thread's closure hold what cannot be copied.
+    // `Session` cannot be copied, and a thread's closure cannot own it: the Mutex holds it. No thread ever waits for it.
     private let session: Mutex<Session>
+    /// Whether this one is among the token's ``OpenToken/openSessions``.
     private let isCounted = Mutex(false)
     private let token: OpenToken
 
@@ -24,13 +25,14 @@ final class TokenSession: Sendable {
 
     /// Opens the session; waits within the deadline while the token has no room for it.
     func open(_ deadline: inout CallDeadline) throws(CallError) {
-        defer { count() }
+        defer { updateCount() }
         try session.withLock { (session) throws(CallError) in
             try deadline.retryingWhileBusy { () throws(CallError) in try token.reopen(&session) }
         }
     }
 
-    /// Returns with an open session, or when none of them has one: then requests must be answered all the same.
+    /// Returns when this session is open, so that only threads with a session take requests from the queue. When none of
+    /// the worker's sessions is open it returns too: requests must be answered then as well, be it with the reason.
     func waitForSession() {
         var pause = Self.shortestPause
         while true {
@@ -38,14 +40,14 @@ final class TokenSession: Sendable {
                 if !session.isOpen { try? token.reopen(&session) }
                 return session.isOpen
             }
-            count()
+            updateCount()
             if isOpen || token.openSessions.load(ordering: .relaxed) == 0 { return }
             Thread.sleep(forTimeInterval: pause)
             pause = min(pause * 2, Self.longestPause)
         }
     }
 
-    private func count() {
+    private func updateCount() {
         let isOpen = session.withLock { $0.isOpen }
         let change = isCounted.withLock { isCounted in
             defer { isCounted = isOpen }
@@ -54,34 +56,33 @@ final class TokenSession: Sendable {
         token.openSessions.add(change, ordering: .relaxed)
     }
 
-    func serve(_ next: RequestQueue.Entry, _ stream: FrameStream) {
-        stream.send(answer(next.request), for: next.identifier)
+    /// How much of this process's secret memory is not locked, in bytes, as the daemon is told.
+    static var unlockedSecrets: UInt32 {
+        min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }
 
+    // MARK: Requests
+
+    /// Blocks for as long as the token takes.
     func answer(_ request: WorkerRequest) -> WorkerAnswer {
         session.withLock { session in
             var deadline = CallDeadline(callTimeout: token.opening.callTimeout)
             do throws(WorkerFailure) {
+                if case .decrypt(let input) = request {
+                    // The session is not checked first, which would cost each decryption two calls into the library:
+                    // where it is lost, the decryption fails with an error that says so and is repeated.
+                    let (plaintext, tier) = try token.decrypt(input, in: &session, &deadline)
+                    return .plaintext(plaintext, tier: tier, unlockedSecrets: Self.unlockedSecrets)
+                }
+                try token.restore(&session, &deadline)
                 return try answer(request, &session, &deadline)
             } catch {
-                return WorkerAnswer.failed(error)
+                return .failed(error)
             }
         }
     }
 
     private func answer(
-        _ request: WorkerRequest, _ session: inout Session, _ deadline: inout CallDeadline
-    ) throws(WorkerFailure) -> WorkerAnswer {
-        if case .decrypt(let input) = request {
-            // Without a look at the session first: an error tells soon enough.
-            let (plaintext, tier) = try token.decrypt(input, in: &session, &deadline)
-            return .plaintext(plaintext, tier: tier, unlockedSecrets: UnlockedSecrets.inBytes)
-        }
-        try token.restore(&session, &deadline)
-        return try answerRarer(request, &session, &deadline)
-    }
-
-    private func answerRarer(
         _ request: WorkerRequest, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
         switch request {
@@ -93,28 +94,25 @@ final class TokenSession: Sendable {
             return try listKeys(listing, &session, &deadline)
         case .describeKey(let publicKeyHash):
             return .keys(
-                try Self.listing { () throws(CallError) in
-                    try deadline.retryingWhileBusy { () throws(CallError) in
-                        try token.exclusively { () throws(CallError) in
-                            try token.describeKey(publicKeyHash, in: &session)
-                        }
+                try listing(&deadline) { () throws(CallError) in
+                    try token.exclusively { () throws(CallError) in
+                        try token.describeKey(publicKeyHash, in: &session)
                     }
                 })
         case .importPrivateKey(let request):
-            try token.exclusively { () throws(WorkerFailure) in
-                try token.importPrivateKey(request, in: &session)
-            }
+            try token.exclusively { () throws(WorkerFailure) in try token.importPrivateKey(request, in: &session) }
             return .done
         case .importCertificate(let request):
-            try token.exclusively { () throws(WorkerFailure) in
-                try token.importCertificate(request, in: &session)
-            }
+            try token.exclusively { () throws(WorkerFailure) in try token.importCertificate(request, in: &session) }
             return .done
-        case .destroyKey(let publicKeyHash):
-            try token.exclusively { () throws(WorkerFailure) in
-                try token.destroyKey(publicKeyHash, in: &session)
-            }
+        case .destroyKey(let hash):
+            try token.exclusively { () throws(WorkerFailure) in try token.destroyKey(hash, in: &session) }
             return .done
+        case .generateKey(let request):
+            return .generatedKey(
+                try token.exclusively { () throws(WorkerFailure) in try token.generateKey(request, in: &session) })
+        case .signRequest(let signing):
+            return .requestSignature(try token.sign(signing, in: &session))
         case .listAuditKeys:
             return .auditKeys(try token.auditKeys(in: &session))
         case .createAuditKey(let identifier):
@@ -126,27 +124,18 @@ final class TokenSession: Sendable {
         case .rememberHead(let head):
             try token.remember(head, in: &session)
             return .done
-        case .generateKey(let generation):
-            return .generatedKey(
-                try token.exclusively { () throws(WorkerFailure) in
-                    try token.generateKey(generation, in: &session)
-                })
-        case .signRequest(let signing):
-            return .requestSignature(try token.sign(signing, in: &session))
         case .probe:
-            // The session was looked at already.
+            // `restore` has just asked the token about the session.
             return .done
         }
     }
 
     private func listKeys(
-        _ listing: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
+        _ number: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
-        let page = try Self.listing { () throws(CallError) in
-            try deadline.retryingWhileBusy { () throws(CallError) in
-                try token.keyOperations.reading { () throws(CallError) in
-                    try token.listKeys(listing, in: &session)
-                }
+        let page = try listing(&deadline) { () throws(CallError) in
+            try token.keyOperations.reading { () throws(CallError) in
+                try token.listKeys(number, in: &session)
             }
         }
         guard let page else {
@@ -155,19 +144,13 @@ final class TokenSession: Sendable {
         return page
     }
 
-    private static func listing<Value>(_ body: () throws(CallError) -> Value) throws(WorkerFailure) -> Value {
+    private func listing<Value>(
+        _ deadline: inout CallDeadline, _ body: () throws(CallError) -> Value
+    ) throws(WorkerFailure) -> Value {
         do {
-            return try body()
+            return try deadline.retryingWhileBusy(body)
         } catch {
-            throw WorkerFailure(
-                error.isBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
+            throw WorkerFailure(error.isBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
         }
-    }
-}
-
-/// What the daemon is told of secrets that this process could not lock in memory.
-enum UnlockedSecrets {
-    static var inBytes: UInt32 {
-        min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }
 }

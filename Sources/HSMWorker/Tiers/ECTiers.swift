@@ -27,7 +27,7 @@ struct OneStepDerivationTier: RestorationTier {
     }
 }
 
-/// EC_v1, tier B: the one-step KDF (SP 800-56A §5.8.2.1) is put together inside the token from PKCS#11's older parts:
+/// EC_v1, tier B: the one-step KDF (SP 800-56A §5.8.2.1) is composed inside the token from PKCS#11's older mechanisms:
 /// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the bare shared secret, sensitive from its beginning.
 struct ConcatenationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
@@ -133,7 +133,7 @@ extension Session {
 }
 
 extension P256Point {
-    /// Not every token checks the point, and one off the curve would give the private key away bit by bit.
+    /// Not every token checks the point, and answers to points off the curve would reveal the private key bit by bit.
     init(checking bytes: [UInt8]) throws(RestorationError) {
         do {
             try self.init(uncompressed: bytes)

@@ -69,7 +69,7 @@ struct BareRSATier: RestorationTier {
 }
 
 extension SecretBytes {
-    /// Some tokens cut leading zeros off, and every OAEP block begins with one.
+    /// Some tokens strip leading zeros, and every OAEP block begins with one.
     fileprivate consuming func paddedWithLeadingZeros(to count: Int) -> SecretBytes {
         guard self.count < count else { return self }
         var padded = SecretBytes(count: count)
@@ -83,9 +83,9 @@ extension SecretBytes {
 
 /// The symmetric key of one RSA_v1 transaction.
 ///
-/// A wrong padding must not be told from a wrong tag, nor from a symmetric key of a wrong size: whoever can tell opens
-/// any wrapped key with some thousand questions (Manger, CRYPTO 2001). So all three do the same work, in the token and
-/// here: where there is no key to open the data with, a substitute fails to.
+/// A caller must not be able to tell a wrong padding from a wrong tag or from a symmetric key of a wrong size: with that
+/// answer he could open any wrapped key by some thousand attempts (Manger, CRYPTO 2001). So all three do the same work, in
+/// the token and here: where there is no key to open the data with, a substitute key is tried, and fails.
 enum WrappedKey {
     /// AES-128.
     static let byteCount = 16
@@ -95,7 +95,7 @@ enum WrappedKey {
         guard wrapped.count == modulus.count, wrapped.lexicographicallyPrecedes(modulus) else { throw .input }
     }
 
-    /// A key that opens nothing. Made before each try, needed or not, so that making it does not show.
+    /// A key that opens nothing. Made before each attempt, needed or not, so that the time to make it shows nothing.
     static func substitute() -> SecretBytes {
         SecretBytes(copying: (0..<byteCount).map { _ in .random(in: .min ... .max) })
     }

@@ -18,7 +18,8 @@ struct SelfTestFailure: Error, CustomStringConvertible {
 }
 
 extension RestorationTier {
-    /// Opens one transaction that is known to be good: whether the token works, and nothing else.
+    /// Opens one transaction that is known to be good.
+    /// - Returns: nil when it opened, else why it did not.
     func openingFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         do throws(UnsuitableKey) {
             return failureToOpen(try TestTransaction(for: key.publicKey), with: key, in: &session)
@@ -27,7 +28,7 @@ extension RestorationTier {
         }
     }
 
-    /// Opens a test transaction, and refuses one whose tag is wrong.
+    /// Opens a test transaction, and checks that one with a wrong tag is refused.
     /// - Returns: nil when both went as they must, else what did not.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         let transaction: TestTransaction
@@ -45,7 +46,7 @@ extension RestorationTier {
         return nil
     }
 
-    /// The same with a test key pair, and what only a key that is known throughout can show.
+    /// The same with a test key pair, and with the published one a shared secret that begins with a zero byte.
     func selfTestFailure(with key: borrowing TestKeyPair, _ entry: PrivateKeyEntry, in session: inout Session)
         -> SelfTestFailure?
     {
@@ -78,10 +79,11 @@ extension RestorationTier {
     }
 }
 
-/// A transaction made up here, whose content is known: whoever opens it has the private key and restores as Apple
-/// does. Used to choose tiers, to test key pairs at load, and to tell a dead token from a stranger's bytes.
+/// A transaction that this process encrypts to a merchant's public key, with known content: a token that opens it has the
+/// private key and restores as Apple specifies. Used to choose tiers, to test key pairs when they are listed, and to find
+/// out whether the input or the token is the cause of an error.
 ///
-/// Encrypted by swift-crypto from end to end, not by the code that opens it.
+/// Encrypted by swift-crypto alone, not by the code that opens it.
 struct TestTransaction: Sendable {
     let input: Decryption
     let plaintext: [UInt8]

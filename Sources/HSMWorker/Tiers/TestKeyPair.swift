@@ -4,17 +4,17 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// A key pair in the token for a test, as session objects: it is never stored.
+/// A key pair in the token for a test, as session objects, which are never stored.
 struct TestKeyPair: Sendable {
     private let publicKey: ObjectHandle
     private let privateKey: ObjectHandle
     /// nil when the token's public key cannot be read.
     let entry: PrivateKeyEntry?
-    /// Whether it is the pair of ``KnownKeyPair``, and not one that the token made.
+    /// Whether it is the published pair of ``KnownKeyPair``, and not one that the token generated.
     let isKnown: Bool
 
     init(for scheme: RestorationScheme, in session: inout Session) throws(CallError) {
-        // Tokens that take no private key from outside make one.
+        // Some tokens take no private key from outside; they generate the pair.
         if let known = try? KnownKeyPair.create(for: scheme, in: &session) {
             (publicKey, privateKey) = known
             isKnown = true
@@ -36,22 +36,14 @@ struct TestKeyPair: Sendable {
     private static func generate(
         _ scheme: RestorationScheme, _ session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
-        let privateTemplate: [Attribute] = [.token(false), .private(true), .sensitive(true), .extractable(false)]
-        return switch scheme {
-        case .ecV1:
-            try session.generateKeyPair(
-                .ecKeyPairGeneration,
-                publicKey: [.token(false), .private(false), .ecParameters(EllipticCurve.p256Parameters)],
-                privateKey: Template(privateTemplate + [.derive(true)]))
-        case .rsaV1:
-            try session.generateKeyPair(
-                .rsaKeyPairGeneration,
-                publicKey: [
-                    .token(false), .private(false), .encrypt(true),
-                    .modulusBits(SubjectPublicKeyInfo.rsaModulusBits), .publicExponent([1, 0, 1]),
-                ],
-                privateKey: Template(privateTemplate + [.decrypt(true), .unwrap(true)]))
-        }
+        let (mechanism, parameters) = scheme.algorithm.generation
+        let publicUsage: [Attribute] = scheme == .ecV1 ? [] : [.encrypt(true)]
+        let privateUsage: [Attribute] = scheme == .ecV1 ? [.derive(true)] : [.decrypt(true), .unwrap(true)]
+        return try session.generateKeyPair(
+            mechanism,
+            publicKey: Template([.token(false), .private(false)] + publicUsage + parameters),
+            privateKey: Template(
+                [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
     }
 
     /// Best effort: what stays ends with the session.
@@ -82,9 +74,9 @@ extension Session {
     }
 }
 
-/// Key pairs that everybody knows, for the known-answer tests: nothing is ever encrypted to them but those tests'
-/// made-up transactions. RSA, because to make one in the token would cost every start of a worker some tenths of a
-/// second; EC, because only with a known pair can the shared secret be chosen.
+/// Published key pairs for the known-answer tests; nothing but those tests' transactions is ever encrypted to them. RSA,
+/// because generating a pair in the token would take some tenths of a second at every start of a worker; EC, because the
+/// shared secret can be chosen only when both private keys are known.
 enum KnownKeyPair {
     /// PKCS#8 in base64. Not a secret.
     private static let rsa = """
@@ -111,15 +103,15 @@ enum KnownKeyPair {
         /hyrEn5MRCDB75bOQI+jDXwK5ifzYG6Rcyc8IBxcfyXs6DyeVgZyNRfaaPyLgJzXOnElFgGAb/X8
         """
 
-    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does:
-    /// there tokens differ that leave leading zeros out.
+    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does: some
+    /// tokens strip it.
     static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
         Data(base64Encoded: "3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
             try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)
         }
     }
 
-    /// Both halves as session objects; nil for a token that is given none (never: the keys are constants).
+    /// Creates both halves as session objects. nil when the constants cannot be parsed, which tests exclude.
     static func create(
         for scheme: RestorationScheme, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {

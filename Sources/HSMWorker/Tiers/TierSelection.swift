@@ -24,12 +24,12 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: How long a token that is busy is waited for; else it would stand too low from then on.
+    /// - Parameter deadline: How long a busy token is waited for; it would get too low a tier otherwise.
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
-        // Libraries write to syslog what they cannot do. Here they are asked for just that, and what they lack stands
-        // among the shortcomings: lines in the journal at each start would tell nobody more.
+        // Libraries write to syslog what they cannot do. These tests ask for just that, and the result stands among the
+        // shortcomings: lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
@@ -37,8 +37,8 @@ struct TierSelection: Sendable {
         rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)
     }
 
-    /// Whether both stand at the same tiers.
-    func isLike(_ other: TierSelection) -> Bool {
+    /// Whether both have the same tiers.
+    func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
     }
 
@@ -62,8 +62,8 @@ struct TierSelection: Sendable {
         var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
             guard candidate.protection != .c || allowExtractableSecret else { break }
-            // The other form of the parameters is for tokens that do not take the first: a library that reads one
-            // where it got the other might read too far.
+            // The second form of the parameters is tried only where the token refused the first: a library that
+            // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
             guard let failure = Self.selfTestFailure(candidate, key, entry, &session, &deadline) else {
@@ -84,7 +84,7 @@ struct TierSelection: Sendable {
 }
 
 extension TierSelection {
-    /// Twice, since a token may falter for a moment, and would stand at a lower tier from then on.
+    /// Twice: after one passing error the token would have too low a tier for as long as the worker runs.
     private static func selfTestFailure(
         _ candidate: any RestorationTier, _ key: borrowing TestKeyPair, _ entry: PrivateKeyEntry,
         _ session: inout Session, _ deadline: inout CallDeadline
@@ -108,6 +108,10 @@ extension SelfTestFailure {
 }
 
 extension RestorationScheme {
+    init(_ algorithm: KeyAlgorithm) {
+        self = algorithm == .ec ? .ecV1 : .rsaV1
+    }
+
     var name: String {
         switch self {
         case .ecV1: "EC_v1"

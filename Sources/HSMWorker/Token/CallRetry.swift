@@ -1,72 +1,7 @@
 import Foundation
 import PKCS11
 
-// What a token's return values mean for what to do next. Only what tokens agree on: everything else is found out by a
-// transaction that is known to be good.
-extension CallError {
-    /// Nothing is wrong but the moment: the token has no room for another session or operation.
-    var isBusy: Bool {
-        switch returnValue {
-        case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
-        default: false
-        }
-    }
-
-    /// The object is not there any more.
-    var isStaleHandle: Bool {
-        switch returnValue {
-        case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
-        default: false
-        }
-    }
-
-    /// The session is not there any more, or not fit for another operation.
-    var isSessionLost: Bool {
-        switch returnValue {
-        case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
-        default: false
-        }
-    }
-
-    /// The token is to be looked for anew: it has another slot, or none.
-    var isTokenGone: Bool {
-        switch returnValue {
-        case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
-        default: false
-        }
-    }
-
-    /// Whatever was tried says nothing of the key that it was tried with.
-    var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
-
-    /// The token refuses this PIN, whoever asks.
-    var isPINRefused: Bool {
-        switch returnValue {
-        case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
-        default: false
-        }
-    }
-
-    /// Another try with the same PIN would not do better, and could lock it.
-    var isLoginRefused: Bool {
-        switch returnValue {
-        case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
-        default: isPINRefused
-        }
-    }
-
-    /// The call takes bytes that a stranger sent, past all checks made here: its failure may be theirs.
-    var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
-
-    /// A stranger's bytes may be what is wrong. Tokens have many return values for a wrong padding and a wrong tag, also
-    /// such as stand for their own trouble, and none is told from another here: what is done next must not depend on it.
-    /// Only what says plainly that another thing is amiss is left out.
-    var mayBeCausedByInput: Bool {
-        processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
-    }
-}
-
-/// Until when a call may be tried again. Earlier than the daemon's own limit, at which it ends the worker.
+/// Until when a call may be made again. Earlier than the daemon's own limit, at which it ends the worker.
 struct CallDeadline: Sendable {
     private let end: ContinuousClock.Instant
     private var pause = Self.shortestPause
@@ -75,7 +10,7 @@ struct CallDeadline: Sendable {
     private static let longestPause = 0.25
 
     /// - Parameters:
-    ///   - start: When a session began with the call: what it waited for one is no time of the token's.
+    ///   - start: When a session began with the call: the time that the call waited for a session does not count.
     ///   - callTimeout: The daemon's limit, in milliseconds.
     init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
         end = start + .milliseconds(Int64(callTimeout) * 3 / 4)
@@ -102,5 +37,70 @@ struct CallDeadline: Sendable {
                 guard error.isBusy, wait() else { throw error }
             }
         }
+    }
+}
+
+// What a token's return values mean for what to do next. Only what tokens agree on: for every other value a transaction
+// that is known to be good shows whether the token works.
+extension CallError {
+    /// The token has no room for another session or operation now; later it may.
+    var isBusy: Bool {
+        switch returnValue {
+        case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
+        default: false
+        }
+    }
+
+    /// The object does not exist any more.
+    var isStaleHandle: Bool {
+        switch returnValue {
+        case .keyHandleInvalid?, .objectHandleInvalid?, .unwrappingKeyHandleInvalid?: true
+        default: false
+        }
+    }
+
+    /// The session does not exist any more, or takes no other operation.
+    var isSessionLost: Bool {
+        switch returnValue {
+        case .sessionHandleInvalid?, .sessionClosed?, .operationActive?, .operationNotInitialized?: true
+        default: false
+        }
+    }
+
+    /// The token is in another slot now, or in none.
+    var isTokenGone: Bool {
+        switch returnValue {
+        case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
+        default: false
+        }
+    }
+
+    /// The key that the call was made with is not the reason of its failure.
+    var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
+
+    /// The token refuses this PIN.
+    var isPINRefused: Bool {
+        switch returnValue {
+        case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true
+        default: false
+        }
+    }
+
+    /// The login fails again with the same PIN, and another try could lock the PIN.
+    var isLoginRefused: Bool {
+        switch returnValue {
+        case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
+        default: isPINRefused
+        }
+    }
+
+    /// The call processes bytes that the payment's sender chose and that no check here could validate.
+    var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
+
+    /// Wrong input may be the cause: a wrong padding or a wrong tag. Tokens return many values for these, among them such
+    /// as stand for faults of their own, so that no value is taken as proof of either. Left out are only errors whose cause
+    /// is certain: a function that the library lacks, a session, login or object that is gone, a busy token.
+    var mayBeCausedByInput: Bool {
+        processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }
 }

@@ -2,14 +2,14 @@ import Foundation
 import PKCS11
 import WorkerProtocol
 
-// What the token shows of its keys, read anew and tested. Pages of one listing may be read at the same time, in a session
-// each; nothing changes the keys meanwhile (``KeyOperationsLock``). All else here is done alone.
+// Reads the token's keys anew, tests them, and serves those that passed. Several sessions may each read a page of one
+// listing at the same time, under a shared ``KeyOperationsLock``; everything else here needs that lock alone.
 extension OpenToken {
     /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
     ///
     /// - Parameter number: of the listing to go on with.
-    /// - Returns: A page after which there is more, or the last for whoever asked: others may still be at theirs. nil
-    ///   when that listing was given up for another.
+    /// - Returns: A page that says there are more, or the last page that this caller gets (other sessions may still be
+    ///   reading theirs). nil when a newer listing has replaced that one.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
         let pages: (number: UInt64, keys: KeyListing)
         if let number {
@@ -31,7 +31,7 @@ extension OpenToken {
         return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
     }
 
-    /// The whole token at once, however long it takes.
+    /// All keys at once, however long it takes.
     func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
         let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
         var descriptions: [KeyDescription] = []
@@ -44,7 +44,7 @@ extension OpenToken {
         return descriptions
     }
 
-    /// The same for one key.
+    /// One key, read anew.
     func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
         let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
         let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
@@ -55,12 +55,12 @@ extension OpenToken {
         return descriptions
     }
 
-    /// After a key's object, or its working copy, was found gone: it is looked for and tested anew. What it was stays where
-    /// the token does not show it any more, so that whoever has a call with it learns that the token has lost it, and not
-    /// that there never was such a key.
-    func lookAgain(for entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
+    /// After a key's object or its working copy turned out to be gone: searches the token for the key and tests it anew.
+    /// Where the token does not show it any more, the old entry stays, so that calls with that key fail as "lost by the
+    /// token" and not as "no such key".
+    func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
-        // Another thread may have been here.
+        // Another thread may have replaced it already.
         guard keys[hash]?.working == entry.working else { return }
         let listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
         while !listing.isDone { _ = try listing.next(in: &session, within: pageTime) }
@@ -69,7 +69,7 @@ extension OpenToken {
         add(found)
     }
 
-    /// A page is to be there well within the daemon's limit, with time for the searches before the first one.
+    /// How long reading one page may take: well below the daemon's limit, since searches come before the first page.
     private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
 
     private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
@@ -82,7 +82,7 @@ extension OpenToken {
         }
     }
 
-    /// What was there when the listing began, and is not among what it found.
+    /// Stops serving the keys that were served when the listing began and that it did not find.
     private func forgetUnlisted(_ listing: KeyListing) {
         for (hash, entry) in listing.known
         where listing.entries[hash] == nil && keys[hash]?.working == entry.working {
@@ -92,38 +92,36 @@ extension OpenToken {
     }
 }
 
-/// What changes the token's keys is done alone: an import looks first and creates then. What only reads and tests them
-/// goes on beside others of its kind, each in a session of its own.
-///
-/// A condition and not a Mutex, because several may hold it at once.
+/// A readers-writer lock around the token's keys. Changes need it alone, because an import first searches and then
+/// creates; reading and testing keys shares it, each reader in a session of its own.
 final class KeyOperationsLock: @unchecked Sendable {
     // Guarded by `condition`.
     private var readers = 0
-    private var isHeldAlone = false
-    private var waiting = 0
+    private var hasWriter = false
+    private var waitingWriters = 0
     private let condition = NSCondition()
 
-    /// One at a time, and nobody reads meanwhile.
-    func alone<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+    /// One at a time, and without readers.
+    func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
-        waiting += 1
-        while isHeldAlone || readers > 0 { condition.wait() }
-        waiting -= 1
-        isHeldAlone = true
+        waitingWriters += 1
+        while hasWriter || readers > 0 { condition.wait() }
+        waitingWriters -= 1
+        hasWriter = true
         condition.unlock()
         defer {
             condition.lock()
-            isHeldAlone = false
+            hasWriter = false
             condition.broadcast()
             condition.unlock()
         }
         return try body()
     }
 
-    /// With other readers. Whoever waits to be alone comes first, so that readers cannot keep it out for ever.
+    /// Together with other readers. Waiting writers come first, so that readers cannot keep them out for ever.
     func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
-        while isHeldAlone || waiting > 0 { condition.wait() }
+        while hasWriter || waitingWriters > 0 { condition.wait() }
         readers += 1
         condition.unlock()
         defer {

@@ -2,15 +2,15 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// The user's login, tried as rarely as can be: tokens count wrong PINs and lock, and some are then lost.
+/// The user's login, with as few attempts as possible: tokens count wrong PINs and lock, and some cannot be unlocked.
 ///
-/// A PIN that the token refused is not tried again, in this process or a later one, until it is another PIN or another
-/// token. On what the token calls the last try (CKF_USER_PIN_FINAL_TRY) nothing is tried. When its count is low
-/// (CKF_USER_PIN_COUNT_LOW: a wrong PIN was tried since the last login, by whomever), a PIN that was never refused has
-/// its one try, and none where the file that would remember a refusal cannot be written.
+/// A PIN that a token refused is not tried again on that token, in this process or a later one. When the token allows one
+/// last attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. When its count is low (CKF_USER_PIN_COUNT_LOW: since the last
+/// login somebody tried a wrong PIN), a PIN that was never refused gets one attempt, and none where the file that would
+/// remember a refusal cannot be written.
 struct TokenLogin: Sendable {
     let pinFile: String
-    /// Path; empty for none.
+    /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
     init(_ opening: TokenOpening) {
@@ -18,8 +18,8 @@ struct TokenLogin: Sendable {
         refusedLogins = opening.refusedLogins
     }
 
-    /// Logs in, unless somebody of this process is.
-    /// - Throws: `loginRefused` where another try would not do better, else `tokenUnavailable`.
+    /// Logs in, unless this process is logged in already.
+    /// - Throws: `loginRefused` where another attempt would fail too, else `tokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
         let pin = try readPIN()
         let token = try describe(slot)
@@ -46,7 +46,7 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // What cannot be forgotten is only remembered too long.
+        // Best effort: a digest that stays in the file keeps a PIN refused that has been wrong before.
         try? memory?.forget()
     }
 
