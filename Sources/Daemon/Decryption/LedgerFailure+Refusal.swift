@@ -1,7 +1,7 @@
 import Ledger
 import Refusals
 
-extension LedgerFailure: RefusalConvertible {
+extension LedgerFailure {
     /// The one place where the ledger's troubles become what a caller hears; a reason belongs in the log.
     var refusal: Refusal {
         switch self {

@@ -2,7 +2,7 @@ import PaymentToken
 import Refusals
 import WorkerProtocol
 
-extension WorkerFailure: RefusalConvertible {
+extension WorkerFailure {
     /// The one place where what a worker says becomes what a caller hears. The worker's own sentence names PKCS#11
     /// calls and belongs in the log, not in an answer.
     var refusal: Refusal {

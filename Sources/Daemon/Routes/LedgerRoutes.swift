@@ -75,7 +75,12 @@ struct LedgerRoutes: Sendable {
 
     /// Whether a copy could be made of what is there now.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
-        let head = try await refusing(LedgerFailure.self, await ledger.head())
+        let head: ChainHead
+        do throws(LedgerFailure) {
+            head = try await ledger.head()
+        } catch {
+            throw error.refusal
+        }
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))
     }
 }

@@ -18,27 +18,6 @@ extension HTTPAnswer {
     }
 }
 
-/// A failure of a part of the daemon that has one wording for callers. The failure's own words belong in the log.
-protocol RefusalConvertible: Error {
-    var refusal: Refusal { get }
-}
-
-/// Makes a call whose failure the caller hears as the refusal that it stands for:
-///
-///     let head = try await refusing(LedgerFailure.self, await ledger.head())
-///
-/// The failure's type is named because Swift infers none for a closure.
-func refusing<Value, Failure: RefusalConvertible>(
-    _: Failure.Type, isolation: isolated (any Actor)? = #isolation,
-    _ call: @autoclosure () async throws(Failure) -> Value
-) async throws(Refusal) -> Value {
-    do throws(Failure) {
-        return try await call()
-    } catch {
-        throw error.refusal
-    }
-}
-
 extension Refusal {
     /// For what cannot happen unless this program is wrong. The caller learns only that.
     static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
