@@ -11,13 +11,13 @@ struct BodyStream: Sendable {
         case broken(any Error)
     }
 
-    /// How many bytes there are; nil when that is not known before, and then it is chunked (RFC 9112 §7.1).
+    /// How many bytes there are; nil when that is not known before, so that the body is sent in chunks (RFC 9112 §7.1).
     ///
-    /// HTTP/1.0 has no chunks: without a length its body ends where the connection does, and a broken one looks the
-    /// same as a whole one.
+    /// HTTP/1.0 has no chunks: without a length the body ends where the connection does, and the peer cannot tell one that
+    /// was broken off from a whole one.
     let length: Int?
-    /// It goes on until somebody ends it. A stopping daemon cancels the task that runs `produce`, and what was written
-    /// by then counts as the whole.
+    /// The body has no end of its own. A stopping daemon cancels the task that runs `produce`, and what was written by
+    /// then counts as the whole.
     let isEndless: Bool
     /// Makes the body. When it throws, or has written another number of bytes than `length`, the connection is broken
     /// off, so that the peer sees that something is missing. Its task is cancelled when the connection ends.
@@ -58,13 +58,13 @@ struct BodyWriter: Sendable {
         case connectionEnded
         /// More bytes than the stream's length.
         case tooLong
-        /// Who reads is not permitted to any more.
+        /// The reader has lost the right to read.
         case revoked
     }
 
     private let send: @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void
 
-    /// A slow reader shows that it is alive each time it has taken so much.
+    /// A reader is closed as idle when it takes none for the idle time-out: so a piece is small enough for a slow one.
     private static let pieceBytes = 64 * 1024
 
     /// - Parameter send: returns when the peer's side has taken the bytes.
@@ -72,7 +72,7 @@ struct BodyWriter: Sendable {
         self.send = send
     }
 
-    /// Waits until the kernel has taken these bytes, so that never more than one piece is on its way.
+    /// Waits until the kernel has taken these bytes, so that the daemon never holds more than one piece.
     func write(_ bytes: [UInt8]) async throws(Failure) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -96,7 +96,8 @@ final class OutgoingStream {
     private var transfer: BodyTransfer
     private let channel: any Channel
     private var producer: Task<Void, Never>?
-    /// Since when the peer has bytes to take; nil while the producer makes the next.
+    /// Since when the kernel has not taken the last piece, because the peer does not read; nil while the producer makes the
+    /// next one.
     private(set) var owedSince: NIODeadline?
 
     init(_ body: BodyStream, transfer: BodyTransfer, channel: any Channel) {

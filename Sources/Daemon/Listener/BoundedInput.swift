@@ -1,6 +1,7 @@
 import NIOCore
 
-/// Stands before the HTTP decoder: counts what comes in, and swallows it once nothing more is read from this peer.
+/// Stands before the HTTP decoder and counts the bytes that come in, so that a request's size and time are bounded before
+/// the decoder has made a request of them. Once the last answer is written it throws the rest away.
 ///
 /// One read can bring the end of a request and the beginning of the next. The decoder reports an end while it works
 /// through the bytes that it was given, so it is given at most one end at a time: what is counted after an end then
@@ -17,8 +18,8 @@ final class BoundedInput: ChannelInboundHandler {
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
-    /// Where a chunked body's bytes stand (RFC 9112 §7.1). Its data is passed on whole: cut at each of its line feeds, it
-    /// would cost the event loop a call of the decoder for each byte.
+    /// Where in a chunked body the next byte stands (RFC 9112 §7.1). Its data must be passed on whole: cut at each line feed
+    /// in it, a body of line feeds would cost the event loop one call of the decoder for each byte.
     private enum Chunk {
         /// In the line with the size; what stands behind the digits is the extension.
         case size(Int, digits: Int, isExtended: Bool)
@@ -32,14 +33,14 @@ final class BoundedInput: ChannelInboundHandler {
             case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
             case .size(let size, let digits, let isExtended):
                 if byte == BoundedInput.lineFeed {
-                    // Without digits it ends the data before.
+                    // A line without digits ends the data before it.
                     guard digits > 0 else { return .begin }
                     return size > 0 ? .data(left: size) : nil
                 }
                 guard !isExtended, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
                     return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
                 }
-                // More than any body may have is refused by then.
+                // A size that this cuts exceeds every body limit, so the request is refused by then.
                 return .size(min(size, Int.max >> 8) << 4 | digit, digits: digits + 1, isExtended: false)
             }
         }
@@ -47,7 +48,7 @@ final class BoundedInput: ChannelInboundHandler {
 
     /// nil outside a chunked body, and in its trailers.
     private var chunk: Chunk?
-    /// What is missing of a body whose length the head declared.
+    /// How many bytes are still to come of a body whose length the head declared.
     private var bodyLeft = 0
     private var isBetweenMessages = true
     /// Whether the bytes since the last line feed are none or carriage returns.

@@ -28,7 +28,7 @@ struct ConnectionAcceptor: Sendable {
 
     private func setUp(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        // The kernel fixed these at connect; they are asked for once.
+        // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
         guard
             let peer = try pipeline.withUnsafeTransportIfAvailable(
                 of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
@@ -59,7 +59,7 @@ struct ConnectionAcceptor: Sendable {
         }
     }
 
-    /// An answer's own framing stands: the encoder would have a body without a length chunked for HTTP/1.0 too.
+    /// Leaves an answer's framing headers alone: by itself the encoder would chunk a body without a length for HTTP/1.0 too.
     private static var encoder: HTTPResponseEncoder {
         var configuration = HTTPResponseEncoder.Configuration()
         configuration.automaticallySetFramingHeaders = false
@@ -75,8 +75,8 @@ struct ConnectionAcceptor: Sendable {
     }
 }
 
-/// A connection beyond the limits: it is told so before it asks, and closed as soon as the peer has read that, or
-/// after a second.
+/// A connection beyond the limits. It gets `overloaded` without being asked anything, and is closed when the peer closes
+/// or after a second.
 final class OverloadedConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = HTTPServerResponsePart
@@ -89,7 +89,7 @@ final class OverloadedConnection: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        // Closing with the request still unread would cost the peer the answer: so it is read, within bounds.
+        // Closing with unread bytes makes the kernel discard the answer, so the request is read, within bounds.
         for part in answer.parts(AnswerFraming(), allocator: context.channel.allocator) {
             context.write(wrapOutboundOut(part), promise: nil)
         }

@@ -138,7 +138,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         while let next = takeNext() {
             switch next {
             case .notHTTP:
-                // Cut off in a body that is thrown away: its request has been answered.
+                // The peer broke off in a body that is thrown away: its request has been answered already.
                 if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
                 refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
@@ -163,7 +163,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             if inputClosed || (isDraining && !refusalInFlight) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
             if case .receiving(_, let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
-                // Chunk headers and extensions can outweigh the body they frame.
+                // Chunk sizes and extensions are not counted as body, and can be many times as large.
                 return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
             }
             if inputClosed { return close(context) }
@@ -291,7 +291,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             state = .writing
             send([.end(nil)], context)
         }
-        // The event came before the answer did.
+        // The daemon began to stop before this answer was ready.
         if isDraining { stream.drain() }
     }
 
@@ -383,7 +383,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let since: NIODeadline?
         switch state {
         case .closed: return
-        // An answer that the peer does not take counts as idleness too.
+        // A peer that does not read its answer is idle too.
         case .idle where requestDeadline == nil, .writing: since = idleSince
         case .streaming(let stream): since = stream.owedSince
         default: since = nil

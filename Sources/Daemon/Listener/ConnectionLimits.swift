@@ -2,14 +2,14 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// Counts the connections of one listening socket, and says which of them are served.
+/// Counts the connections of one listening socket, and decides which of them are served.
 final class ConnectionLimits: Sendable {
     /// What becomes of a new connection.
     enum Decision: Sendable {
         case serve
         /// Answered with `overloaded` and closed soon.
         case refuse
-        /// Closed without a word: there are too many even of those that are told.
+        /// Closed without an answer: even those that are being answered `overloaded` are too many.
         case close
     }
 
@@ -20,7 +20,7 @@ final class ConnectionLimits: Sendable {
         var isDraining = false
     }
 
-    /// How many excess connections may hold a descriptor while they are told so.
+    /// How many excess connections may hold a descriptor while they are answered `overloaded`.
     static let overloadedMargin = 32
 
     /// How many connections are served at a time.
@@ -86,9 +86,9 @@ final class ConnectionLimits: Sendable {
 /// The process's limit of open descriptors (RLIMIT_NOFILE).
 enum DescriptorLimit {
     /// Descriptors that are not connections of the payments socket: listening sockets, event loops, workers, ledger,
-    /// logs, administration, and the margin in which excess connections are told so.
+    /// logs, administration, and the excess connections that are answered `overloaded`.
     static let reserve = 256
-    /// No daemon needs more, and libraries that walk through all descriptors suffer.
+    /// No daemon needs more, and libraries that walk through all possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
 
     /// Raises the soft limit as far as the hard one allows, and returns it.

@@ -43,7 +43,7 @@ struct HTTPAnswer: Sendable {
             closes: closes)
     }
 
-    /// It will not be sent: nobody is there any more, or only its head is wanted.
+    /// Ends a stream that will not be sent, because the peer has left or asked for the head alone.
     func abandon() {
         if case .stream(let stream) = body { stream.ended(.abandoned) }
     }

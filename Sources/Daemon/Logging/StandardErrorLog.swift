@@ -24,8 +24,8 @@ final class StandardErrorLog: Sendable {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
-    /// For every logger at once. The format stays as it was at the start: who reads the log could not know from which
-    /// line on it is another.
+    /// For every logger at once. The format cannot be changed: a program that reads the log could not know from which line
+    /// on it is another.
     var level: Logger.Level {
         get { state.withLock { $0.level } }
         set { state.withLock { $0.level = newValue } }

@@ -4,7 +4,8 @@ import Ledger
 import Refusals
 import StrictJSON
 
-/// `GET /v1/audit/records`, `/v1/audit/export` and `/v1/audit/public-key`. Every look is recorded before its answer.
+/// `GET /v1/audit/records`, `/v1/audit/export` and `/v1/audit/public-key`. That somebody looked is recorded before anything
+/// is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let looks: any AuditLooking
@@ -33,7 +34,7 @@ struct AuditRoutes: Sendable {
                 trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, follows: query.follows)
             return Self.answer("text/csv; charset=utf-8", query) { try await table.write(to: $0) }
         case .jsonl:
-            // An unsealed export would prove nothing of its end, so without the token there is none.
+            // Without a seal an export proves nothing about its end, so there is none while the HSM token cannot sign.
             let seal = try await checkpoints.seal()
             if query.filter.leavesGaps {
                 let selection = RecordSelection(
@@ -77,7 +78,7 @@ struct AuditRoutes: Sendable {
 
     private static func event(_ query: AuditExportQuery, _ wanted: ClosedRange<Int>?) -> AuditEvent {
         switch query.purpose {
-        // The verdict is the reader's: it does not take the daemon's word for it.
+        // The reader verifies by itself, so the daemon has no verdict to record.
         case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? 0)
         case .export:
             .auditExport(

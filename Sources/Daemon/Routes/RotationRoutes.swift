@@ -10,12 +10,12 @@ struct RotationRoutes: Sendable {
     let rotations: KeyRotations
     let summaries: KeySummaries
 
-    /// All under way, by merchant.
+    /// The rotations that are under way, sorted by merchant.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0) }, next: nil))
     }
 
-    /// One merchant's, under way or not: one item for each of EC and RSA that it has keys of.
+    /// One merchant's rotations, under way or not: an item for each algorithm, EC and RSA, of which it has keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(
