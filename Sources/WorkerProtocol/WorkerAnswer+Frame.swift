@@ -78,7 +78,7 @@ extension WorkerAnswer {
         var reader = FieldReader(frame.fields)
         switch type {
         case .opened:
-            self = .opened(try TokenDescription(from: &reader))
+            self = .opened(try HSMTokenDescription(from: &reader))
         case .keys:
             self = .keys(
                 try reader.list(atMost: FieldBound.keys) { (reader) throws(FrameError) in
@@ -138,7 +138,7 @@ extension ProtectionTier {
     }
 }
 
-extension TokenDescription {
+extension HSMTokenDescription {
     fileprivate func write(to writer: inout FieldWriter) throws(FrameError) {
         try writer.text(label, atMost: FieldBound.name)
         try writer.text(serialNumber, atMost: FieldBound.name)

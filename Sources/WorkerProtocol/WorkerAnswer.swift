@@ -1,6 +1,6 @@
 /// What a worker answers. Which case answers which request is fixed by ``WorkerRequest``.
 public enum WorkerAnswer: Sendable, Equatable {
-    case opened(TokenDescription)
+    case opened(HSMTokenDescription)
     /// All keys that were asked for, or the last page of them.
     case keys([KeyDescription])
     /// A page of keys, at least one, after which more are to be asked for with this listing's number.
@@ -33,7 +33,7 @@ public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
     case c = "C"
 }
 
-public struct TokenDescription: Sendable, Equatable {
+public struct HSMTokenDescription: Sendable, Equatable {
     public var label: String
     public var serialNumber: String
     public var manufacturer: String
@@ -132,7 +132,7 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// memory, no session), or faltered at this call though it works otherwise. The worker is not to blame.
         case overloaded = 8
         /// The same input was in flight when two workers died. Only the daemon's side says so.
-        case inputQuarantined = 9
+        case inputRefused = 9
         /// The audit key or the remembered checkpoint: what is asked for is not to be had from a token that works
         /// otherwise. It is read-only, takes no data objects, shows too many; or the message is no checkpoint.
         case auditRefused = 10

@@ -79,13 +79,13 @@ extension WorkerRequest {
         guard let type = FrameType(rawValue: frame.type) else { throw .unknownType(frame.type) }
         var reader = FieldReader(frame.fields)
         switch type {
-        case .open: self = .open(try TokenOpening(from: &reader))
+        case .open: self = .open(try HSMTokenOpening(from: &reader))
         case .listKeys: self = .listKeys
         case .listMoreKeys: self = .listMoreKeys(listing: try reader.integer())
         case .describeKey: self = .describeKey(publicKeyHash: try reader.octets(atMost: FieldBound.identifier))
         case .decrypt: self = .decrypt(try Decryption(from: &reader))
         case .importPrivateKey: self = .importPrivateKey(try PrivateKeyImport(from: &reader))
-        case .importCertificate: self = .importCertificate(try CertificateImport(from: &reader))
+        case .importCertificate: self = .importCertificate(try CertificateToStore(from: &reader))
         case .destroyKey: self = .destroyKey(publicKeyHash: try reader.octets(atMost: FieldBound.identifier))
         case .probe: self = .probe
         case .listAuditKeys: self = .listAuditKeys
@@ -101,7 +101,7 @@ extension WorkerRequest {
     }
 }
 
-extension TokenOpening {
+extension HSMTokenOpening {
     fileprivate func write(to writer: inout FieldWriter) throws(FrameError) {
         writer.integer(protocolVersion)
         try writer.text(programVersion, atMost: FieldBound.name)
@@ -173,7 +173,7 @@ extension PrivateKeyImport {
     }
 }
 
-extension CertificateImport {
+extension CertificateToStore {
     fileprivate func write(to writer: inout FieldWriter) throws(FrameError) {
         try writer.octets(publicKeyHash, atMost: FieldBound.identifier)
         try writer.text(merchantIdentifier, atMost: FieldBound.name)

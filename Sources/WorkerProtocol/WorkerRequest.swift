@@ -1,7 +1,7 @@
 /// What the daemon asks of a worker. One request is one frame; its answer carries the same identifier.
 public enum WorkerRequest: Sendable, Equatable {
     /// The first frame, and only the first: loads the library, logs in, tests the tiers.
-    case open(TokenOpening)
+    case open(HSMTokenOpening)
     /// Every merchant key pair and certificate that the token shows now; the answer may be the first page of several.
     case listKeys
     /// The page after the one that named this listing. A listing that was given up for another is `overloaded`.
@@ -13,7 +13,7 @@ public enum WorkerRequest: Sendable, Equatable {
     /// Stores a private key, non-extractable and sensitive from then on, with its public key and certificate.
     case importPrivateKey(PrivateKeyImport)
     /// Stores a certificate beside the private key that it belongs to.
-    case importCertificate(CertificateImport)
+    case importCertificate(CertificateToStore)
     /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` when there are none any more.
     case destroyKey(publicKeyHash: [UInt8])
     /// Answers at once while the token does its work: one cheap call into the library.
@@ -35,7 +35,7 @@ public enum WorkerRequest: Sendable, Equatable {
 }
 
 /// Everything a worker needs to open its one token. PINs are not in it, only where to read them.
-public struct TokenOpening: Sendable, Equatable {
+public struct HSMTokenOpening: Sendable, Equatable {
     /// ``WorkerProtocolVersion/current`` of the sender; another one is refused.
     public var protocolVersion: UInt16
     /// The daemon's version; a worker of another version refuses to serve.
@@ -123,7 +123,7 @@ public struct PrivateKeyImport: Sendable, Equatable {
     /// The certificate in DER. Its public key must be the private key's.
     public var certificate: [UInt8]
     /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
-    /// ``TokenDescription/importKey``: the encapsulated key, 65 bytes.
+    /// ``HSMTokenDescription/importKey``: the encapsulated key, 65 bytes.
     public var encapsulatedKey: [UInt8]
     /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1"
     /// and the certificate's DER as associated data: KeySealing does it at both ends.
@@ -139,7 +139,7 @@ public struct PrivateKeyImport: Sendable, Equatable {
     }
 }
 
-public struct CertificateImport: Sendable, Equatable {
+public struct CertificateToStore: Sendable, Equatable {
     /// 32 bytes: the CKA_ID of the private key that the certificate belongs to.
     public var publicKeyHash: [UInt8]
     /// CKA_LABEL: the merchant identifier.

@@ -20,7 +20,7 @@ struct BoundaryPrice {
             say("usage: boundary-price MODULE TOKEN-LABEL PIN-FILE WORKER-PROGRAM SESSIONS ROUNDS SECONDS")
             exit(64)
         }
-        let opening = TokenOpening(
+        let opening = HSMTokenOpening(
             programVersion: ProductVersion.current, modulePath: arguments[1], tokenURI: "pkcs11:token=\(arguments[2])",
             pinFile: arguments[3], sessions: sessions, initializationString: "", allowExtractableSecret: true)
         do {

@@ -9,7 +9,7 @@ final class WithinProcess: Sendable {
     private let sessions: Int
     private let answers = Answers()
 
-    init(_ opening: TokenOpening) throws {
+    init(_ opening: HSMTokenOpening) throws {
         token = try ServedToken(opening)
         sessions = Int(opening.sessions)
         if case .failed(let failure) = token.answer(.listKeys, in: 0) { throw failure }

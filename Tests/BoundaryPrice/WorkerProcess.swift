@@ -34,7 +34,7 @@ final class WorkerProcess {
 
     /// Opens the token and makes a merchant's key in it.
     /// - Returns: its SubjectPublicKeyInfo.
-    func open(_ opening: TokenOpening) throws -> [UInt8] {
+    func open(_ opening: HSMTokenOpening) throws -> [UInt8] {
         let opened = try call(.open(opening))
         guard case .opened = opened else { throw Failure(description: "the token was not opened: \(opened)") }
         let made = try call(.generateKey(KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)))

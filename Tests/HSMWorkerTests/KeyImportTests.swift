@@ -7,13 +7,13 @@ import TokenForge
 import WorkerProtocol
 
 @Suite struct KeyImportTests {
-    private func opened() async throws -> (TokenDirectory, WorkerUnderTest, TokenDescription) {
+    private func opened() async throws -> (TokenDirectory, WorkerUnderTest, HSMTokenDescription) {
         let token = try await TokenDirectory()
         let worker = try WorkerUnderTest(token)
         return (token, worker, try await worker.open(token))
     }
 
-    private func opened(_ kind: TokenKind) async throws -> (WorkerUnderTest, TokenDescription) {
+    private func opened(_ kind: TokenKind) async throws -> (WorkerUnderTest, HSMTokenDescription) {
         let token = try await kind.fresh()
         let worker = try WorkerUnderTest(token)
         return (worker, try await worker.open(token))
@@ -88,7 +88,7 @@ import WorkerProtocol
         let again = try await worker.importKey(pkcs8: merchant.key.pkcs8, certificate: renewed, description)
         #expect(again.failureKind == .importRefused)
         let request = WorkerRequest.importCertificate(
-            CertificateImport(
+            CertificateToStore(
                 publicKeyHash: merchant.merchant.publicKeyHash, merchantIdentifier: "merchant.test",
                 certificate: renewed))
         for _ in 0..<2 { #expect(try await worker.call(request) == .done) }
@@ -103,7 +103,7 @@ import WorkerProtocol
         func answer(_ hash: [UInt8], _ certificate: [UInt8]) async throws -> WorkerFailure.Kind? {
             try await worker.call(
                 .importCertificate(
-                    CertificateImport(
+                    CertificateToStore(
                         publicKeyHash: hash, merchantIdentifier: "merchant.test", certificate: certificate))
             ).failureKind
         }

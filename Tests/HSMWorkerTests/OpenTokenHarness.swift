@@ -18,7 +18,7 @@ final class OpenTokenHarness: Sendable {
         directory = try FreshDirectory()
         let pinFile = try directory.write(SoftHSMToken.userPIN, to: "pin")
         let module = try SoftHSM.shared().module
-        let opening = TokenOpening(
+        let opening = HSMTokenOpening(
             programVersion: ProductVersion.current, modulePath: SoftHSM.libraryPath,
             tokenURI: "pkcs11:token=x", pinFile: pinFile, sessions: 2, initializationString: "",
             allowExtractableSecret: true, callTimeout: callTimeout, refusedLogins: directory.path("refused"))
@@ -30,7 +30,7 @@ final class OpenTokenHarness: Sendable {
         if let tier { tiers.ecV1 = tier }
         token = OpenToken(
             opening, try TokenURI(serial), softHSM.slot, anchor: anchor,
-            description: TokenDescription(
+            description: HSMTokenDescription(
                 label: info.label, serialNumber: info.serialNumber, manufacturer: "", model: "", library: "\(module)",
                 sessions: 2, tierECv1: .c, tierRSAv1: .c, shortcomings: [], importKey: []),
             tiers: tiers)

@@ -75,7 +75,7 @@ import WorkerProtocol
     @Test("an absent token, library or PIN file is tokenUnavailable and names what is absent")
     func absent() async throws {
         let token = try await TokenDirectory()
-        for (change, name): (@Sendable (inout TokenOpening) -> Void, String) in [
+        for (change, name): (@Sendable (inout HSMTokenOpening) -> Void, String) in [
             ({ $0.tokenURI = "pkcs11:token=elsewhere" }, "elsewhere"),
             ({ $0.modulePath = "/nonexistent.so" }, "/nonexistent.so"),
             ({ $0.pinFile = "/nonexistent-pin" }, "/nonexistent-pin"),
@@ -107,7 +107,7 @@ import WorkerProtocol
     @Test("another version's daemon is refused")
     func versions() async throws {
         let token = try await TokenDirectory()
-        for change: @Sendable (inout TokenOpening) -> Void in [
+        for change: @Sendable (inout HSMTokenOpening) -> Void in [
             { $0.protocolVersion += 1 }, { $0.programVersion = "0.0.0-other" },
         ] {
             let worker = try WorkerUnderTest(token)

@@ -50,7 +50,7 @@ import WorkerProtocol
             profile: MerchantCertificateProfile(merchantIdentifier: Self.merchant))
         let stored = try await worker.call(
             .importCertificate(
-                CertificateImport(
+                CertificateToStore(
                     publicKeyHash: key.identifier, merchantIdentifier: Self.merchant, certificate: certificate)))
         #expect(stored == .done)
         #expect(try await worker.keys().first?.certificates == [certificate])

@@ -19,7 +19,7 @@ import WorkerProtocol
         func set(_ pin: String) throws { try real.directory.write(pin + "\n", to: "pin") }
         var logins: [UInt] { token.calls("C_Login").map(\.value) }
 
-        func open() async throws -> (WorkerUnderTest, TokenDescription) {
+        func open() async throws -> (WorkerUnderTest, HSMTokenDescription) {
             let worker = try WorkerUnderTest(token)
             return (worker, try await worker.open(token) { $0.refusedLogins = refused })
         }

@@ -9,7 +9,7 @@ import WorkerProtocol
 @Suite struct ScriptedTierTests {
     private func serving(
         _ token: ScriptedToken, allowExtractableSecret: Bool = true
-    ) async throws -> (WorkerUnderTest, TokenDescription) {
+    ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
         let worker = try WorkerUnderTest(token)
         return (worker, try await worker.open(token, sessions: 1, allowExtractableSecret: allowExtractableSecret))
     }

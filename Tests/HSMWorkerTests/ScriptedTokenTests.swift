@@ -9,7 +9,7 @@ import WorkerProtocol
 @Suite struct ScriptedTokenTests {
     private func serving(
         _ token: ScriptedToken, sessions: UInt16 = 1, allowExtractableSecret: Bool = true
-    ) async throws -> (WorkerUnderTest, TokenDescription) {
+    ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
         let worker = try WorkerUnderTest(token)
         return (
             worker, try await worker.open(token, sessions: sessions, allowExtractableSecret: allowExtractableSecret)

@@ -95,9 +95,9 @@ final class WorkerUnderTest: Sendable {
     @discardableResult
     func open(
         _ token: any WorkersToken, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
-        _ change: (inout TokenOpening) -> Void = { _ in }
-    ) async throws -> TokenDescription {
-        var opening = TokenOpening(
+        _ change: (inout HSMTokenOpening) -> Void = { _ in }
+    ) async throws -> HSMTokenDescription {
+        var opening = HSMTokenOpening(
             programVersion: ProductVersion.current, modulePath: token.libraryPath, tokenURI: token.uri,
             pinFile: token.pinFile, sessions: sessions, initializationString: token.initializationString,
             allowExtractableSecret: allowExtractableSecret)
@@ -108,14 +108,14 @@ final class WorkerUnderTest: Sendable {
         return description
     }
 
-    func importKey(_ merchant: ForgedMerchant, _ token: TokenDescription) async throws -> WorkerAnswer {
+    func importKey(_ merchant: ForgedMerchant, _ token: HSMTokenDescription) async throws -> WorkerAnswer {
         // Its own name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
         try await importKey(
             pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, token, label: merchant.merchant.identifier)
     }
 
     func importKey(
-        pkcs8: [UInt8], certificate: [UInt8], _ token: TokenDescription, label: String = "merchant.test"
+        pkcs8: [UInt8], certificate: [UInt8], _ token: HSMTokenDescription, label: String = "merchant.test"
     ) async throws -> WorkerAnswer {
         let sealed = try KeySealing.seal(
             privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: token.importKey)
@@ -127,7 +127,7 @@ final class WorkerUnderTest: Sendable {
     }
 
     /// Imports, and stops the test with the reason where that fails.
-    func mustImport(_ merchant: ForgedMerchant, _ token: TokenDescription) async throws {
+    func mustImport(_ merchant: ForgedMerchant, _ token: HSMTokenDescription) async throws {
         let answer = try await importKey(merchant, token)
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
     }
@@ -149,7 +149,7 @@ extension WorkerUnderTest {
 
     /// The same, with both merchants' keys imported.
     static func withMerchantKeys(
-        _ token: any WorkersToken, sessions: UInt16 = 2, _ change: (inout TokenOpening) -> Void = { _ in }
+        _ token: any WorkersToken, sessions: UInt16 = 2, _ change: (inout HSMTokenOpening) -> Void = { _ in }
     ) async throws -> WorkerUnderTest {
         let worker = try WorkerUnderTest(token)
         let description = try await worker.open(token, sessions: sessions, change)

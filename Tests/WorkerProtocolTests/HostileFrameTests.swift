@@ -86,7 +86,7 @@ import WorkerProtocol
 
     @Test("a list of denied system calls longer than its bound is neither sent nor believed")
     func deniedSystemCalls() throws {
-        var opening = TokenOpening(
+        var opening = HSMTokenOpening(
             programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
             initializationString: "", allowExtractableSecret: true)
         opening.deniedSystemCalls = Array(repeating: "execve", count: 65)
@@ -126,7 +126,7 @@ import WorkerProtocol
         let plaintext = WorkerAnswer.plaintext([1], tier: .c, unlockedSecrets: tooMany)
         #expect(throws: FrameError.invalidValue) { try plaintext.encoded(identifier: 1) }
         let opened = WorkerAnswer.opened(
-            TokenDescription(
+            HSMTokenDescription(
                 label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 1, tierECv1: nil,
                 tierRSAv1: nil, shortcomings: [], importKey: [], unlockedSecrets: tooMany))
         #expect(throws: FrameError.invalidValue) { try opened.encoded(identifier: 1) }

@@ -4,7 +4,7 @@ import WorkerProtocol
 enum Samples {
     static let requests: [WorkerRequest] = [
         .open(
-            TokenOpening(
+            HSMTokenOpening(
                 protocolVersion: 0x0102, programVersion: "1.2.3", modulePath: "/usr/lib/module.so",
                 tokenURI: "pkcs11:token=prüfung", pinFile: "/etc/pin", sessions: 258,
                 initializationString: "configdir='sql:/x'", allowExtractableSecret: true, callTimeout: 0x0102_0304,
@@ -25,7 +25,7 @@ enum Samples {
                 merchantIdentifier: "merchant.com.example", certificate: octets(900, from: 5),
                 encapsulatedKey: octets(65, from: 6), sealedPrivateKey: octets(154, from: 7))),
         .importCertificate(
-            CertificateImport(
+            CertificateToStore(
                 publicKeyHash: octets(32, from: 8), merchantIdentifier: "merchant.com.example",
                 certificate: octets(1200, from: 9))),
         .probe,
@@ -41,12 +41,12 @@ enum Samples {
 
     static let answers: [WorkerAnswer] = [
         .opened(
-            TokenDescription(
+            HSMTokenDescription(
                 label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
                 library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a, shortcomings: ["one", "two"],
                 importKey: octets(65, from: 11), unlockedSecrets: 0x0102_0304)),
         .opened(
-            TokenDescription(
+            HSMTokenDescription(
                 label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
                 tierRSAv1: .b, shortcomings: [], importKey: [])),
         .keys([]),

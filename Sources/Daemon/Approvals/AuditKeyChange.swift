@@ -17,7 +17,7 @@ struct AuditKeyChange: Sendable {
     }
 
     let ledger: any Ledger
-    let token: any AuditToken
+    let token: any AuditHSMToken
     /// In the configuration.
     let tokenName: String
     let checkpoints: Checkpoints
@@ -30,7 +30,7 @@ struct AuditKeyChange: Sendable {
     private let turn = SerialTurn()
 
     init(
-        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
+        ledger: any Ledger, token: any AuditHSMToken, tokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
         rule: TwoPersonRule, recorder: UsageRecorder, clock: WallClock, logger: Logger
     ) {
         self.ledger = ledger

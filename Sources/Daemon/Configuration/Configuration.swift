@@ -20,7 +20,7 @@ struct Configuration: Sendable {
     var fileDigest: AuditDigest
     var listener: ListenerSettings
     /// 1 to 16, with names of their own. The first one holds the audit key and remembers the record's end.
-    var tokens: [TokenSettings]
+    var tokens: [HSMTokenSettings]
     var trust: TrustSettings
     /// `verification.signing_time_window`, for callers whose rule sets none.
     var signingTimeWindow: SigningTimeWindow
@@ -80,7 +80,7 @@ extension Configuration {
         guard reader.problems.isEmpty else { return nil }
         let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
-        var tokens = TokenSettings.all(root)
+        var tokens = HSMTokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))

@@ -3,14 +3,14 @@ import Foundation
 import Glibc
 import SecretMemory
 
-extension TokenSettings {
+extension HSMTokenSettings {
     static let keys = [
         "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
         "environment", "init_args", "deny_system_calls",
     ]
 
     /// The elements of the root's `tokens`; empty after a reported problem.
-    static func all(_ root: ConfigurationSection) -> [TokenSettings] {
+    static func all(_ root: ConfigurationSection) -> [HSMTokenSettings] {
         guard root.node("tokens") != nil else {
             root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
             return []
@@ -24,8 +24,8 @@ extension TokenSettings {
         }
         let tokens = elements.prefix(maximumTokens).map { element in
             let section = ConfigurationSection(
-                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
-            return (section: section, settings: TokenSettings(section))
+                element.value, path: element.key, keys: HSMTokenSettings.keys, reader: root.reader)
+            return (section: section, settings: HSMTokenSettings(section))
         }
         checkNames(tokens.map { ($0.section, $0.settings?.name) })
         return tokens.compactMap(\.settings)

@@ -17,8 +17,8 @@ extension WorkerFailure {
             Refusal(.hsmUnavailable, "The token cannot restore this version's symmetric keys; status says why.")
         case .overloaded:
             Refusal(.overloaded, "Too many decryptions wait for the token.")
-        case .inputQuarantined:
-            Self.refusedInput(for: retryAfter ?? Int(QuarantinedInputs.period.components.seconds))
+        case .inputRefused:
+            Self.refusedInput(for: retryAfter ?? Int(RefusedInputs.period.components.seconds))
         case .tokenUnavailable, .loginRefused:
             Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
         case .deadlineExceeded:

@@ -51,7 +51,7 @@ extension KeyAdministration {
     /// - Returns: the tokens that have the certificate now, and a sentence for each that should and does not.
     /// - Throws: the first one's refusal when none took it.
     func store(
-        _ certificate: CertificateImport, in holders: [any TokenAdministering]
+        _ certificate: CertificateToStore, in holders: [any TokenAdministering]
     ) async throws(Refusal) -> (holding: [any TokenAdministering], remarks: [String]) {
         var holding: [any TokenAdministering] = []
         var remarks: [String] = []
@@ -96,7 +96,7 @@ protocol TokenAdministering: Sendable {
     /// What it shows of one key now; empty when it shows none.
     func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
-    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure)
+    func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)
     func generateKey(
         _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription

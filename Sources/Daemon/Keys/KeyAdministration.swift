@@ -145,7 +145,7 @@ struct KeyAdministration: Sendable {
         let targets = holders.isEmpty ? tokens : holders
         requestRecord.used(token: targets.map(\.name).joined(separator: ","))
         let (holding, remarks) = try await store(
-            CertificateImport(
+            CertificateToStore(
                 publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
                 certificate: certificate.der),
             in: targets)

@@ -1,7 +1,7 @@
 import MerchantKeys
 import WorkerProtocol
 
-extension TokenPool {
+extension HSMTokenPool {
     /// The tier that serves the key now. Where tokens differ it is the weakest: what can be promised for every payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
         let scheme: RestorationScheme = algorithm == .ec ? .ecV1 : .rsaV1

@@ -19,7 +19,7 @@ struct AuditSigningKey: Sendable {
         checkpointKey = key
     }
 
-    func sign(_ message: [UInt8], in token: any AuditToken) async throws(Refusal) -> CheckpointSignature {
+    func sign(_ message: [UInt8], in token: any AuditHSMToken) async throws(Refusal) -> CheckpointSignature {
         let der: [UInt8]
         do {
             der = try await token.signCheckpoint(message, identifier: identifier)
@@ -34,7 +34,7 @@ struct AuditSigningKey: Sendable {
     /// A public key, an identifier and a label prove nothing, since anyone with the PIN can write them.
     ///
     /// - Throws: hsm_unavailable when the token does not sign.
-    func isProven(by token: any AuditToken) async throws(Refusal) -> Bool {
+    func isProven(by token: any AuditHSMToken) async throws(Refusal) -> Bool {
         let challenge = Release.randomAttempt().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         // No checkpoint: those have a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
@@ -42,7 +42,7 @@ struct AuditSigningKey: Sendable {
     }
 }
 
-extension AuditToken {
+extension AuditHSMToken {
     /// Has the token make an audit key that the ledger has planned: one that was made just before the process ended is
     /// then known for this ledger's own, and is answered when it signs.
     func makeAuditKey(

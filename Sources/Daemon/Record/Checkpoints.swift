@@ -26,7 +26,7 @@ final class Checkpoints: Sendable {
     }
 
     private let ledger: any Ledger
-    private let token: any AuditToken
+    private let token: any AuditHSMToken
     private let clock: WallClock
     private let logger: Logger
     private let unsealed: UnsealedRecords
@@ -38,7 +38,7 @@ final class Checkpoints: Sendable {
     ///   - patience: how long anybody waits for a seal. A call to the token that hangs costs its call_timeout, and is made
     ///     once more by the next worker.
     init(
-        ledger: any Ledger, token: any AuditToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
+        ledger: any Ledger, token: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
         patience: Duration = .seconds(30), logger: Logger
     ) {
         self.ledger = ledger

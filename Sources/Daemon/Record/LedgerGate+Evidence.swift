@@ -17,7 +17,7 @@ extension LedgerGate {
         /// Whether there is any data object of ours, readable or not.
         let tokenRemembersSomething: Bool
 
-        init(ledger: any Ledger, token: any AuditToken) async throws(Refusal) {
+        init(ledger: any Ledger, token: any AuditHSMToken) async throws(Refusal) {
             do throws(LedgerFailure) {
                 head = try await ledger.head()
                 storedKeys = try await ledger.auditKeys()

@@ -19,7 +19,7 @@ final class LedgerGate: Sendable {
     }
 
     private let ledger: any Ledger
-    private let token: any AuditToken
+    private let token: any AuditHSMToken
     /// In the configuration.
     private let tokenName: String
     private let checkpoints: Checkpoints
@@ -32,7 +32,7 @@ final class LedgerGate: Sendable {
     let verdicts: AsyncStream<Position>
 
     init(
-        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, clock: WallClock,
+        ledger: any Ledger, token: any AuditHSMToken, tokenName: String, checkpoints: Checkpoints, clock: WallClock,
         logger: Logger
     ) {
         self.ledger = ledger

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
 struct MonitoringRoutes: Sendable {
     let readiness: Readiness
-    let tokens: TokenPool
+    let tokens: HSMTokenPool
     let index: KeyIndex
     let ledger: any Ledger
     let ledgerClock: LedgerClock
@@ -97,7 +97,7 @@ struct MonitoringRoutes: Sendable {
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
-    private func status(of hsmToken: TokenWorker) -> TokenStatus {
+    private func status(of hsmToken: HSMToken) -> TokenStatus {
         switch hsmToken.condition {
         case .starting:
             return TokenStatus(name: hsmToken.name, condition: "starting")

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// The daemon's parts, put together from a configuration: the only file that names all concrete types.
 struct Assembly: Sendable {
-    let tokens: TokenPool
+    let tokens: HSMTokenPool
     let ledger: any Ledger
     let gate: LedgerGate
     let checkpoints: Checkpoints
@@ -117,8 +117,8 @@ struct Assembly: Sendable {
     }
 
     private static func tokens(
-        _ settings: [TokenSettings], catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
-    ) throws(StartFailure) -> TokenPool {
+        _ settings: [HSMTokenSettings], catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
+    ) throws(StartFailure) -> HSMTokenPool {
         let executable: WorkerExecutable
         do {
             executable = try WorkerExecutable.installed()
@@ -126,19 +126,19 @@ struct Assembly: Sendable {
             throw StartFailure(.configuration, error.message)
         }
         // One for all: an input that ended two workers is not to end a third.
-        let quarantine = QuarantinedInputs()
+        let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
             let token = settings.name
-            return TokenWorker(
+            return HSMToken(
                 name: token, settings: settings, executable: executable, logger: logger,
                 events: WorkerEvents(
                     keys: { keys, began in await catalogue.tokenHasOpened(token, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
                     called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
                     restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }),
-                quarantine: quarantine)
+                refusedInputs: refusedInputs)
         }
-        return TokenPool(first: workers[0], others: workers.dropFirst())
+        return HSMTokenPool(first: workers[0], others: workers.dropFirst())
     }
 }
 
@@ -160,6 +160,6 @@ extension SQLiteLedger {
     }
 }
 
-extension TokenPool: TransactionDecrypting, KeyDestroying {}
+extension HSMTokenPool: TransactionDecrypting, KeyDestroying {}
 
-extension TokenWorker: TokenAdministering {}
+extension HSMToken: TokenAdministering {}

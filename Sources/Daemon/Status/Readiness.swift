@@ -16,7 +16,7 @@ final class Readiness: Sendable {
         var warnings: [String] = []
     }
 
-    private let tokens: TokenPool
+    private let tokens: HSMTokenPool
     private let gate: LedgerGate
     private let troubles: TroubleLog
     private let catalogue: KeyCatalogue
@@ -29,7 +29,7 @@ final class Readiness: Sendable {
     private static let lookLasts = Duration.seconds(1)
 
     init(
-        tokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
+        tokens: HSMTokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
         ledgerClock: LedgerClock, troubles: TroubleLog
     ) {
         self.tokens = tokens
@@ -102,7 +102,7 @@ final class Readiness: Sendable {
     }
 
     /// Why nothing is opened by a token now; nil when it serves a version.
-    private static func trouble(of token: TokenWorker) -> String? {
+    private static func trouble(of token: HSMToken) -> String? {
         switch token.condition {
         case .ready(let description):
             description.tierECv1 == nil && description.tierRSAv1 == nil

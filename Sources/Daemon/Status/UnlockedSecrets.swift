@@ -3,7 +3,7 @@ import SecretMemory
 /// Secrets that lie in memory which the kernel may swap, since the limit on locked memory is used up: in this process,
 /// and in the workers as they last said.
 struct UnlockedSecrets: Sendable {
-    let tokens: TokenPool
+    let tokens: HSMTokenPool
 
     static let warning =
         "secrets are not locked in memory and may be swapped to a disk; raise the limit on locked memory "

@@ -29,7 +29,7 @@ struct CallTerms: Sendable {
     /// It has been made before, and is not made a third time.
     var isRepetition = false
     /// A worker ended while it had this call, perhaps because of it: nothing else is with a worker meanwhile.
-    var isSuspect = false
+    var runsAlone = false
     /// When its worker ends it is not made again here: who made it knows another token.
     var comesBack = false
 }

@@ -8,7 +8,7 @@ import WorkerProtocol
 /// busy (``CallPace``). A call's limit counts from when a session begins with it, as far as the order of sending and
 /// the answers tell; a worker that exceeds it hangs.
 ///
-/// When a worker ends, the calls it had are suspects: they are made once more, one at a time and before all others.
+/// When a worker ends, the calls it had are retriedAlone: they are made once more, one at a time and before all others.
 /// So a second death names the input that causes it, and only that one is refused for a while.
 final class CallQueue: Sendable {
     struct Limits: Sendable {
@@ -24,7 +24,7 @@ final class CallQueue: Sendable {
     }
 
     private struct Lane {
-        let worker: WorkerLane
+        let worker: ConnectedWorker
         var outstanding = 0
         /// How many of them are being worked on, as far as their order tells, and the calls behind those.
         var running = 0
@@ -54,14 +54,14 @@ final class CallQueue: Sendable {
 
     private struct State {
         var waiting: WaitingCalls
-        var suspects = CircularBuffer<PendingCall>()
+        var retriedAlone = CircularBuffer<PendingCall>()
         var withWorkers: [UInt64: PendingCall] = [:]
         var lanes: [UInt64: Lane] = [:]
         /// A suspect is with a worker: nothing else is handed over meanwhile.
-        var isTryingSuspect = false
+        var isTryingAlone = false
         /// The lane that new calls go to, what its worker said of the token, and since when there is one.
         var serving: UInt64?
-        var token: TokenDescription?
+        var token: HSMTokenDescription?
         var servingSince = ContinuousClock.now
         /// Why calls are not even queued.
         var refusal: WorkerFailure? = nil
@@ -78,17 +78,17 @@ final class CallQueue: Sendable {
 
     private let limits: Limits
     private let events: WorkerEvents
-    private let quarantine: QuarantinedInputs
+    private let refusedInputs: RefusedInputs
     private let recycleDue: @Sendable (UInt64) -> Void
     private let state: Mutex<State>
 
     init(
-        limits: Limits, events: WorkerEvents, quarantine: QuarantinedInputs = QuarantinedInputs(),
+        limits: Limits, events: WorkerEvents, refusedInputs: RefusedInputs = RefusedInputs(),
         recycleDue: @escaping @Sendable (UInt64) -> Void
     ) {
         self.limits = limits
         self.events = events
-        self.quarantine = quarantine
+        self.refusedInputs = refusedInputs
         self.recycleDue = recycleDue
         state = Mutex(State(waiting: limits.waiting))
     }
@@ -103,10 +103,10 @@ final class CallQueue: Sendable {
                 guard let call = makeCall(request, terms, continuation, &state) else { return }
                 if let refusal = state.refusal {
                     call.finish(refusal)
-                } else if let seconds = quarantine.secondsLeft(of: call.frame, now: .now) {
+                } else if let seconds = refusedInputs.secondsLeft(of: call.frame, now: .now) {
                     call.finish(
                         WorkerFailure(
-                            .inputQuarantined, "Two workers ended while they had this input.", retryAfter: seconds))
+                            .inputRefused, "Two workers ended while they had this input.", retryAfter: seconds))
                 } else if terms.isRepetition {
                     requeue(call, &state)
                     dispatch(&state, at: .now)
@@ -159,12 +159,12 @@ final class CallQueue: Sendable {
     }
 
     private func dispatch(_ state: inout State, at now: ContinuousClock.Instant) {
-        guard !state.isTryingSuspect, let lane = state.serving, let outstanding = state.lanes[lane]?.outstanding
+        guard !state.isTryingAlone, let lane = state.serving, let outstanding = state.lanes[lane]?.outstanding
         else { return }
-        if !state.suspects.isEmpty {
+        if !state.retriedAlone.isEmpty {
             if outstanding == 0 {
-                state.isTryingSuspect = true
-                hand(state.suspects.removeFirst(), to: lane, at: now, &state)
+                state.isTryingAlone = true
+                hand(state.retriedAlone.removeFirst(), to: lane, at: now, &state)
             }
             return
         }
@@ -265,14 +265,14 @@ final class CallQueue: Sendable {
     private func remove(_ call: PendingCall, from lane: UInt64, _ state: inout State) {
         state.withWorkers[call.identifier] = nil
         state.lanes[lane]?.outstanding -= 1
-        if call.terms.isSuspect { state.isTryingSuspect = false }
+        if call.terms.runsAlone { state.isTryingAlone = false }
     }
 
     private func requeue(_ call: PendingCall, _ state: inout State) {
         if let refusal = state.refusal {
             call.finish(refusal)
-        } else if call.terms.isSuspect {
-            state.suspects.append(call)
+        } else if call.terms.runsAlone {
+            state.retriedAlone.append(call)
         } else {
             state.waiting.prepend(call)
         }
@@ -281,14 +281,14 @@ final class CallQueue: Sendable {
     // MARK: Workers
 
     /// Makes a worker known, for calls made at it alone.
-    func add(_ worker: WorkerLane) {
+    func add(_ worker: ConnectedWorker) {
         state.withLock { $0.lanes[worker.identifier] = Lane(worker: worker) }
     }
 
     /// New calls go to this worker from now on. The one before keeps the calls it has and ends after the last.
     /// - Returns: false when it has ended meanwhile.
     func serve(
-        with lane: UInt64, opened token: TokenDescription? = nil, now: ContinuousClock.Instant = .now
+        with lane: UInt64, opened token: HSMTokenDescription? = nil, now: ContinuousClock.Instant = .now
     ) -> Bool {
         state.withLock { state in
             guard state.lanes[lane] != nil, !state.isOver else { return false }
@@ -323,12 +323,12 @@ final class CallQueue: Sendable {
                 remove(call, from: lane, &state)
                 if call.mayBeRepeatedHere {
                     call.terms.isRepetition = true
-                    call.terms.isSuspect = !isBlameless
+                    call.terms.runsAlone = !isBlameless
                     call.waitingSince = .now
                     requeue(call, &state)
                     continue
                 }
-                if call.terms.isSuspect, !isBlameless { quarantine.insert(call.frame, now: .now) }
+                if call.terms.runsAlone, !isBlameless { refusedInputs.insert(call.frame, now: .now) }
                 let message =
                     call.operation.isRepeatable || call.operation == .open
                     ? "The worker ended while it had the call."
@@ -344,8 +344,8 @@ final class CallQueue: Sendable {
     /// Calls that another token can take do not wait for this one's next worker.
     private func handBack(_ state: inout State) {
         let failure = WorkerFailure(.tokenUnavailable, "The worker ended before it had the call.")
-        for call in state.suspects where call.terms.comesBack { call.finish(failure) }
-        state.suspects.removeAll { $0.terms.comesBack }
+        for call in state.retriedAlone where call.terms.comesBack { call.finish(failure) }
+        state.retriedAlone.removeAll { $0.terms.comesBack }
         for call in state.waiting.removeAll(where: { $0.terms.comesBack }) { call.finish(failure) }
     }
 
@@ -357,8 +357,8 @@ final class CallQueue: Sendable {
     private func refuse(_ failure: WorkerFailure, _ state: inout State) {
         // What was given up stays so, whatever else happens to the workers.
         if !state.isOver { state.refusal = failure }
-        for call in state.suspects { call.finish(failure) }
-        state.suspects.removeAll()
+        for call in state.retriedAlone { call.finish(failure) }
+        state.retriedAlone.removeAll()
         for call in state.waiting.removeAll(where: { _ in true }) { call.finish(failure) }
     }
 
@@ -384,8 +384,10 @@ final class CallQueue: Sendable {
         state.withLock { state in
             endHangingWorkers(at: now, &state)
             // Suspects wait for each other and for a worker's start: they are few, and only their deadline ends that.
-            for call in state.suspects where call.isPastDeadline(at: now) { call.finish(PendingCall.deadlineExceeded) }
-            state.suspects.removeAll { $0.isPastDeadline(at: now) }
+            for call in state.retriedAlone where call.isPastDeadline(at: now) {
+                call.finish(PendingCall.deadlineExceeded)
+            }
+            state.retriedAlone.removeAll { $0.isPastDeadline(at: now) }
             for call in state.waiting.removeAll(where: { $0.isPastDeadline(at: now) }) {
                 call.finish(PendingCall.deadlineExceeded)
             }
@@ -425,14 +427,14 @@ final class CallQueue: Sendable {
     /// call waits as long as a repetition may.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
-            let patience = TokenPool.deadline(callTimeout: limits.callTimeout)
+            let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)
             let failure = WorkerFailure(.tokenUnavailable, "No worker has opened the token in time.")
             for call in state.waiting.removeAll(where: { now - $0.waitingSince > patience }) { call.finish(failure) }
             return
         }
         guard let lastAnswer = state.lanes[serving]?.lastAnswer else { return }
         let failure = WorkerFailure(.overloaded, "The call waited too long for the token, which is slow or busy.")
-        let (since, most) = (state.servingSince, TokenPool.longestWait(callTimeout: limits.callTimeout))
+        let (since, most) = (state.servingSince, HSMTokenPool.longestWait(callTimeout: limits.callTimeout))
         let late = state.waiting.removeAll { lastAnswer - max($0.waitingSince, since) > most }
         for call in late { call.finish(failure) }
     }
@@ -441,12 +443,12 @@ final class CallQueue: Sendable {
     var load: Int? {
         state.withLock { state in
             guard state.serving != nil, state.refusal == nil else { return nil }
-            return state.waiting.count + state.suspects.count + state.withWorkers.count
+            return state.waiting.count + state.retriedAlone.count + state.withWorkers.count
         }
     }
 
     /// What the worker that calls go to said of its token; nil while none serves.
-    var servedToken: TokenDescription? {
+    var servedToken: HSMTokenDescription? {
         state.withLock { state in state.serving != nil && state.refusal == nil ? state.token : nil }
     }
 
@@ -460,7 +462,7 @@ final class CallQueue: Sendable {
 
     /// Whether no call waits or is with a worker.
     var isIdle: Bool {
-        state.withLock { $0.waiting.isEmpty && $0.suspects.isEmpty && $0.withWorkers.isEmpty }
+        state.withLock { $0.waiting.isEmpty && $0.retriedAlone.isEmpty && $0.withWorkers.isEmpty }
     }
 
     /// Ends the input of a worker that is not to serve.

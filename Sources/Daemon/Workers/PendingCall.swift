@@ -49,7 +49,7 @@ extension CallResult {
 }
 
 /// One worker as a ``CallQueue`` sees it.
-struct WorkerLane: Sendable {
+struct ConnectedWorker: Sendable {
     /// Rises with each worker that is started.
     let identifier: UInt64
     /// Hands a frame over without waiting.

@@ -1,6 +1,6 @@
 import WorkerProtocol
 
-/// What a ``TokenWorker`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
+/// What a ``HSMToken`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
 /// soon (but `keys`, for which the worker waits) and does not call the worker back.
 struct WorkerEvents: Sendable {
     /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
@@ -20,7 +20,7 @@ struct WorkerEvents: Sendable {
     /// The key pairs that the token shows, after each (re)opening and before the worker serves, and when their listing
     /// began: what is known to have changed since then is newer.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
-    var condition: @Sendable (WorkerCondition) -> Void
+    var condition: @Sendable (HSMTokenCondition) -> Void
     /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
     /// Operation and seconds from the worker beginning with the call to its answer: `paytokend_hsm_call_seconds`.
@@ -29,7 +29,7 @@ struct WorkerEvents: Sendable {
 
     init(
         keys: @escaping @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void = { _, _ in },
-        condition: @escaping @Sendable (WorkerCondition) -> Void = { _ in },
+        condition: @escaping @Sendable (HSMTokenCondition) -> Void = { _ in },
         waited: @escaping @Sendable (Double) -> Void = { _ in },
         called: @escaping @Sendable (WorkerOperation, Double) -> Void = { _, _ in },
         restarted: @escaping @Sendable (RestartReason) -> Void = { _ in }

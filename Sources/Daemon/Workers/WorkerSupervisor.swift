@@ -19,14 +19,14 @@ final class WorkerSupervisor: Sendable {
     private struct Served: Sendable {
         let lane: UInt64
         let process: WorkerProcess
-        let description: TokenDescription
+        let description: HSMTokenDescription
         let since = ContinuousClock.now
         /// Resident memory once the token was open, in bytes; nil where /proc does not tell.
         let memory: Int?
     }
 
     private struct State {
-        var condition = WorkerCondition.starting
+        var condition = HSMTokenCondition.starting
         var lanes: UInt64 = 0
         var isStopping = false
         /// Every process that has not been reaped, by its lane.
@@ -39,7 +39,7 @@ final class WorkerSupervisor: Sendable {
         var hasWarnedOfSecrets = false
     }
 
-    private let settings: TokenSettings
+    private let settings: HSMTokenSettings
     private let executable: WorkerExecutable
     private let logger: Logger
     private let events: WorkerEvents
@@ -51,7 +51,7 @@ final class WorkerSupervisor: Sendable {
     private let state = Mutex(State())
 
     init(
-        settings: TokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
+        settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
         eventLoop: any EventLoop, calls: CallQueue, memoryGrowth: Int, signals: AsyncStream<Signal>,
         continuation: AsyncStream<Signal>.Continuation
     ) {
@@ -69,7 +69,7 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// Ready means that calls are taken, at this moment: what is known here alone lags behind, at both ends.
-    var condition: WorkerCondition {
+    var condition: HSMTokenCondition {
         if let token = calls.servedToken { return .ready(token) }
         let condition = state.withLock { $0.condition }
         if case .ready = condition { return .starting }
@@ -118,7 +118,7 @@ final class WorkerSupervisor: Sendable {
         set { state.withLock { $0.isLoginRefused = newValue } }
     }
 
-    private func set(_ condition: WorkerCondition) {
+    private func set(_ condition: HSMTokenCondition) {
         let changed = state.withLock { state in
             defer { state.condition = condition }
             return state.condition != condition
@@ -303,7 +303,7 @@ final class WorkerSupervisor: Sendable {
     }
 
     private func connect(_ process: WorkerProcess, socket: CInt, lane: UInt64) async -> Bool {
-        let end = LaneEnd()
+        let end = WorkerEndReason()
         let connection = try? await WorkerConnection.attach(
             socket: socket, to: eventLoop,
             receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: lane) },
@@ -319,7 +319,7 @@ final class WorkerSupervisor: Sendable {
             return false
         }
         calls.add(
-            WorkerLane(
+            ConnectedWorker(
                 identifier: lane,
                 send: { connection.send($0) },
                 close: {
@@ -336,7 +336,7 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// Sees a worker out whose socket is closed.
-    private func bury(_ process: WorkerProcess, lane: UInt64, _ end: LaneEnd) async {
+    private func bury(_ process: WorkerProcess, lane: UInt64, _ end: WorkerEndReason) async {
         let exit = await process.end(within: end.reason == nil ? .seconds(5) : .zero)
         state.withLock { $0.processes[lane] = nil }
         guard let reason = end.reason else { return }
@@ -349,7 +349,7 @@ final class WorkerSupervisor: Sendable {
     }
 
     private func open(_ lane: UInt64, _ process: WorkerProcess) async -> Result<Served, WorkerFailure> {
-        let opening = TokenOpening(
+        let opening = HSMTokenOpening(
             programVersion: ProductVersion.current, modulePath: settings.module, tokenURI: settings.uri,
             pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
             initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,

@@ -56,7 +56,7 @@ extension OpenToken {
     }
 
     /// Stores a certificate beside its private key; nothing when it is there already.
-    func importCertificate(_ request: CertificateImport, in session: inout Session) throws(WorkerFailure) {
+    func importCertificate(_ request: CertificateToStore, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateFields.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {
             throw WorkerFailure(.importRefused, "The certificate is for another key.")

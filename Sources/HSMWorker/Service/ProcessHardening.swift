@@ -51,7 +51,7 @@ public enum ProcessHardening {
 enum SystemCallFilter {
     /// To be called before the library is loaded, so that none of its code runs without the filter. A library that needs a
     /// denied call fails with an error of its own when it is opened.
-    /// - Parameter names: of ``TokenOpening/deniedSystemCalls``; none means no filter.
+    /// - Parameter names: of ``HSMTokenOpening/deniedSystemCalls``; none means no filter.
     static func apply(denying names: [String]) throws(WorkerFailure) {
         guard !names.isEmpty else { return }
         let copies: [UnsafeMutablePointer<CChar>?] = unsafe names.map { unsafe strdup($0) }

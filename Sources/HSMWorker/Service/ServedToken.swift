@@ -12,7 +12,7 @@ package final class ServedToken: Sendable {
     private let queue: RequestQueue
 
     /// Opens the token and its sessions. Blocks for as long as the library likes.
-    package init(_ opening: TokenOpening) throws(WorkerFailure) {
+    package init(_ opening: HSMTokenOpening) throws(WorkerFailure) {
         let token = try OpenToken.open(opening)
         self.token = token
         // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
@@ -39,7 +39,7 @@ package final class ServedToken: Sendable {
     }
 
     /// What the token is and can do, with the sessions that are open now.
-    var description: TokenDescription {
+    var description: HSMTokenDescription {
         var description = token.description
         description.sessions = UInt16(clamping: token.openSessions.load(ordering: .relaxed))
         description.unlockedSecrets = TokenSession.unlockedSecrets

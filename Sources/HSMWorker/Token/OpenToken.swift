@@ -8,7 +8,7 @@ import WorkerProtocol
 /// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads use
 /// it. Extensions beside the operations add what can be asked of it: decryption, import, generation, audit keys.
 final class OpenToken: Sendable {
-    let description: TokenDescription
+    let description: HSMTokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
     /// The latest listing; `keys` is nil once all of its pages have been read.
@@ -18,7 +18,7 @@ final class OpenToken: Sendable {
     /// Opens sealed private keys. Made when the worker starts; its private half exists in this process only.
     let importRecipient = KeySealing.Recipient()
 
-    let opening: TokenOpening
+    let opening: HSMTokenOpening
     let uri: TokenURI
     /// Changes when the token comes back in another slot.
     let slot: Mutex<Slot>
@@ -37,8 +37,8 @@ final class OpenToken: Sendable {
     ///   - anchor: is logged in.
     ///   - tiers: were chosen in that session.
     init(
-        _ opening: TokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
-        description: TokenDescription, tiers: TierSelection
+        _ opening: HSMTokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
+        description: HSMTokenDescription, tiers: TierSelection
     ) {
         self.opening = opening
         self.uri = uri
@@ -53,7 +53,7 @@ final class OpenToken: Sendable {
     /// Loads the library, finds the token, logs in and chooses the tiers. Blocks for as long as the library likes.
     /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for another version's daemon, else
     ///   `tokenUnavailable`; each says what to do.
-    static func open(_ opening: TokenOpening) throws(WorkerFailure) -> OpenToken {
+    static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
             opening.programVersion == ProductVersion.current
         else {
@@ -79,7 +79,7 @@ final class OpenToken: Sendable {
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.tokenUnavailable, "The token ended the login while its tiers were tested.")
             }
-            let description = TokenDescription(
+            let description = HSMTokenDescription(
                 label: token.label, serialNumber: token.serialNumber, manufacturer: token.manufacturer,
                 model: token.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
@@ -93,7 +93,7 @@ final class OpenToken: Sendable {
     }
 
     private static func find(
-        _ opening: TokenOpening
+        _ opening: HSMTokenOpening
     ) throws(WorkerFailure) -> (Module, TokenURI, Slot, TokenInfo) {
         let uri: TokenURI
         do {

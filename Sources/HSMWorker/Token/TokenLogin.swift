@@ -13,7 +13,7 @@ struct TokenLogin: Sendable {
     /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
-    init(_ opening: TokenOpening) {
+    init(_ opening: HSMTokenOpening) {
         pinFile = opening.pinFile
         refusedLogins = opening.refusedLogins
     }

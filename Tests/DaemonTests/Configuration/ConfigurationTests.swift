@@ -98,7 +98,7 @@ struct ConfigurationTests {
         #expect(configuration.listener.idleTimeout == .milliseconds(1_500))
         #expect(
             configuration.tokens == [
-                TokenSettings(
+                HSMTokenSettings(
                     name: "primary", module: fixture.directory.path("module.so"),
                     uri: "pkcs11:token=pay%20tokend;serial=1a", pinFile: fixture.directory.path("pin"), sessions: 16,
                     callTimeout: .seconds(120), recycleAfter: 5_000, allowExtractableSecret: true,

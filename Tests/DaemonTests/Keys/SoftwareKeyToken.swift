@@ -72,7 +72,7 @@ final class SoftwareKeyToken: TokenAdministering {
 
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure) { throw Self.away }
 
-    func importCertificate(_ request: CertificateImport) async throws(WorkerFailure) { throw Self.away }
+    func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure) { throw Self.away }
 
     private static let away = WorkerFailure(.tokenUnavailable, "The token does not answer.")
 }

@@ -4,7 +4,7 @@ import WorkerProtocol
 @testable import Daemon
 
 /// A token whose signatures come only when the hang has ended.
-final class HangingAuditToken: AuditToken {
+final class HangingAuditToken: AuditHSMToken {
     private struct State {
         var hangs = false
         var calls = 0

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 /// A token's audit keys and remembered heads, in software, for what stands above it. The real one is tested through the
 /// worker.
-final class SoftwareAuditToken: AuditToken {
+final class SoftwareAuditToken: AuditHSMToken {
     private struct State {
         var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
         var heads: [(node: String, line: [UInt8])] = []

@@ -10,12 +10,12 @@ import WorkerProtocol
 @Suite struct RefusedInputTests {
     @Test("header and message say the same, which is the rest of the ten minutes", arguments: [0, 13, 599])
     func sayTheSame(_ passed: Int) throws {
-        let inputs = QuarantinedInputs()
+        let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
         inputs.insert(frame, now: now)
         let left = try #require(inputs.secondsLeft(of: frame, now: now + .seconds(passed)))
         #expect(left == 600 - passed)
-        let refusal = WorkerFailure(.inputQuarantined, "", retryAfter: left).refusal
+        let refusal = WorkerFailure(.inputRefused, "", retryAfter: left).refusal
         #expect(refusal.code == .hsmUnavailable)
         #expect(refusal.message.contains("not tried again for \(left) s"), "\(refusal.message)")
         let answer = HTTPAnswer(refusal: refusal)
@@ -25,7 +25,7 @@ import WorkerProtocol
 
     @Test("the last fraction of a second is one second, and then nothing is refused any more")
     func end() {
-        let inputs = QuarantinedInputs()
+        let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
         inputs.insert(frame, now: now)
         #expect(inputs.secondsLeft(of: frame, now: now + .seconds(600) - .milliseconds(1)) == 1)
@@ -41,17 +41,17 @@ import WorkerProtocol
 
     @Test("the queue's failure carries how long the input stays refused")
     func fromTheQueue() async throws {
-        let quarantine = QuarantinedInputs()
+        let refusedInputs = RefusedInputs()
         let request = WorkerRequest.describeKey(publicKeyHash: [1, 2, 3])
-        quarantine.insert(try request.encoded(identifier: 77), now: .now)
+        refusedInputs.insert(try request.encoded(identifier: 77), now: .now)
         let queue = CallQueue(
             limits: CallQueue.Limits(window: 2, waiting: 10, callTimeout: .seconds(5), recycleAfter: 10),
-            events: WorkerEvents(), quarantine: quarantine, recycleDue: { _ in })
+            events: WorkerEvents(), refusedInputs: refusedInputs, recycleDue: { _ in })
         guard case .failure(let failure) = await queue.submit(request) else {
             Issue.record("it was answered")
             return
         }
-        #expect(failure.kind == .inputQuarantined)
+        #expect(failure.kind == .inputRefused)
         #expect((1...600).contains(failure.failure.retryAfter ?? 0))
     }
 }

@@ -42,7 +42,7 @@ import WorkerProtocol
     @Test("a worker holds no more than its window, and answers may come in any order")
     func window() async throws {
         let (queue, worker) = (Self.queue(window: 2), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         #expect(queue.serve(with: 1))
         let calls = (1...3).map { Self.submit(Self.input($0), to: queue) }
         try await until { worker.count == 2 }
@@ -81,12 +81,12 @@ import WorkerProtocol
     func suspectsAlone() async throws {
         let queue = Self.queue(window: 2)
         let (first, second) = (FakeWorker(1), FakeWorker(2))
-        queue.add(first.lane)
+        queue.add(first.connected)
         _ = queue.serve(with: 1)
         let calls = (1...4).map { Self.submit(Self.input($0), to: queue) }
         try await until { first.count == 2 }
         queue.ended(1)
-        queue.add(second.lane)
+        queue.add(second.connected)
         _ = queue.serve(with: 2)
         let suspects = try first.requests
         try await until { second.count == 1 }
@@ -105,9 +105,9 @@ import WorkerProtocol
     }
 
     @Test("the input at fault for a second death is refused, the others are not")
-    func quarantine() async throws {
+    func refusedInputs() async throws {
         let queue = Self.queue(window: 2)
-        queue.add(FakeWorker(1).lane)
+        queue.add(FakeWorker(1).connected)
         _ = queue.serve(with: 1)
         let killer = Self.submit(Self.input(66), to: queue)
         try await until { !queue.isIdle }
@@ -115,28 +115,28 @@ import WorkerProtocol
         try await Task.sleep(for: .milliseconds(20))
         queue.ended(1)
         let second = FakeWorker(2)
-        queue.add(second.lane)
+        queue.add(second.connected)
         _ = queue.serve(with: 2)
         try await until { second.count == 1 }
         #expect(try second.requests[0].request == Self.input(66))
         queue.ended(2)
         #expect(Self.kind(await killer.value) == .tokenUnavailable)
         let third = FakeWorker(3)
-        queue.add(third.lane)
+        queue.add(third.connected)
         _ = queue.serve(with: 3)
         try await until { third.count == 1 }
         #expect(queue.received(.done, for: try third.requests[0].identifier, from: 3))
         #expect(Self.kind(await bystander.value) == nil)
-        #expect(Self.kind(await queue.submit(Self.input(66))) == .inputQuarantined)
+        #expect(Self.kind(await queue.submit(Self.input(66))) == .inputRefused)
         let other = Self.submit(Self.input(2), to: queue)
         try await until { third.count == 2 }
         #expect(queue.received(.done, for: try third.requests[1].identifier, from: 3))
         _ = await other.value
     }
 
-    @Test("a quarantine ends after ten minutes and remembers a bounded number of inputs")
+    @Test("a refusedInputs ends after ten minutes and remembers a bounded number of inputs")
     func quarantineEnds() {
-        let inputs = QuarantinedInputs()
+        let inputs = RefusedInputs()
         let now = ContinuousClock.now
         let frame = [UInt8](repeating: 1, count: 40)
         var renumbered = frame
@@ -156,10 +156,10 @@ import WorkerProtocol
     @Test("an import that a worker took with it is not made again, and says so")
     func importNotRepeated() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let call = Self.submit(
-            .importCertificate(CertificateImport(publicKeyHash: [], merchantIdentifier: "m", certificate: [])),
+            .importCertificate(CertificateToStore(publicKeyHash: [], merchantIdentifier: "m", certificate: [])),
             to: queue)
         try await until { worker.count == 1 }
         queue.ended(1)
@@ -175,8 +175,8 @@ import WorkerProtocol
     @Test("a worker that could not open its token is let go at its answer: its end is then no death")
     func refusedOpening() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
-        let opening = TokenOpening(
+        queue.add(worker.connected)
+        let opening = HSMTokenOpening(
             programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
             initializationString: "", allowExtractableSecret: true)
         let call = Task { await queue.submit(.open(opening), to: 1) }
@@ -193,7 +193,7 @@ import WorkerProtocol
         let (queue, workers) = (Self.queue(), [FakeWorker(1), FakeWorker(2)])
         let call = Self.submit(.probe, to: queue)
         for worker in workers {
-            queue.add(worker.lane)
+            queue.add(worker.connected)
             _ = queue.serve(with: worker.identifier)
             try await until { worker.count == 1 }
             let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
@@ -216,7 +216,7 @@ import WorkerProtocol
                 window: 8, waiting: 100, callTimeout: .seconds(60), recycleAfter: 1000, sessions: 2),
             events: events, recycleDue: { _ in })
         let worker = FakeWorker(1)
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let all = (0..<5).map { _ in Self.submit(.probe, to: queue) }
         // One more than the sessions work on is handed over before anything is known of the token's speed.
@@ -244,7 +244,7 @@ import WorkerProtocol
         let workers = (1...2).map { FakeWorker($0) }
         let call = Self.submit(request, to: queue)
         for worker in workers {
-            queue.add(worker.lane)
+            queue.add(worker.connected)
             _ = queue.serve(with: worker.identifier)
             try await until { worker.count == 1 }
             #expect(try worker.requests[0].request == request)
@@ -258,7 +258,7 @@ import WorkerProtocol
     func tokenFailure() async throws {
         let queue = Self.queue()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
-        queue.add(first.lane)
+        queue.add(first.connected)
         _ = queue.serve(with: 1)
         let call = Self.submit(Self.input(1), to: queue)
         try await until { first.count == 1 }
@@ -267,7 +267,7 @@ import WorkerProtocol
         #expect(queue.received(dead, for: identifier, from: 1))
         #expect(first.killed == .token)
         queue.ended(1)
-        queue.add(second.lane)
+        queue.add(second.connected)
         _ = queue.serve(with: 2)
         try await until { second.count == 1 }
         #expect(queue.received(dead, for: identifier, from: 2))
@@ -277,7 +277,7 @@ import WorkerProtocol
     @Test("a call past its limit ends the worker")
     func timeout() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let call = Self.submit(Self.input(1), to: queue)
         try await until { worker.count == 1 }
@@ -297,7 +297,7 @@ import WorkerProtocol
         try await until { !queue.isIdle }
         queue.expire(now: .now + .seconds(16))
         #expect(Self.kind(await early.value) == .tokenUnavailable)
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let calls = (1...2).map { Self.submit(Self.input($0), to: queue) }
         try await until { worker.count == 1 }
@@ -313,14 +313,14 @@ import WorkerProtocol
         let due = Shared<[UInt64]>([])
         let queue = Self.queue(window: 8, recycleAfter: 2, recycleDue: { lane in due.change { $0.append(lane) } })
         let (old, new) = (FakeWorker(1), FakeWorker(2))
-        queue.add(old.lane)
+        queue.add(old.connected)
         _ = queue.serve(with: 1)
         let calls = (1...3).map { Self.submit(Self.input($0), to: queue) }
         try await until { old.count == 3 }
         let sent = try old.requests
         for request in sent[..<2] { #expect(queue.received(.done, for: request.identifier, from: 1)) }
         #expect(due.current == [1])
-        queue.add(new.lane)
+        queue.add(new.connected)
         #expect(queue.serve(with: 2))
         #expect(!old.isClosed)
         let later = Self.submit(Self.input(4), to: queue)
@@ -336,8 +336,8 @@ import WorkerProtocol
     func unaskedAnswer() async throws {
         let queue = Self.queue()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
-        queue.add(first.lane)
-        queue.add(second.lane)
+        queue.add(first.connected)
+        queue.add(second.connected)
         _ = queue.serve(with: 1)
         let call = Self.submit(Self.input(1), to: queue)
         try await until { first.count == 1 }

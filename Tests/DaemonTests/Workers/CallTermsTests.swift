@@ -5,10 +5,10 @@ import WorkerProtocol
 
 /// Calls that another token may take over, calls that come from another token, and calls with a deadline.
 @Suite struct CallTermsTests {
-    private static func queue(quarantine: QuarantinedInputs = QuarantinedInputs()) -> CallQueue {
+    private static func queue(refusedInputs: RefusedInputs = RefusedInputs()) -> CallQueue {
         CallQueue(
             limits: CallQueue.Limits(window: 2, waiting: 100, callTimeout: .seconds(5), recycleAfter: 1000),
-            events: WorkerEvents(), quarantine: quarantine, recycleDue: { _ in })
+            events: WorkerEvents(), refusedInputs: refusedInputs, recycleDue: { _ in })
     }
 
     private static func input(_ number: UInt8) -> WorkerRequest {
@@ -32,7 +32,7 @@ import WorkerProtocol
     @Test("what another token can take comes back when the worker ends: suspect if the worker had it, else not")
     func comesBack() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         #expect(queue.load == 0)
         let calls = (1...3 as ClosedRange<UInt8>).map { number in
@@ -53,7 +53,7 @@ import WorkerProtocol
         #expect((1...2).contains(suspects) && reaches.filter { $0 == .queue }.count == 3 - suspects)
         // The one without another token waits for the next worker.
         let second = FakeWorker(2)
-        queue.add(second.lane)
+        queue.add(second.connected)
         _ = queue.serve(with: 2)
         try await until { second.count == 1 }
         #expect(try second.requests[0].request == Self.input(4))
@@ -63,23 +63,23 @@ import WorkerProtocol
 
     @Test("an input that ended another token's worker goes alone, and after a second death no token takes it")
     func quarantineIsShared() async throws {
-        let quarantine = QuarantinedInputs()
-        let (first, second) = (Self.queue(quarantine: quarantine), Self.queue(quarantine: quarantine))
+        let refusedInputs = RefusedInputs()
+        let (first, second) = (Self.queue(refusedInputs: refusedInputs), Self.queue(refusedInputs: refusedInputs))
         let (worker, other) = (FakeWorker(1), FakeWorker(1))
-        first.add(worker.lane)
+        first.add(worker.connected)
         _ = first.serve(with: 1)
-        second.add(other.lane)
+        second.add(other.connected)
         _ = second.serve(with: 1)
         let attempt = Task { await first.submit(Self.input(66), terms: CallTerms(comesBack: true)) }
         try await until { worker.count == 1 }
         first.ended(1)
         #expect(Self.failure(await attempt.value)?.reach == .endedWorker)
-        #expect(quarantine.isEmpty)
+        #expect(refusedInputs.isEmpty)
 
         let innocent = Task { await second.submit(Self.input(1)) }
         try await until { other.count == 1 }
         let repetition = Task {
-            await second.submit(Self.input(66), terms: CallTerms(isRepetition: true, isSuspect: true))
+            await second.submit(Self.input(66), terms: CallTerms(isRepetition: true, runsAlone: true))
         }
         try await until { second.load == 2 }
         #expect(other.count == 1)
@@ -91,9 +91,9 @@ import WorkerProtocol
 
         for queue in [first, second] {
             let next = FakeWorker(2)
-            queue.add(next.lane)
+            queue.add(next.connected)
             _ = queue.serve(with: 2)
-            #expect(Self.failure(await queue.submit(Self.input(66)))?.kind == .inputQuarantined)
+            #expect(Self.failure(await queue.submit(Self.input(66)))?.kind == .inputRefused)
             let well = Task { await queue.submit(Self.input(67)) }
             try await until { next.count == 1 }
             #expect(queue.received(.done, for: try next.requests[0].identifier, from: 2))
@@ -104,7 +104,7 @@ import WorkerProtocol
     @Test("who waits is answered at the deadline, wherever the call is; the worker's later answer harms nothing")
     func deadlines() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let now = ContinuousClock.now
         let terms = CallTerms(deadline: now + .seconds(3))
@@ -126,7 +126,7 @@ import WorkerProtocol
     @Test("a suspect that waits for a worker is answered at its deadline, and not later made again")
     func suspectDeadline() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let now = ContinuousClock.now
         let call = Task { await queue.submit(Self.input(1), terms: CallTerms(deadline: now + .seconds(8))) }
@@ -138,7 +138,7 @@ import WorkerProtocol
         #expect(Self.failure(await call.value)?.kind == .deadlineExceeded)
         #expect(queue.isIdle)
         let second = FakeWorker(2)
-        queue.add(second.lane)
+        queue.add(second.connected)
         _ = queue.serve(with: 2)
         #expect(second.count == 0)
     }

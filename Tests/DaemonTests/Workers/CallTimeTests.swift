@@ -23,7 +23,7 @@ import WorkerProtocol
         _ queue: CallQueue, calls: Int, held: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>]) {
         let worker = FakeWorker(1)
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let tasks = (1...calls).map { number in Task { await queue.submit(Self.input(UInt8(number))) } }
         try await until { queue.load == calls && worker.count == held }
@@ -158,7 +158,7 @@ import WorkerProtocol
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
         let next = FakeWorker(2)
-        queue.add(next.lane)
+        queue.add(next.connected)
         #expect(queue.serve(with: 2, now: now + .seconds(10)))
         queue.expire(now: now + .seconds(10))
         for number in 0..<8 {
@@ -211,7 +211,7 @@ import WorkerProtocol
         #expect(queue.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")) == 3)
         for call in calls { #expect(Self.failure(await call.value)?.kind == .tokenUnavailable) }
         let next = FakeWorker(2)
-        queue.add(next.lane)
+        queue.add(next.connected)
         #expect(!queue.serve(with: 2))
         #expect(Self.failure(await queue.submit(Self.input(9)))?.message == "The daemon is shutting down.")
         // A late answer, and the worker's end, find nobody.

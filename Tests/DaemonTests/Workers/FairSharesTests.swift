@@ -42,7 +42,7 @@ import WorkerProtocol
     @Test("a call of an idle caller is served after at most the window and one call of each caller, however many wait")
     func oneRound() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         var calls = (0..<300).map { submit($0, of: "flood", 1, to: queue) }
         try await until { queue.load == 300 }
@@ -77,7 +77,7 @@ import WorkerProtocol
                 try await until { queue.waitingCount == calls.count }
             }
         }
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         for answered in 0..<30 {
             #expect(queue.received(.done, for: try worker.requests[answered].identifier, from: 1))
@@ -125,7 +125,7 @@ import WorkerProtocol
             await queue.submit(Self.input(4, 0), terms: CallTerms(caller: "flood", isRepetition: true))
         }
         try await until { queue.waitingCount == 11 }
-        queue.add(worker.lane)
+        queue.add(worker.connected)
         _ = queue.serve(with: 1)
         #expect(try worker.requests.first.map { Self.mark($0.request) } == 4)
         queue.ended(1)

@@ -16,8 +16,8 @@ final class FakeWorker: Sendable {
 
     init(_ identifier: UInt64) { self.identifier = identifier }
 
-    var lane: WorkerLane {
-        WorkerLane(
+    var connected: ConnectedWorker {
+        ConnectedWorker(
             identifier: identifier,
             send: { frame in self.state.withLock { $0.frames.append(frame) } },
             close: { self.state.withLock { $0.closed = true } },

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// One token, served by one `paytokend-hsm` process at a time. Keeps that process alive, and replaces it: at once
 /// when it ends, with growing pauses when it ends again and again, and before it is worn out.
-final class TokenWorker: Sendable {
+final class HSMToken: Sendable {
     let name: String
     let callTimeout: Duration
 
@@ -22,12 +22,12 @@ final class TokenWorker: Sendable {
     ///   - executable: The worker's program.
     ///   - logger: Gets starts, ends with their reasons, and replacements; never a call's content.
     ///   - events: Metrics, and the key list after each (re)opening.
-    ///   - quarantine: Inputs that no worker gets; tokens that hold the same keys share it.
+    ///   - refusedInputs: Inputs that no worker gets; tokens that hold the same keys share it.
     ///   - memoryGrowth: By so many bytes may a worker grow before a fresh one takes over.
     ///   - eventLoop: Where the worker's answers arrive.
     init(
-        name: String, settings: TokenSettings, executable: WorkerExecutable, logger: Logger,
-        events: WorkerEvents = WorkerEvents(), quarantine: QuarantinedInputs = QuarantinedInputs(),
+        name: String, settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger,
+        events: WorkerEvents = WorkerEvents(), refusedInputs: RefusedInputs = RefusedInputs(),
         memoryGrowth: Int = WorkerMemory.growthLimit,
         eventLoop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
     ) {
@@ -38,7 +38,7 @@ final class TokenWorker: Sendable {
             limits: CallQueue.Limits(
                 window: max(settings.sessions, 1) * 8, waiting: 2048, callTimeout: settings.callTimeout,
                 recycleAfter: settings.recycleAfter, sessions: max(settings.sessions, 1)),
-            events: events, quarantine: quarantine,
+            events: events, refusedInputs: refusedInputs,
             recycleDue: { continuation.yield(.recycleDue($0)) })
         supervisor = WorkerSupervisor(
             settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
@@ -53,7 +53,7 @@ final class TokenWorker: Sendable {
         }
     }
 
-    var condition: WorkerCondition { supervisor.condition }
+    var condition: HSMTokenCondition { supervisor.condition }
 
     /// How many calls wait for the token or are with its worker; nil while no worker serves.
     var load: Int? { calls.load }
@@ -98,7 +98,7 @@ final class TokenWorker: Sendable {
     }
 
     /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
-    func importCertificate(_ certificateImport: CertificateImport) async throws(WorkerFailure) {
+    func importCertificate(_ certificateImport: CertificateToStore) async throws(WorkerFailure) {
         guard case .done = try await answer(to: .importCertificate(certificateImport)) else { throw Self.wrongAnswer }
     }
 

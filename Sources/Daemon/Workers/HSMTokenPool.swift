@@ -7,22 +7,22 @@ import WorkerProtocol
 ///
 /// A call that a token fails is made once more, at another token when one can take it. Below the claim: the ledger
 /// sees one request, however many tokens were asked.
-final class TokenPool: Sendable {
+final class HSMTokenPool: Sendable {
     /// In the configuration's order, `first` included.
-    let tokens: [TokenWorker]
-    let first: TokenWorker
+    let tokens: [HSMToken]
+    let first: HSMToken
     /// Where the next look begins, so that tokens with equally little to do take turns.
     private let turn = Atomic<Int>(0)
 
     /// - Parameter first: has the audit key and remembers the record's head: the first of the configuration.
-    init(first: TokenWorker, others: some Sequence<TokenWorker>) {
+    init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
         tokens = [first] + others
     }
 
     var names: [String] { tokens.map(\.name) }
 
-    func token(named name: String) -> TokenWorker? { tokens.first { $0.name == name } }
+    func token(named name: String) -> HSMToken? { tokens.first { $0.name == name } }
 
     // MARK: Life
 
@@ -95,7 +95,7 @@ final class TokenPool: Sendable {
                 throw failure.failure
             }
             terms.isRepetition = terms.isRepetition || failure.reach != .queue
-            terms.isSuspect = terms.isSuspect || failure.reach == .endedWorker
+            terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
             if !left.contains(token.name) { left.append(token.name) }
             if let other = next(for: decryption.scheme, among: holders, besides: left) {
                 token = other
@@ -121,14 +121,14 @@ final class TokenPool: Sendable {
     /// The token with the fewest calls under way.
     private func next(
         for scheme: RestorationScheme, among holders: [String], besides left: [String]
-    ) -> TokenWorker? {
+    ) -> HSMToken? {
         guard tokens.count > 1 else {
             return left.isEmpty ? first : nil
         }
         // A look for a second token takes no turn: with two tokens each request would begin at the same one.
         let offset =
             left.isEmpty ? turn.wrappingAdd(1, ordering: .relaxed).newValue : turn.load(ordering: .relaxed)
-        var best: (token: TokenWorker, load: Int)?
+        var best: (token: HSMToken, load: Int)?
         for step in tokens.indices {
             let token = tokens[Int(UInt(bitPattern: offset &+ step) % UInt(tokens.count))]
             guard holders.contains(token.name), !left.contains(token.name), let load = token.load,
@@ -140,7 +140,7 @@ final class TokenPool: Sendable {
     }
 
     /// No holder serves: one whose worker is being started is worth waiting for, another at least says what is wrong.
-    private func waitable(among holders: [String]) -> TokenWorker {
+    private func waitable(among holders: [String]) -> HSMToken {
         let known = tokens.filter { holders.contains($0.name) }
         return known.first { $0.condition == .starting } ?? known.first ?? first
     }
@@ -161,12 +161,12 @@ extension CallFailure {
     fileprivate var mayEndOtherwiseElsewhere: Bool {
         switch kind {
         case .keyNotFound, .notSupported, .tokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
-        case .decryptionFailed, .importRefused, .auditRefused, .inputQuarantined, .deadlineExceeded: false
+        case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded: false
         }
     }
 }
 
-extension TokenWorker {
+extension HSMToken {
     /// The tier at which tokens of this version are opened now; nil when they are not.
     func tier(for scheme: RestorationScheme) -> ProtectionTier? {
         guard case .ready(let description) = condition else { return nil }

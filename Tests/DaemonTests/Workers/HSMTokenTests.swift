@@ -13,7 +13,7 @@ import WorkerProtocol
 @testable import Daemon
 
 /// A token through its supervised worker: the real program, SoftHSM in a fresh directory.
-@Suite struct TokenWorkerTests {
+@Suite struct HSMTokenTests {
     /// What the worker told, for the test to look at.
     private final class Told: Sendable {
         private let listings = Mutex<[[KeyDescription]]>([])
@@ -30,20 +30,20 @@ import WorkerProtocol
 
     private func worker(
         _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
-        _ change: (inout TokenSettings) -> Void = { _ in }
-    ) throws -> TokenWorker {
-        var settings = TokenSettings(
+        _ change: (inout HSMTokenSettings) -> Void = { _ in }
+    ) throws -> HSMToken {
+        var settings = HSMTokenSettings(
             name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
             pinFile: token.pinFile, sessions: 2, callTimeout: .seconds(10), recycleAfter: 1_000_000,
             allowExtractableSecret: true, environment: token.environment, initArgs: "")
         change(&settings)
         let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        return TokenWorker(
+        return HSMToken(
             name: "primary", settings: settings, executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
             logger: quiet, events: told.events, memoryGrowth: memoryGrowth)
     }
 
-    private func ready(_ worker: TokenWorker, within seconds: Double = 120) async throws -> TokenDescription {
+    private func ready(_ worker: HSMToken, within seconds: Double = 120) async throws -> HSMTokenDescription {
         try await wait(for: "the token to be open", within: seconds) {
             if case .ready = worker.condition { true } else { false }
         }
@@ -54,8 +54,8 @@ import WorkerProtocol
     /// A started worker with the EC merchant's key.
     private func serving(
         _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
-        _ change: (inout TokenSettings) -> Void = { _ in }
-    ) async throws -> TokenWorker {
+        _ change: (inout HSMTokenSettings) -> Void = { _ in }
+    ) async throws -> HSMToken {
         let worker = try worker(token, told, memoryGrowth: memoryGrowth, change)
         await worker.start()
         let merchant = try SharedForge.ecMerchant
@@ -155,7 +155,7 @@ import WorkerProtocol
         let worker = try worker(token, told)
         await worker.start()
         _ = try await ready(worker)
-        let record: any AuditToken = worker
+        let record: any AuditHSMToken = worker
         let identifier = Array(0..<16 as Range<UInt8>)
         let key = try await record.createAuditKey(identifier: identifier)
         let publicKey = try P256.Signing.PublicKey(x963Representation: key.publicPoint)
@@ -340,10 +340,10 @@ import WorkerProtocol
     @Test("a program that is no worker makes the token unavailable, not the daemon")
     func noWorker() async throws {
         let token = try await TokenDirectory()
-        let settings = TokenSettings(
+        let settings = HSMTokenSettings(
             name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=x", pinFile: token.pinFile, sessions: 1,
             callTimeout: .seconds(1), recycleAfter: 10, allowExtractableSecret: true, environment: [:], initArgs: "")
-        let worker = TokenWorker(
+        let worker = HSMToken(
             name: "primary", settings: settings, executable: try WorkerExecutable(path: "/bin/true"),
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         await worker.start()

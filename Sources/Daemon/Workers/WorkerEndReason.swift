@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Why a worker's socket closed, as far as this side knows.
-final class LaneEnd: Sendable {
+final class WorkerEndReason: Sendable {
     private struct State {
         var reason: WorkerEvents.RestartReason? = .died
         var isClosed = false

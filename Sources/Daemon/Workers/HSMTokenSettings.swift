@@ -1,5 +1,5 @@
 /// One entry of the configuration's `tokens`: a PKCS#11 token and how its worker process uses it.
-struct TokenSettings: Sendable, Equatable {
+struct HSMTokenSettings: Sendable, Equatable {
     /// The name in metrics, records and `--token`.
     var name: String
     /// Absolute path of the PKCS#11 library.

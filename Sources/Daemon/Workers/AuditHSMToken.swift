@@ -6,7 +6,7 @@ import WorkerProtocol
 ///
 /// They throw ``WorkerFailure``: `auditRefused` when the token works but does not do this (read-only, no data objects,
 /// no such mechanism), `keyNotFound` when there is no such audit key, else as a decryption does.
-protocol AuditToken: Sendable {
+protocol AuditHSMToken: Sendable {
     /// The audit keys that the token shows, at most 64; more are an error. A private key without its public key is
     /// not among them.
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription]
@@ -35,7 +35,7 @@ protocol AuditToken: Sendable {
     func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure)
 }
 
-extension TokenWorker: AuditToken {
+extension HSMToken: AuditHSMToken {
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
         guard case .auditKeys(let keys) = try await answer(to: .listAuditKeys) else { throw Self.wrongAnswer }
         return keys

@@ -10,19 +10,19 @@ import WorkerProtocol
 @testable import Daemon
 
 /// Tokens that take their time, through the real worker: the scripted module in front of SoftHSM.
-@Suite struct SlowTokenTests {
+@Suite struct SlowHSMTokenTests {
     private struct Place {
         let token: ScriptedToken
-        let worker: TokenWorker
+        let worker: HSMToken
         let restarts = Shared<[WorkerEvents.RestartReason]>([])
 
         init(callTimeout: Duration) async throws {
             token = try ScriptedToken(try await TokenDirectory())
-            let settings = TokenSettings(
+            let settings = HSMTokenSettings(
                 name: "primary", module: token.libraryPath, uri: token.uri, pinFile: token.pinFile, sessions: 2,
                 callTimeout: callTimeout, recycleAfter: 1_000_000, allowExtractableSecret: true,
                 environment: token.environment, initArgs: "")
-            worker = TokenWorker(
+            worker = HSMToken(
                 name: "primary", settings: settings,
                 executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -49,7 +49,7 @@ import WorkerProtocol
             let decryption = Decryption(
                 publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
                 otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
-            let opened = try await TokenPool(first: worker, others: []).decrypt(decryption, heldBy: [], for: caller)
+            let opened = try await HSMTokenPool(first: worker, others: []).decrypt(decryption, heldBy: [], for: caller)
             #expect(opened.plaintext == payment.plaintext)
         }
     }

@@ -1,6 +1,6 @@
 import WorkerProtocol
 
-extension TokenWorker {
+extension HSMToken {
     /// Makes a merchant's key pair inside the token. It is served from then on, as far as its state allows.
     ///
     /// When the worker ends meanwhile, the token is read instead of asked again: a pair that was left unfinished is

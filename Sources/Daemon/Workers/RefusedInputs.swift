@@ -3,7 +3,7 @@ import Synchronization
 
 /// Inputs that were in flight at two workers' deaths: refused for a while by every token, so that one of them cannot
 /// keep the tokens from everybody else. Bounded: the oldest gives way.
-final class QuarantinedInputs: Sendable {
+final class RefusedInputs: Sendable {
     static let period = Duration.seconds(600)
     static let capacity = 64
 

@@ -11,39 +11,39 @@ import WorkerProtocol
 
 /// Two tokens with the same keys: SoftHSM twice, each with a directory and a worker of its own, since SoftHSM takes one
 /// configuration a process.
-@Suite struct TokenPoolTests {
+@Suite struct HSMTokenPoolTests {
     private static let names = ["north", "south"]
 
     /// Two open tokens with the EC merchant's key, or with it in the first one only.
     private final class Pair: Sendable {
         let directories: [TokenDirectory]
-        let pool: TokenPool
+        let pool: HSMTokenPool
         private let told: Shared<[String: [WorkerEvents.RestartReason]]>
 
-        init(holders: [String] = TokenPoolTests.names, callTimeout: Duration = .seconds(10)) async throws {
-            let quarantine = QuarantinedInputs()
+        init(holders: [String] = HSMTokenPoolTests.names, callTimeout: Duration = .seconds(10)) async throws {
+            let refusedInputs = RefusedInputs()
             let executable = try WorkerExecutable(path: Program.built("paytokend-hsm"))
             var directories: [TokenDirectory] = []
-            var workers: [TokenWorker] = []
+            var workers: [HSMToken] = []
             let told = Shared<[String: [WorkerEvents.RestartReason]]>([:])
-            for name in TokenPoolTests.names {
+            for name in HSMTokenPoolTests.names {
                 let directory = try await TokenDirectory()
                 directories.append(directory)
-                let settings = TokenSettings(
+                let settings = HSMTokenSettings(
                     name: name, module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
                     pinFile: directory.pinFile, sessions: 2, callTimeout: callTimeout, recycleAfter: 1_000_000,
                     allowExtractableSecret: true, environment: directory.environment, initArgs: "")
                 workers.append(
-                    TokenWorker(
+                    HSMToken(
                         name: name, settings: settings, executable: executable,
                         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
                         events: WorkerEvents(restarted: { reason in
                             told.change { $0[name, default: []].append(reason) }
-                        }), quarantine: quarantine))
+                        }), refusedInputs: refusedInputs))
             }
             self.directories = directories
             self.told = told
-            pool = TokenPool(first: workers[0], others: workers.dropFirst())
+            pool = HSMTokenPool(first: workers[0], others: workers.dropFirst())
             await pool.start()
             for worker in workers {
                 try await wait(for: "the token to be open", within: 120) {
@@ -77,7 +77,7 @@ import WorkerProtocol
     /// Opens payments, `width` at a time, until `isOver`; every one must be opened, and rightly.
     /// - Returns: how many each token opened.
     private func load(
-        _ pool: TokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
+        _ pool: HSMTokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
     ) async throws -> [String: Int] {
         let counts = Shared<[String: Int]>([:])
         let over = Shared(false)
@@ -232,7 +232,7 @@ import WorkerProtocol
             try await group.waitForAll()
         }
         #expect(slowest.current > .milliseconds(900))
-        #expect(slowest.current < TokenPool.deadline(callTimeout: .seconds(1)))
+        #expect(slowest.current < HSMTokenPool.deadline(callTimeout: .seconds(1)))
         try await wait(for: "the restart to be told", within: 60) { pair.restarts(of: "north") == [.timeout] }
         await pair.pool.shutdown()
     }
@@ -251,7 +251,7 @@ import WorkerProtocol
             let again = await #expect(throws: WorkerFailure.self) {
                 try await pair.pool.decrypt(input, heldBy: [token.name])
             }
-            #expect(again?.kind == .inputQuarantined)
+            #expect(again?.kind == .inputRefused)
             #expect((1...600).contains(again?.retryAfter ?? 0))
             let other = try payment()
             #expect(try await pair.pool.decrypt(decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
