@@ -1,6 +1,6 @@
 /// The key in the token that signs the audit chain's checkpoints, and what is signed with it: EC on P-256, sensitive,
 /// non-extractable, for signatures only. It is no merchant key and is never listed among them.
-public struct AuditKeyDescription: Sendable, Equatable {
+public struct AuditKeyDescription: Sendable, Equatable, Message {
     /// CKA_ID: 16 bytes, chosen by the daemon before the key is made.
     public var identifier: [UInt8]
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3), as the token's public key object has it. Anyone with the PIN
@@ -12,12 +12,21 @@ public struct AuditKeyDescription: Sendable, Equatable {
         self.publicPoint = publicPoint
     }
 
+    init() {
+        self.init(identifier: [], publicPoint: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&identifier, atMost: FieldBound.auditKeyIdentifier)
+        try coder.octets(&publicPoint, atMost: FieldBound.publicPoint)
+    }
+
     /// A key's CKA_ID has 16 bytes: no merchant key's has, which is a SHA-256.
     public static let identifierByteCount = 16
 }
 
 /// A checkpoint to be signed.
-public struct CheckpointSigning: Sendable, Equatable {
+public struct CheckpointSigning: Sendable, Equatable, Message {
     /// The audit key's CKA_ID, 16 bytes.
     public var identifier: [UInt8]
     /// The bytes of the value of `checkpoint`, at most 4096: a JSON object whose first member is `node`. The worker
@@ -28,11 +37,20 @@ public struct CheckpointSigning: Sendable, Equatable {
         self.identifier = identifier
         self.message = message
     }
+
+    init() {
+        self.init(identifier: [], message: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&identifier, atMost: FieldBound.auditKeyIdentifier)
+        try coder.octets(&message, atMost: FieldBound.checkpoint)
+    }
 }
 
 /// The newest checkpoint of a node, for the token to keep as a data object.
-public struct HeadToRemember: Sendable, Equatable {
-    /// Whose chain it heads.
+public struct HeadToRemember: Sendable, Equatable, Message {
+    /// The node whose chain ends with this checkpoint.
     public var node: String
     /// The checkpoint's whole line without its line feed, 1 to 4096 bytes.
     public var line: [UInt8]
@@ -41,43 +59,13 @@ public struct HeadToRemember: Sendable, Equatable {
         self.node = node
         self.line = line
     }
-}
 
-extension AuditKeyDescription {
-    func write(to writer: inout FieldWriter) throws(FrameError) {
-        try writer.octets(identifier, atMost: FieldBound.auditKeyIdentifier)
-        try writer.octets(publicPoint, atMost: FieldBound.publicPoint)
+    init() {
+        self.init(node: "", line: [])
     }
 
-    init(from reader: inout FieldReader) throws(FrameError) {
-        self.init(
-            identifier: try reader.octets(atMost: FieldBound.auditKeyIdentifier),
-            publicPoint: try reader.octets(atMost: FieldBound.publicPoint))
-    }
-}
-
-extension CheckpointSigning {
-    func write(to writer: inout FieldWriter) throws(FrameError) {
-        try writer.octets(identifier, atMost: FieldBound.auditKeyIdentifier)
-        try writer.octets(message, atMost: FieldBound.checkpoint)
-    }
-
-    init(from reader: inout FieldReader) throws(FrameError) {
-        self.init(
-            identifier: try reader.octets(atMost: FieldBound.auditKeyIdentifier),
-            message: try reader.octets(atMost: FieldBound.checkpoint))
-    }
-}
-
-extension HeadToRemember {
-    func write(to writer: inout FieldWriter) throws(FrameError) {
-        try writer.text(node, atMost: FieldBound.node)
-        try writer.octets(line, atMost: FieldBound.checkpoint)
-    }
-
-    init(from reader: inout FieldReader) throws(FrameError) {
-        self.init(
-            node: try reader.text(atMost: FieldBound.node),
-            line: try reader.octets(atMost: FieldBound.checkpoint))
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.text(&node, atMost: FieldBound.node)
+        try coder.octets(&line, atMost: FieldBound.checkpoint)
     }
 }

@@ -1,9 +1,123 @@
+public enum KeyAlgorithm: UInt8, Sendable, Equatable {
+    /// EC on P-256.
+    case ec = 1
+    /// RSA with 2048 bits.
+    case rsa = 2
+}
+
+/// One private key object of the token and what belongs to it.
+public struct KeyDescription: Sendable, Equatable, Message {
+    /// The private key's CKA_ID as it stands in the token; a hint, compared with the recomputed hash at load.
+    public var identifier: [UInt8]
+    /// CKA_LABEL; a hint.
+    public var label: String
+    public var algorithm: KeyAlgorithm
+    /// SubjectPublicKeyInfo in DER, built from the token's public key; empty when there is none.
+    public var subjectPublicKeyInfo: [UInt8]
+    /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the token's order.
+    public var certificates: [[UInt8]]
+    /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
+    public var isProtected: Bool
+    /// Why the key is not to be served, for people: the identifier is not the hash, the pair failed its test …
+    public var inconsistency: String?
+
+    public init(
+        identifier: [UInt8], label: String, algorithm: KeyAlgorithm, subjectPublicKeyInfo: [UInt8],
+        certificates: [[UInt8]], isProtected: Bool, inconsistency: String?
+    ) {
+        self.identifier = identifier
+        self.label = label
+        self.algorithm = algorithm
+        self.subjectPublicKeyInfo = subjectPublicKeyInfo
+        self.certificates = certificates
+        self.isProtected = isProtected
+        self.inconsistency = inconsistency
+    }
+
+    init() {
+        self.init(
+            identifier: [], label: "", algorithm: .ec, subjectPublicKeyInfo: [], certificates: [], isProtected: false,
+            inconsistency: nil)
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&identifier, atMost: FieldBound.identifier)
+        try coder.text(&label, atMost: FieldBound.name)
+        try coder.choice(&algorithm)
+        try coder.octets(&subjectPublicKeyInfo, atMost: FieldBound.subjectPublicKeyInfo)
+        try coder.octetStrings(
+            &certificates, atMost: FieldBound.certificatesPerKey, each: FieldBound.certificate)
+        try coder.boolean(&isProtected)
+        try coder.optional(&inconsistency, or: "") { (coder, text) throws(FrameError) in try coder.sentence(&text) }
+    }
+}
+
+/// A private key on its way into the token, sealed so that only the worker can read it.
+public struct PrivateKeyImport: Sendable, Equatable, Message {
+    /// CKA_LABEL: the merchant identifier.
+    public var merchantIdentifier: String
+    /// The certificate in DER. Its public key must be the private key's.
+    public var certificate: [UInt8]
+    /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
+    /// ``HSMTokenDescription/importKey``: the encapsulated key, 65 bytes.
+    public var encapsulatedKey: [UInt8]
+    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1"
+    /// and the certificate's DER as associated data: KeySealing does it at both ends.
+    public var sealedPrivateKey: [UInt8]
+
+    public init(
+        merchantIdentifier: String, certificate: [UInt8], encapsulatedKey: [UInt8], sealedPrivateKey: [UInt8]
+    ) {
+        self.merchantIdentifier = merchantIdentifier
+        self.certificate = certificate
+        self.encapsulatedKey = encapsulatedKey
+        self.sealedPrivateKey = sealedPrivateKey
+    }
+
+    init() {
+        self.init(merchantIdentifier: "", certificate: [], encapsulatedKey: [], sealedPrivateKey: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.text(&merchantIdentifier, atMost: FieldBound.name)
+        try coder.octets(&certificate, atMost: FieldBound.certificate)
+        try coder.octets(&encapsulatedKey, atMost: FieldBound.keyMaterial)
+        try coder.octets(&sealedPrivateKey, atMost: FieldBound.sealedPrivateKey)
+    }
+}
+
+/// A certificate for a private key that the token has already.
+public struct CertificateToStore: Sendable, Equatable, Message {
+    /// 32 bytes: the CKA_ID of the private key that the certificate belongs to.
+    public var publicKeyHash: [UInt8]
+    /// CKA_LABEL: the merchant identifier.
+    public var merchantIdentifier: String
+    /// The certificate in DER.
+    public var certificate: [UInt8]
+
+    public init(publicKeyHash: [UInt8], merchantIdentifier: String, certificate: [UInt8]) {
+        self.publicKeyHash = publicKeyHash
+        self.merchantIdentifier = merchantIdentifier
+        self.certificate = certificate
+    }
+
+    init() {
+        self.init(publicKeyHash: [], merchantIdentifier: "", certificate: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
+        try coder.text(&merchantIdentifier, atMost: FieldBound.name)
+        try coder.octets(&certificate, atMost: FieldBound.certificate)
+    }
+}
+
 /// A merchant's key pair to be made inside the token: sensitive, non-extractable, for key restoration and for the
 /// signature of its own certificate request.
 ///
 /// Its CKA_ID is the publicKeyHash, which is known only afterwards: until then it is ``unfinishedIdentifier`` and some
 /// random bytes, so that what an interruption leaves behind is recognised and finished instead of made anew.
-public struct KeyGeneration: Sendable, Equatable {
+public struct KeyGeneration: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String
     public var algorithm: KeyAlgorithm
@@ -17,12 +131,22 @@ public struct KeyGeneration: Sendable, Equatable {
         self.onlyFinishes = onlyFinishes
     }
 
+    init() {
+        self.init(merchantIdentifier: "", algorithm: .ec)
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.text(&merchantIdentifier, atMost: FieldBound.name)
+        try coder.choice(&algorithm)
+        try coder.boolean(&onlyFinishes)
+    }
+
     /// How the CKA_ID of a pair begins that has not got its own yet. No publicKeyHash begins so by chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
 }
 
 /// A PKCS#10 request to be signed by the merchant key that it is for.
-public struct RequestSigning: Sendable, Equatable {
+public struct RequestSigning: Sendable, Equatable, Message {
     /// The key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8]
     /// CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, whose public key is that key's. The worker
@@ -33,32 +157,13 @@ public struct RequestSigning: Sendable, Equatable {
         self.publicKeyHash = publicKeyHash
         self.information = information
     }
-}
 
-extension KeyGeneration {
-    func write(to writer: inout FieldWriter) throws(FrameError) {
-        try writer.text(merchantIdentifier, atMost: FieldBound.name)
-        writer.integer(algorithm.rawValue)
-        writer.boolean(onlyFinishes)
+    init() {
+        self.init(publicKeyHash: [], information: [])
     }
 
-    init(from reader: inout FieldReader) throws(FrameError) {
-        let merchantIdentifier = try reader.text(atMost: FieldBound.name)
-        guard let algorithm = KeyAlgorithm(rawValue: try reader.integer()) else { throw .invalidValue }
-        self.init(
-            merchantIdentifier: merchantIdentifier, algorithm: algorithm, onlyFinishes: try reader.boolean())
-    }
-}
-
-extension RequestSigning {
-    func write(to writer: inout FieldWriter) throws(FrameError) {
-        try writer.octets(publicKeyHash, atMost: FieldBound.identifier)
-        try writer.octets(information, atMost: FieldBound.requestInformation)
-    }
-
-    init(from reader: inout FieldReader) throws(FrameError) {
-        self.init(
-            publicKeyHash: try reader.octets(atMost: FieldBound.identifier),
-            information: try reader.octets(atMost: FieldBound.requestInformation))
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
+        try coder.octets(&information, atMost: FieldBound.requestInformation)
     }
 }

@@ -35,6 +35,32 @@ import WorkerProtocol
                 + [0, 0, 0, 1, 0xAA] + [2] + [0, 0, 0, 2, 0xBB, 0xCC] + [0, 0, 0, 0] + [0, 0, 0, 1, 0xDD])
     }
 
+    @Test("every frame has the bytes that this protocol version has always had")
+    func captured() throws {
+        func hex(_ bytes: [UInt8]) -> String {
+            bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        }
+        let requests = try Samples.requests.map { hex(try $0.encoded(identifier: 0x0102_0304_0506_0708)) }
+        #expect(requests == CapturedFrames.requests)
+        let answers = try Samples.answers.map { hex(try $0.encoded(identifier: 0x0807_0605_0403_0201)) }
+        #expect(answers == CapturedFrames.answers)
+    }
+
+    @Test("each operation's row says under which name, how long and how often it may be made")
+    func operations() throws {
+        let table = Samples.requests.map(\.operation)
+        let least = { (operation: WorkerOperation) in operation.limit(callTimeout: .zero).components.seconds }
+        #expect(
+            Set(table.filter { !$0.isRepeatable }.map(\.name)) == [
+                "open", "import_private_key", "import_certificate", "generate_key",
+            ])
+        #expect(Set(table.filter { least($0) == 0 }.map(\.name)) == ["decrypt", "probe", "sign_checkpoint"])
+        #expect(Set(table.filter { least($0) == 60 }.map(\.name)) == ["open", "generate_key"])
+        #expect(table.allSatisfy { [0, 30, 60].contains(least($0)) })
+        #expect(table.allSatisfy { $0.limit(callTimeout: .seconds(90)) == .seconds(90) })
+        #expect(Set(table.map(\.name)).count == 15)
+    }
+
     @Test("a stream cut anywhere gives the same frames", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
     func arbitraryPieces(_ size: Int) throws {
         var stream: [UInt8] = []

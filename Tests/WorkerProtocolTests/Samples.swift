@@ -37,6 +37,7 @@ enum Samples {
         .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa)),
         .generateKey(KeyGeneration(merchantIdentifier: "", algorithm: .ec, onlyFinishes: true)),
         .signRequest(RequestSigning(publicKeyHash: octets(32, from: 25), information: octets(600, from: 26))),
+        .destroyKey(publicKeyHash: octets(32, from: 51)),
     ]
 
     static let answers: [WorkerAnswer] = [

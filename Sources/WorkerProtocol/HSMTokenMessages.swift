@@ -1,0 +1,202 @@
+/// Everything a worker needs to open its one token. PINs are not in it, only where to read them.
+public struct HSMTokenOpening: Sendable, Equatable, Message {
+    /// ``WorkerProtocolVersion/current`` of the sender; another one is refused.
+    public var protocolVersion: UInt16
+    /// The daemon's version; a worker of another version refuses to serve.
+    public var programVersion: String
+    /// Absolute path of the PKCS#11 library.
+    public var modulePath: String
+    /// RFC 7512 URI naming the token by label and serial number.
+    public var tokenURI: String
+    /// Absolute path of the file with the user PIN.
+    public var pinFile: String
+    /// Working sessions, besides the anchor session that holds the login.
+    public var sessions: UInt16
+    /// Library-specific initialisation string (NSS); empty for none.
+    public var initializationString: String
+    /// Tier C: the transaction's symmetric key may be read into the worker's memory.
+    public var allowExtractableSecret: Bool
+    /// How long the daemon waits for one answer, in milliseconds, before it ends the worker: a token that throttles is
+    /// waited for within that time.
+    public var callTimeout: UInt32
+    /// Absolute path of the file that keeps, as keyed digests, the PINs that this token has refused; it is made when it
+    /// is not there. Empty for none: a refusal is then forgotten when the worker ends.
+    public var refusedLogins: String
+    /// Names of system calls that the worker denies itself before it loads the library; empty for none.
+    public var deniedSystemCalls: [String]
+
+    public init(
+        protocolVersion: UInt16 = WorkerProtocolVersion.current, programVersion: String, modulePath: String,
+        tokenURI: String, pinFile: String, sessions: UInt16, initializationString: String,
+        allowExtractableSecret: Bool, callTimeout: UInt32 = 10_000, refusedLogins: String = "",
+        deniedSystemCalls: [String] = []
+    ) {
+        self.protocolVersion = protocolVersion
+        self.programVersion = programVersion
+        self.modulePath = modulePath
+        self.tokenURI = tokenURI
+        self.pinFile = pinFile
+        self.sessions = sessions
+        self.initializationString = initializationString
+        self.allowExtractableSecret = allowExtractableSecret
+        self.callTimeout = callTimeout
+        self.refusedLogins = refusedLogins
+        self.deniedSystemCalls = deniedSystemCalls
+    }
+
+    init() {
+        self.init(
+            programVersion: "", modulePath: "", tokenURI: "", pinFile: "", sessions: 0, initializationString: "",
+            allowExtractableSecret: false)
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.integer(&protocolVersion)
+        try coder.text(&programVersion, atMost: FieldBound.name)
+        try coder.text(&modulePath, atMost: FieldBound.path)
+        try coder.text(&tokenURI, atMost: FieldBound.path)
+        try coder.text(&pinFile, atMost: FieldBound.path)
+        try coder.integer(&sessions)
+        try coder.text(&initializationString, atMost: FieldBound.path)
+        try coder.boolean(&allowExtractableSecret)
+        try coder.integer(&callTimeout)
+        try coder.text(&refusedLogins, atMost: FieldBound.path)
+        try coder.list(&deniedSystemCalls, atMost: FieldBound.deniedSystemCalls, of: "") {
+            (coder, name) throws(FrameError) in
+            try coder.text(&name, atMost: FieldBound.name)
+        }
+    }
+}
+
+public enum WorkerProtocolVersion {
+    public static let current: UInt16 = 4
+}
+
+/// The token that a worker has opened, and what it can do.
+public struct HSMTokenDescription: Sendable, Equatable, Message {
+    public var label: String
+    public var serialNumber: String
+    public var manufacturer: String
+    public var model: String
+    /// The library's own description and version, for people.
+    public var library: String
+    public var sessions: UInt16
+    /// The strongest tier that passed its known-answer test; nil when the token cannot serve that version.
+    public var tierECv1: ProtectionTier?
+    public var tierRSAv1: ProtectionTier?
+    /// Why a version cannot be served, one sentence for a person each.
+    public var shortcomings: [String]
+    /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
+    public var importKey: [UInt8]
+    /// How much of the worker's secret memory is not locked, since the limit on locked memory is used up: bytes, at most
+    /// ``FieldBound/unlockedSecrets``.
+    public var unlockedSecrets: UInt32
+
+    public init(
+        label: String, serialNumber: String, manufacturer: String, model: String, library: String, sessions: UInt16,
+        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, shortcomings: [String], importKey: [UInt8],
+        unlockedSecrets: UInt32 = 0
+    ) {
+        self.label = label
+        self.serialNumber = serialNumber
+        self.manufacturer = manufacturer
+        self.model = model
+        self.library = library
+        self.sessions = sessions
+        self.tierECv1 = tierECv1
+        self.tierRSAv1 = tierRSAv1
+        self.shortcomings = shortcomings
+        self.importKey = importKey
+        self.unlockedSecrets = unlockedSecrets
+    }
+
+    init() {
+        self.init(
+            label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
+            tierRSAv1: nil, shortcomings: [], importKey: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.text(&label, atMost: FieldBound.name)
+        try coder.text(&serialNumber, atMost: FieldBound.name)
+        try coder.text(&manufacturer, atMost: FieldBound.name)
+        try coder.text(&model, atMost: FieldBound.name)
+        try coder.text(&library, atMost: FieldBound.name)
+        try coder.integer(&sessions)
+        try coder.optional(&tierECv1, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }
+        try coder.optional(&tierRSAv1, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }
+        try coder.list(&shortcomings, atMost: FieldBound.shortcomings, of: "") { (coder, text) throws(FrameError) in
+            try coder.sentence(&text)
+        }
+        try coder.octets(&importKey, atMost: FieldBound.keyMaterial)
+        try coder.integer(&unlockedSecrets, atMost: FieldBound.unlockedSecrets)
+    }
+}
+
+/// What leaves the token while it works: only the payment data (A, B), or one transaction's symmetric key, to the
+/// worker's wiped memory (C). The merchant private key never leaves.
+public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
+    case a = "A"
+    case b = "B"
+    case c = "C"
+
+    mutating func field<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        var octet: UInt8 =
+            switch self {
+            case .a: 1
+            case .b: 2
+            case .c: 3
+            }
+        try coder.integer(&octet)
+        switch octet {
+        case 1: self = .a
+        case 2: self = .b
+        case 3: self = .c
+        default: throw .invalidValue
+        }
+    }
+}
+
+/// Which of Apple's two key restorations a payment token asks for.
+public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
+    /// ECDH on P-256, one-step KDF, AES-256-GCM.
+    case ecV1 = 1
+    /// RSA-OAEP with SHA-256, AES-128-GCM.
+    case rsaV1 = 2
+}
+
+/// One payment token's data to be opened.
+public struct Decryption: Sendable, Equatable, Message {
+    /// 32 bytes, SHA-256 of the merchant key's SubjectPublicKeyInfo: the private key's CKA_ID.
+    public var publicKeyHash: [UInt8]
+    public var scheme: RestorationScheme
+    /// EC_v1: the ephemeral public key as an uncompressed point, 65 bytes (SEC 1 §2.3.3). RSA_v1: the wrapped key.
+    public var keyMaterial: [UInt8]
+    /// EC_v1: OtherInfo of the one-step KDF (SP 800-56A §5.8.2.1), without the counter. RSA_v1: empty.
+    public var otherInfo: [UInt8]
+    /// Ciphertext with its 16-byte GCM tag at the end.
+    public var ciphertext: [UInt8]
+
+    public init(
+        publicKeyHash: [UInt8], scheme: RestorationScheme, keyMaterial: [UInt8], otherInfo: [UInt8],
+        ciphertext: [UInt8]
+    ) {
+        self.publicKeyHash = publicKeyHash
+        self.scheme = scheme
+        self.keyMaterial = keyMaterial
+        self.otherInfo = otherInfo
+        self.ciphertext = ciphertext
+    }
+
+    init() {
+        self.init(publicKeyHash: [], scheme: .ecV1, keyMaterial: [], otherInfo: [], ciphertext: [])
+    }
+
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
+        try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
+        try coder.choice(&scheme)
+        try coder.octets(&keyMaterial, atMost: FieldBound.keyMaterial)
+        try coder.octets(&otherInfo, atMost: FieldBound.otherInfo)
+        try coder.octets(&ciphertext, atMost: FieldBound.paymentData)
+    }
+}
