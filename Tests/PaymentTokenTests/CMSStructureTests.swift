@@ -7,9 +7,6 @@ import TestSupport
 import Testing
 import TokenForge
 
-// ContentInfo: [1] is [0] EXPLICIT, its only child SignedData. SignedData: 0 version, 1 digestAlgorithms,
-// 2 encapContentInfo, 3 certificates, 4 signerInfos. SignerInfo: 0 version, 1 sid, 2 digestAlgorithm, 3 signedAttrs,
-// 4 signatureAlgorithm, 5 signature.
 @Suite("CMS structure, RFC 5652")
 struct CMSStructureTests {
     @Test("The message that the other tests change is accepted as it is")
@@ -20,55 +17,67 @@ struct CMSStructureTests {
     @Test("The content type is signedData")
     func contentType() throws {
         #expect(
-            try details { message in message[0] = .primitive(tag: 6, Self.dataIdentifier) }
+            try details { message in message.contentType = .primitive(tag: 6, Self.dataIdentifier) }
                 == "the CMS content type is not signedData")
     }
 
     @Test("The encapsulated content's type is data")
     func encapsulatedContentType() throws {
         #expect(
-            try details { message in message[1, 0, 2, 0] = message[0] } == "the encapsulated content type is not data")
+            try details { message in message.encapsulatedContent.contentType = message.contentType }
+                == "the encapsulated content type is not data")
     }
 
     @Test("Both versions are 1")
     func versions() throws {
         #expect(
-            try details { message in message[1, 0, 0] = .primitive(tag: 2, [3]) }
+            try details { message in message.signedData.version = .primitive(tag: 2, [3]) }
                 == "the version of signedData is not 1")
         #expect(
-            try details { message in message[1, 0, 4, 0, 0] = .primitive(tag: 2, [3]) }
+            try details { message in message.signer.version = .primitive(tag: 2, [3]) }
                 == "the version of signerInfo is not 1")
     }
 
     @Test("SHA-256 is the only digest algorithm of the message and of the signer, with NULL or nothing as parameters")
     func digestAlgorithms() throws {
         let null = DERTree.primitive(tag: 5, [])
-        #expect(try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], null] } == nil)
-        #expect(try details { message in message[1, 0, 4, 0, 2].children = [message[1, 0, 4, 0, 2, 0], null] } == nil)
         #expect(
-            try details { message in message[1, 0, 1].children.append(message[1, 0, 1, 0]) }
+            try details { message in
+                message.digestAlgorithms[0].children = [message.digestAlgorithms[0].algorithm, null]
+            } == nil)
+        #expect(
+            try details { message in
+                message.signer.digestAlgorithm.children = [message.signer.digestAlgorithm.algorithm, null]
+            } == nil)
+        #expect(
+            try details { message in message.digestAlgorithms.children.append(message.digestAlgorithms[0]) }
                 == "the digest algorithms are not SHA-256 alone")
         #expect(
-            try details { message in message[1, 0, 1].children = [] } == "the digest algorithms are not SHA-256 alone")
+            try details { message in message.digestAlgorithms.children = [] }
+                == "the digest algorithms are not SHA-256 alone")
         #expect(
-            try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], .primitive(tag: 4, [])] }
+            try details { message in
+                message.digestAlgorithms[0].children = [message.digestAlgorithms[0].algorithm, .primitive(tag: 4, [])]
+            }
                 == "an algorithm has parameters other than NULL")
         #expect(
-            try details { message in message[1, 0, 4, 0, 2, 0] = .primitive(tag: 6, Self.sha512Identifier) }
+            try details { message in
+                message.signer.digestAlgorithm.algorithm = .primitive(tag: 6, Self.sha512Identifier)
+            }
                 == "the signer's digest algorithm is not SHA-256")
     }
 
     @Test("The signer is named by issuer and serial number, both of the certificate")
     func signerIdentifier() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0, 1] = .primitive(tag: 0x80, [1, 2, 3]) }
+            try details { message in message.signer.identifier = .primitive(tag: 0x80, [1, 2, 3]) }
                 == "the signer is not named by issuer and serial number")
         #expect(
-            try details { message in message[1, 0, 4, 0, 1, 1] = .primitive(tag: 2, [1]) }
+            try details { message in message.signer.identifier.serialNumber = .primitive(tag: 2, [1]) }
                 == "the two certificates are not the signer's and another")
         // The issuer's own name instead of the root's: then no certificate has both.
         #expect(
-            try details { message in message[1, 0, 4, 0, 1, 0] = message[1, 0, 3, 1, 0, 3] }
+            try details { message in message.signer.identifier.issuer = message.certificates[1].certificateIssuer }
                 == "the two certificates are not the signer's and another")
     }
 
@@ -76,10 +85,10 @@ struct CMSStructureTests {
     func otherIntermediate() throws {
         let relations = try DERTree(SharedForge.authority.developerRelations.certificate)
         #expect(
-            try details { message in message[1, 0, 3, 1] = relations }
+            try details { message in message.certificates[1] = relations }
                 == "the certificate beside the signer's is not its issuer's")
         #expect(
-            try details { message in message[1, 0, 3, 1] = message[1, 0, 3, 0] }
+            try details { message in message.certificates[1] = message.certificates[0] }
                 == "the two certificates are not the signer's and another")
     }
 
@@ -90,7 +99,7 @@ struct CMSStructureTests {
             .constructed(tag: 0x30, [.constructed(tag: 0x30, [])]),
         ] {
             #expect(
-                try details { message in message[1, 0, 3, 1] = choice }
+                try details { message in message.certificates[1] = choice }
                     == "a certificate is not an X.509 certificate")
         }
     }
@@ -102,32 +111,33 @@ struct CMSStructureTests {
         wire.algorithmProtection = false
         #expect(
             try details(wire: wire) { message in
-                message[1, 0, 4, 0, 4, 0] = .primitive(tag: 6, Self.ecdsaWithSHA512)
+                message.signer.signatureAlgorithm.algorithm = .primitive(tag: 6, Self.ecdsaWithSHA512)
             } == "the signature algorithm does not fit EC_v1")
     }
 
     @Test("Nobody signed unsigned attributes")
     func unsignedAttributes() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0].children.append(.constructed(tag: 0xA1, [])) }
+            try details { message in message.signer.children.append(.constructed(tag: 0xA1, [])) }
                 == "the signer has unsigned attributes")
     }
 
     @Test("Signed attributes in another order than DER's are refused")
     func attributeOrder() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0, 3].children.reverse() } == "the signed attributes are not DER")
+            try details { message in message.signer.signedAttributes.children.reverse() }
+                == "the signed attributes are not DER")
     }
 
     @Test("Signed attributes of indefinite length are refused, where the rest of the message may have it")
     func indefiniteAttributes() throws {
         let minted = try Minting.minted(wire: .distinguished)
         let message = try DERTree(minted.signature)
-        let attributes = message[1, 0, 4, 0, 3]
+        let attributes = message.signer.signedAttributes
         // The outer levels indefinite as well, so that no length has to be corrected.
-        var bytes: [UInt8] = [0x30, 0x80] + message[0].encoded + [0xA0, 0x80, 0x30, 0x80]
-        bytes += message[1, 0].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
-        let signer = message[1, 0, 4, 0].children
+        var bytes: [UInt8] = [0x30, 0x80] + message.contentType.encoded + [0xA0, 0x80, 0x30, 0x80]
+        bytes += message.signedData.children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
+        let signer = message.signer.children
         let definite = bytes + signer.flatMap(\.encoded) + [UInt8](repeating: 0, count: 10)
         bytes += signer[0...2].flatMap(\.encoded) + attributes.encodedIndefinite + signer[4...].flatMap(\.encoded)
         bytes += [UInt8](repeating: 0, count: 10)
@@ -173,4 +183,75 @@ struct CMSStructureTests {
         #expect(refusal == nil || refusal?.code == .signatureInvalid)
         return refusal?.details
     }
+}
+
+/// A CMS message's parts by their names in RFC 5652 §3 and §5.1 to 5.3. Each name is said of the part that has it: a
+/// message, an algorithm identifier, a SignerInfo.
+extension DERTree {
+    fileprivate var contentType: DERTree {
+        get { self[0] }
+        set { self[0] = newValue }
+    }
+    /// The content of ContentInfo, which is [0] EXPLICIT.
+    fileprivate var signedData: DERTree {
+        get { self[1, 0] }
+        set { self[1, 0] = newValue }
+    }
+    fileprivate var digestAlgorithms: DERTree {
+        get { self[1, 0, 1] }
+        set { self[1, 0, 1] = newValue }
+    }
+    fileprivate var encapsulatedContent: DERTree {
+        get { self[1, 0, 2] }
+        set { self[1, 0, 2] = newValue }
+    }
+    fileprivate var certificates: DERTree {
+        get { self[1, 0, 3] }
+        set { self[1, 0, 3] = newValue }
+    }
+    /// The only SignerInfo.
+    fileprivate var signer: DERTree {
+        get { self[1, 0, 4, 0] }
+        set { self[1, 0, 4, 0] = newValue }
+    }
+
+    /// Of SignedData and of SignerInfo.
+    fileprivate var version: DERTree {
+        get { self[0] }
+        set { self[0] = newValue }
+    }
+    fileprivate var identifier: DERTree {
+        get { self[1] }
+        set { self[1] = newValue }
+    }
+    fileprivate var digestAlgorithm: DERTree {
+        get { self[2] }
+        set { self[2] = newValue }
+    }
+    fileprivate var signedAttributes: DERTree {
+        get { self[3] }
+        set { self[3] = newValue }
+    }
+    fileprivate var signatureAlgorithm: DERTree {
+        get { self[4] }
+        set { self[4] = newValue }
+    }
+
+    /// Of an AlgorithmIdentifier.
+    fileprivate var algorithm: DERTree {
+        get { self[0] }
+        set { self[0] = newValue }
+    }
+
+    /// Of a signer's IssuerAndSerialNumber.
+    fileprivate var issuer: DERTree {
+        get { self[0] }
+        set { self[0] = newValue }
+    }
+    fileprivate var serialNumber: DERTree {
+        get { self[1] }
+        set { self[1] = newValue }
+    }
+    /// Of an X.509 certificate.
+    fileprivate var certificateIssuer: DERTree { self[0, 3] }
 }
