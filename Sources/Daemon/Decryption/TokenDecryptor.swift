@@ -67,7 +67,7 @@ struct TokenDecryptor: Sendable {
 
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(token, with: key, for: caller)
-        record.used(token: opened.token, protection: opened.tier)
+        record.used(token: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
             // Step 6 before step 5: a payment that is not what the caller expects claims nothing.

@@ -130,11 +130,11 @@ struct Assembly: Sendable {
         let workers = settings.map { settings in
             let token = settings.name
             return HSMToken(
-                name: token, settings: settings, executable: executable, logger: logger,
+                settings, executable: executable, logger: logger,
                 events: WorkerEvents(
                     keys: { keys, began in await catalogue.tokenHasOpened(token, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
-                    called: { instruments.hsmCallSeconds.observe($1, token, $0.rawValue) },
+                    called: { instruments.hsmCallSeconds.observe($1, token, $0.name) },
                     restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }),
                 refusedInputs: refusedInputs)
         }

@@ -24,7 +24,7 @@ protocol AuditHSMToken: Sendable {
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
 
     /// The checkpoints' lines that the token keeps, of all nodes and in no order, at most 64; more are an error.
-    /// After an interruption there may be several of one node. Nothing is judged: anyone with the PIN can write them.
+    /// After an interruption there may be several of one node. They are not evaluated: anyone with the PIN can write them.
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 
     /// Keeps a line as a data object and then destroys the node's others: at every moment there is one. Calls for one
@@ -37,32 +37,30 @@ protocol AuditHSMToken: Sendable {
 
 extension HSMToken: AuditHSMToken {
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
-        guard case .auditKeys(let keys) = try await answer(to: .listAuditKeys) else { throw Self.wrongAnswer }
-        return keys
+        try await call(.listAuditKeys) {
+            if case .auditKeys(let keys) = $0 { keys } else { nil }
+        }
     }
 
     func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
-        guard case .auditKey(let key) = try await answer(to: .createAuditKey(identifier: identifier)),
-            key.identifier == identifier
-        else { throw Self.wrongAnswer }
-        return key
+        try await call(.createAuditKey(identifier: identifier)) {
+            if case .auditKey(let key) = $0, key.identifier == identifier { key } else { nil }
+        }
     }
 
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        let signing = CheckpointSigning(identifier: identifier, message: message)
-        guard case .signature(let der) = try await answer(to: .signCheckpoint(signing)) else {
-            throw Self.wrongAnswer
+        try await call(.signCheckpoint(CheckpointSigning(identifier: identifier, message: message))) {
+            if case .signature(let der) = $0 { der } else { nil }
         }
-        return der
     }
 
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] {
-        guard case .heads(let lines) = try await answer(to: .listHeads) else { throw Self.wrongAnswer }
-        return lines
+        try await call(.listHeads) {
+            if case .heads(let lines) = $0 { lines } else { nil }
+        }
     }
 
     func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
-        let head = HeadToRemember(node: node, line: line)
-        guard case .done = try await answer(to: .rememberHead(head)) else { throw Self.wrongAnswer }
+        try await call(.rememberHead(HeadToRemember(node: node, line: line))) { $0 == .done ? () : nil }
     }
 }

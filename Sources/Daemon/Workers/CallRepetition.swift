@@ -1,13 +1,14 @@
 import WorkerProtocol
 
-/// Why a call was not answered, and how far it had come: what another token may be asked depends on both.
+/// Why a call was not answered, and how far it had come: whether it is made once more, and where, depends on both.
 struct CallFailure: Error, Sendable, Equatable {
     enum Reach: Sendable {
-        /// No worker had it.
+        /// The call waited in the daemon: no worker had it.
         case queue
-        /// A worker answered so.
+        /// A worker had it and reported the failure; or its worker was ended because the token failed, which is no
+        /// input's fault.
         case worker
-        /// The worker ended while it had the call, perhaps because of it.
+        /// The worker ended while it had the call. Perhaps this input made it end.
         case endedWorker
     }
 
@@ -20,16 +21,94 @@ struct CallFailure: Error, Sendable, Equatable {
 
 /// What a call is entitled to.
 struct CallTerms: Sendable {
-    /// Who made it, as in records: callers are served in turn. nil for administration and what the daemon asks for
-    /// itself, which together are one caller.
+    /// Who made it, by the name that records have: callers are served round robin. nil for administration and what the
+    /// daemon asks for itself, which together are one caller.
     var caller: String?
     /// Whoever waits for the answer is told by then that there is none, wherever the call is. nil for calls whose
     /// answer somebody needs however long it takes.
     var deadline: ContinuousClock.Instant?
-    /// It has been made before, and is not made a third time.
+    /// This is the second attempt. It goes before all first attempts.
     var isRepetition = false
-    /// A worker ended while it had this call, perhaps because of it: nothing else is with a worker meanwhile.
+    /// A worker ended during the first attempt, perhaps because of this input: the second is made while its worker has
+    /// nothing else, so that a second end has one possible cause.
     var runsAlone = false
-    /// When its worker ends it is not made again here: who made it knows another token.
-    var comesBack = false
+    /// Where no worker serves, the call waits for the next one. When this is false it fails instead, because another HSM
+    /// token can take it now.
+    var waitsForNextWorker = true
+}
+
+extension CallQueue {
+    /// Makes a call, and once more when a second attempt may end otherwise. This is the only place that repeats calls:
+    /// ``submit(_:terms:)`` makes one attempt, and nothing above calls again. It lies below the claim, so the ledger sees
+    /// one request.
+    ///
+    /// - A failure that is the input's own, or a deadline, is final.
+    /// - Otherwise the call goes to another HSM token, when one can take it.
+    /// - Where there is none, it is made again at this token only if the worker was lost: the next worker gets it.
+    /// - There is no third attempt. An attempt that never reached a worker does not count.
+    ///
+    /// - Parameters:
+    ///   - another: an HSM token that can take the call now, besides those that failed it; nil when there is none.
+    ///   - read: what the answer says; nil when it does not answer this request.
+    /// - Returns: the answer or the last failure, and the queue that gave it.
+    func call<Value: Sendable>(
+        _ request: WorkerRequest, terms: CallTerms = CallTerms(),
+        orAt another: (_ failed: [CallQueue]) -> CallQueue? = { _ in nil },
+        _ read: (WorkerAnswer) -> Value?
+    ) async -> (result: Result<Value, CallFailure>, queue: CallQueue) {
+        var (queue, terms) = (self, terms)
+        var failed: [CallQueue] = []
+        while true {
+            let wasTried = failed.contains { $0 === queue }
+            terms.waitsForNextWorker = wasTried || another(failed + [queue]) == nil
+            let failure: CallFailure
+            switch await queue.submit(request, terms: terms) {
+            case .failure(let reported): failure = reported
+            case .success(let answer):
+                if let value = read(answer) { return (.success(value), queue) }
+                failure = CallFailure(failure: .wrongAnswer, reach: .worker)
+            }
+            let wasAttempted = failure.reach != .queue
+            guard request.operation.isRepeatable, failure.mayEndOtherwise, !(wasAttempted && terms.isRepetition) else {
+                return (.failure(failure), queue)
+            }
+            if !wasTried { failed.append(queue) }
+            if let other = another(failed) {
+                queue = other
+            } else if terms.waitsForNextWorker, !failure.hasLostWorker {
+                return (.failure(failure), queue)
+            }
+            // Where the token that was to take the call over is gone by now, this token's next worker gets it.
+            terms.isRepetition = terms.isRepetition || wasAttempted
+            terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
+        }
+    }
+}
+
+extension WorkerFailure {
+    static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
+
+    /// A worker that says so is of no use any more: its token is gone, or its login has ended and the token refuses another.
+    /// In the second case the next worker finds the refusal remembered and tries nothing, and the token is shown as what
+    /// it is.
+    var costsWorker: Bool { kind == .tokenUnavailable || kind == .loginRefused }
+}
+
+extension CallFailure {
+    /// Whether another token or another worker may do what this one did not.
+    fileprivate var mayEndOtherwise: Bool {
+        switch kind {
+        case .keyNotFound, .notSupported, .tokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
+        case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded: false
+        }
+    }
+
+    /// Whether the token gets a new worker after this failure.
+    fileprivate var hasLostWorker: Bool {
+        switch reach {
+        case .queue: false
+        case .worker: failure.costsWorker
+        case .endedWorker: true
+        }
+    }
 }

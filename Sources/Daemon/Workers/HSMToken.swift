@@ -2,23 +2,29 @@ import Logging
 import NIOCore
 import NIOPosix
 import PaymentToken
-import ProductVersion
 import Synchronization
 import WorkerProtocol
 
-/// One token, served by one `paytokend-hsm` process at a time. Keeps that process alive, and replaces it: at once
-/// when it ends, with growing pauses when it ends again and again, and before it is worn out.
+/// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.
+///
+/// Start here for what this folder does. `Assembly` makes one of these for each token of the configuration and puts them
+/// into a ``HSMTokenPool``, which opens payment tokens' data; administration and the key-usage record call a token by
+/// itself. A request passes ``CallQueue`` (who waits, what a worker gets, what is made twice) and ``WorkerConnection``;
+/// ``WorkerSupervisor`` replaces the process: at once when it ends, with growing pauses when it ends again and again, and
+/// before it is worn out.
+///
+/// What the folder guarantees: no call blocks a thread, none waits without a bound, and a library that hangs, crashes or
+/// lies costs the calls in flight at most; those are made once more where that is safe.
 final class HSMToken: Sendable {
     let name: String
     let callTimeout: Duration
 
-    private let calls: CallQueue
+    let calls: CallQueue
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
 
     /// Starts nothing yet.
     /// - Parameters:
-    ///   - name: The token's name in the configuration; it stands in logs and metrics.
     ///   - executable: The worker's program.
     ///   - logger: Gets starts, ends with their reasons, and replacements; never a call's content.
     ///   - events: Metrics, and the key list after each (re)opening.
@@ -26,12 +32,12 @@ final class HSMToken: Sendable {
     ///   - memoryGrowth: By so many bytes may a worker grow before a fresh one takes over.
     ///   - eventLoop: Where the worker's answers arrive.
     init(
-        name: String, settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger,
+        _ settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger,
         events: WorkerEvents = WorkerEvents(), refusedInputs: RefusedInputs = RefusedInputs(),
-        memoryGrowth: Int = WorkerMemory.growthLimit,
+        memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         eventLoop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()
     ) {
-        self.name = name
+        name = settings.name
         callTimeout = settings.callTimeout
         let (signals, continuation) = AsyncStream.makeStream(of: WorkerSupervisor.Signal.self)
         calls = CallQueue(
@@ -66,52 +72,6 @@ final class HSMToken: Sendable {
     /// The process that serves now.
     var processIdentifier: Int32? { supervisor.processIdentifier }
 
-    /// Opens one token's payment data.
-    /// - Returns: The plaintext as it was encrypted, and the tier that opened it.
-    /// - Throws: ``CallFailure``; `decryptionFailed` is the input's fault, everything else is not.
-    func decrypt(
-        _ decryption: Decryption, terms: CallTerms = CallTerms()
-    ) async throws(CallFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
-        let answer = try await calls.submit(.decrypt(decryption), terms: terms).get()
-        guard case .plaintext(let plaintext, let tier, _) = answer else {
-            throw CallFailure(failure: Self.wrongAnswer, reach: .worker)
-        }
-        return (plaintext, tier)
-    }
-
-    /// The key pairs that the token shows now, read anew.
-    func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
-        try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await answer(to: request) }
-    }
-
-    /// What the token shows of one key now; empty when it shows none.
-    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
-        guard case .keys(let keys) = try await answer(to: .describeKey(publicKeyHash: hash.bytes)) else {
-            throw Self.wrongAnswer
-        }
-        return keys
-    }
-
-    /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
-    func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
-        guard case .done = try await answer(to: .importPrivateKey(keyImport)) else { throw Self.wrongAnswer }
-    }
-
-    /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
-    func importCertificate(_ certificateImport: CertificateToStore) async throws(WorkerFailure) {
-        guard case .done = try await answer(to: .importCertificate(certificateImport)) else { throw Self.wrongAnswer }
-    }
-
-    /// Removes a key's objects; nothing where there are none. The worker has looked whether they are gone.
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
-        guard case .done = try await answer(to: .destroyKey(publicKeyHash: hash.bytes)) else { throw Self.wrongAnswer }
-    }
-
-    /// One cheap call through the worker into the token's library.
-    func probe() async throws(WorkerFailure) {
-        guard case .done = try await answer(to: .probe) else { throw Self.wrongAnswer }
-    }
-
     /// Tries a refused PIN again: to be called when the PIN file has been read anew.
     func retry() {
         supervisor.retry()
@@ -130,14 +90,40 @@ final class HSMToken: Sendable {
         await running?.value
     }
 
-    static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
+    // MARK: Calls
 
-    func answer(to request: WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer {
-        try await calls.submit(request).answer()
+    /// The key pairs that the token shows now, read anew.
+    func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
+        try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await call(request) { $0 } }
     }
-}
 
-extension HSMToken {
+    /// What the token shows of one key now; empty when it shows none.
+    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
+        try await call(.describeKey(publicKeyHash: hash.bytes)) {
+            if case .keys(let keys) = $0 { keys } else { nil }
+        }
+    }
+
+    /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
+    func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
+        try await done(.importPrivateKey(keyImport))
+    }
+
+    /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
+    func importCertificate(_ certificate: CertificateToStore) async throws(WorkerFailure) {
+        try await done(.importCertificate(certificate))
+    }
+
+    /// Removes a key's objects; nothing where there are none. The worker has looked whether they are gone.
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
+        try await done(.destroyKey(publicKeyHash: hash.bytes))
+    }
+
+    /// One cheap call through the worker into the token's library.
+    func probe() async throws(WorkerFailure) {
+        try await done(.probe)
+    }
+
     /// Makes a merchant's key pair inside the token. It is served from then on, as far as its state allows.
     ///
     /// When the worker ends meanwhile, the token is read instead of asked again: a pair that was left unfinished is
@@ -179,10 +165,12 @@ extension HSMToken {
     }
 
     private func generated(_ generation: KeyGeneration) async throws(WorkerFailure) -> KeyDescription {
-        guard case .generatedKey(let key) = try await answer(to: .generateKey(generation)),
-            key.label == generation.merchantIdentifier, key.algorithm == generation.algorithm
-        else { throw Self.wrongAnswer }
-        return key
+        try await call(.generateKey(generation)) { answer -> KeyDescription? in
+            guard case .generatedKey(let key) = answer, key.label == generation.merchantIdentifier,
+                key.algorithm == generation.algorithm
+            else { return nil }
+            return key
+        }
     }
 
     /// Signs a PKCS#10 request with the merchant key that it is for.
@@ -192,11 +180,24 @@ extension HSMToken {
     /// - Returns: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with SHA-256: verified.
     /// - Throws: `keyNotFound`; `importRefused` for bytes that are no request of that key.
     func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        let signing = RequestSigning(publicKeyHash: publicKeyHash, information: information)
-        guard case .requestSignature(let signature) = try await answer(to: .signRequest(signing)) else {
-            throw Self.wrongAnswer
+        try await call(.signRequest(RequestSigning(publicKeyHash: publicKeyHash, information: information))) {
+            if case .requestSignature(let signature) = $0 { signature } else { nil }
         }
-        return signature
+    }
+
+    /// Makes a call at this token. It is made twice where ``CallQueue/call(_:terms:orAt:_:)`` says so.
+    /// - Parameter read: what the answer says; nil when it does not answer this request.
+    func call<Value: Sendable>(
+        _ request: WorkerRequest, _ read: (WorkerAnswer) -> Value?
+    ) async throws(WorkerFailure) -> Value {
+        switch await calls.call(request, read).result {
+        case .success(let value): return value
+        case .failure(let failure): throw failure.failure
+        }
+    }
+
+    private func done(_ request: WorkerRequest) async throws(WorkerFailure) {
+        try await call(request) { $0 == .done ? () : nil }
     }
 }
 
@@ -258,7 +259,7 @@ struct WorkerEvents: Sendable {
     /// began: what is known to have changed since then is newer.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (HSMTokenCondition) -> Void
-    /// Seconds that a call waited for its turn: `paytokend_hsm_wait_seconds`.
+    /// Seconds that a call waited for a session: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
     /// Operation and seconds from the worker beginning with the call to its answer: `paytokend_hsm_call_seconds`.
     var called: @Sendable (WorkerOperation, Double) -> Void
@@ -276,68 +277,5 @@ struct WorkerEvents: Sendable {
         self.waited = waited
         self.called = called
         self.restarted = restarted
-    }
-}
-
-/// The kinds of calls, as the `operation` label of `paytokend_hsm_call_seconds` names them.
-enum WorkerOperation: String, Sendable, CaseIterable {
-    case open
-    case listKeys = "list_keys"
-    case describeKey = "describe_key"
-    case decrypt
-    case importPrivateKey = "import_private_key"
-    case importCertificate = "import_certificate"
-    case destroyKey = "destroy_key"
-    case probe
-    case listAuditKeys = "list_audit_keys"
-    case createAuditKey = "create_audit_key"
-    case signCheckpoint = "sign_checkpoint"
-    case listHeads = "list_heads"
-    case rememberHead = "remember_head"
-    case generateKey = "generate_key"
-    case signRequest = "sign_request"
-
-    init(_ request: WorkerRequest) {
-        self =
-            switch request {
-            case .open: .open
-            case .listKeys, .listMoreKeys: .listKeys
-            case .describeKey: .describeKey
-            case .decrypt: .decrypt
-            case .importPrivateKey: .importPrivateKey
-            case .importCertificate: .importCertificate
-            case .destroyKey: .destroyKey
-            case .probe: .probe
-            case .listAuditKeys: .listAuditKeys
-            case .createAuditKey: .createAuditKey
-            case .signCheckpoint: .signCheckpoint
-            case .listHeads: .listHeads
-            case .rememberHead: .rememberHead
-            case .generateKey: .generateKey
-            case .signRequest: .signRequest
-            }
-    }
-
-    /// Whether a call whose worker died may be made again: it changes nothing in the token, or a second time nothing
-    /// more. A key that is gone stays gone, an audit key is made once for its identifier, and a checkpoint that is remembered already stays.
-    var isRepeatable: Bool {
-        switch self {
-        case .listKeys, .describeKey, .decrypt, .probe, .signRequest: true
-        case .listAuditKeys, .createAuditKey, .signCheckpoint, .listHeads, .rememberHead, .destroyKey: true
-        case .open, .importPrivateKey, .importCertificate, .generateKey: false
-        }
-    }
-
-    /// How long the worker may take. Opening loads a library and tests the tiers, keys are read or made many at a
-    /// time: neither is held to the limit of one decryption.
-    func limit(callTimeout: Duration) -> Duration {
-        switch self {
-        case .decrypt, .probe, .signCheckpoint: callTimeout
-        case .listKeys, .describeKey, .importPrivateKey, .importCertificate, .destroyKey, .listAuditKeys,
-            .createAuditKey, .listHeads, .rememberHead, .signRequest:
-            max(callTimeout, .seconds(30))
-        // An RSA key takes a slow token many seconds.
-        case .open, .generateKey: max(callTimeout, .seconds(60))
-        }
     }
 }

@@ -2,19 +2,19 @@ import PaymentToken
 import Synchronization
 import WorkerProtocol
 
-/// The configured tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
+/// The configured HSM tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
 /// way first: so a slow one gets less, and one that hangs nothing more than it has already.
 ///
-/// A call that a token fails is made once more, at another token when one can take it. Below the claim: the ledger
-/// sees one request, however many tokens were asked.
+/// The pool chooses the token; ``CallQueue/call(_:terms:orAt:_:)`` decides whether a call that a token fails is made once
+/// more, and asks the pool for another token.
 final class HSMTokenPool: Sendable {
     /// In the configuration's order, `first` included.
     let tokens: [HSMToken]
     let first: HSMToken
-    /// Where the next look begins, so that tokens with equally little to do take turns.
-    private let turn = Atomic<Int>(0)
+    /// Where the next look begins, so that tokens with equally little to do are chosen one after the other.
+    private let offset = Atomic<Int>(0)
 
-    /// - Parameter first: has the audit key and remembers the record's head: the first of the configuration.
+    /// - Parameter first: the first of the configuration, which has the audit key and remembers the last checkpoint.
     init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
         tokens = [first] + others
@@ -67,43 +67,27 @@ final class HSMTokenPool: Sendable {
 
     // MARK: Decryption
 
-    /// Opens one token's payment data.
+    /// Opens one payment token's data.
     /// - Parameters:
     ///   - holders: names of the tokens that show the key.
-    ///   - caller: who asks, as in records: callers are served in turn.
+    ///   - caller: who asks, by the name that records have: callers are served round robin.
     /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for caller: String? = nil
     ) async throws(WorkerFailure) -> OpenedTransaction {
-        var token = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
-        var terms = CallTerms(
-            caller: caller, deadline: .now + Self.deadline(callTimeout: token.callTimeout))
-        var left: [String] = []
-        while true {
-            terms.comesBack =
-                !left.contains(token.name)
-                && next(for: decryption.scheme, among: holders, besides: left + [token.name]) != nil
-            let failure: CallFailure
-            do throws(CallFailure) {
-                let (plaintext, tier) = try await token.decrypt(decryption, terms: terms)
-                return OpenedTransaction(plaintext: plaintext, tier: tier, token: token.name)
-            } catch {
-                failure = error
-            }
-            // Made once, made once more: there is no third time. A call that no worker had has not been made.
-            guard failure.mayEndOtherwiseElsewhere, failure.reach == .queue || !terms.isRepetition else {
-                throw failure.failure
-            }
-            terms.isRepetition = terms.isRepetition || failure.reach != .queue
-            terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
-            if !left.contains(token.name) { left.append(token.name) }
-            if let other = next(for: decryption.scheme, among: holders, besides: left) {
-                token = other
-            } else if !terms.comesBack {
-                throw failure.failure
-            }
-            // Else the token that was to take it over has gone meanwhile: this one's next worker gets the call. It does
-            // not come back again, so this ends.
+        let token = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
+        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: token.callTimeout))
+        let outcome = await token.calls.call(
+            .decrypt(decryption), terms: terms,
+            orAt: { failed in next(for: decryption.scheme, among: holders, besides: failed)?.calls }
+        ) { answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
+            if case .plaintext(let plaintext, let tier, _) = answer { (plaintext, tier) } else { nil }
+        }
+        switch outcome.result {
+        case .failure(let failure): throw failure.failure
+        case .success(let opened):
+            let name = tokens.first { $0.calls === outcome.queue }?.name ?? token.name
+            return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
         }
     }
 
@@ -120,19 +104,19 @@ final class HSMTokenPool: Sendable {
 
     /// The token with the fewest calls under way.
     private func next(
-        for scheme: RestorationScheme, among holders: [String], besides left: [String]
+        for scheme: RestorationScheme, among holders: [String], besides failed: [CallQueue]
     ) -> HSMToken? {
         guard tokens.count > 1 else {
-            return left.isEmpty ? first : nil
+            return failed.isEmpty ? first : nil
         }
-        // A look for a second token takes no turn: with two tokens each request would begin at the same one.
-        let offset =
-            left.isEmpty ? turn.wrappingAdd(1, ordering: .relaxed).newValue : turn.load(ordering: .relaxed)
+        // A look for a second token does not move the offset on: with two tokens each request would begin at the same one.
+        let start =
+            failed.isEmpty ? offset.wrappingAdd(1, ordering: .relaxed).newValue : offset.load(ordering: .relaxed)
         var best: (token: HSMToken, load: Int)?
         for step in tokens.indices {
-            let token = tokens[Int(UInt(bitPattern: offset &+ step) % UInt(tokens.count))]
-            guard holders.contains(token.name), !left.contains(token.name), let load = token.load,
-                token.tier(for: scheme) != nil
+            let token = tokens[Int(UInt(bitPattern: start &+ step) % UInt(tokens.count))]
+            guard holders.contains(token.name), !failed.contains(where: { $0 === token.calls }),
+                let load = token.load, token.tier(for: scheme) != nil
             else { continue }
             if load < best?.load ?? .max { best = (token, load) }
         }
@@ -152,22 +136,12 @@ struct OpenedTransaction: Sendable {
     let plaintext: [UInt8]
     /// The tier that opened it.
     let tier: ProtectionTier
-    /// The token's name in the configuration.
-    let token: String
-}
-
-extension CallFailure {
-    /// Whether another token may do what this one did not.
-    fileprivate var mayEndOtherwiseElsewhere: Bool {
-        switch kind {
-        case .keyNotFound, .notSupported, .tokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
-        case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded: false
-        }
-    }
+    /// The HSM token's name in the configuration.
+    let hsmToken: String
 }
 
 extension HSMToken {
-    /// The tier at which tokens of this version are opened now; nil when they are not.
+    /// The tier at which payment tokens of this version are opened now; nil when they are not.
     func tier(for scheme: RestorationScheme) -> ProtectionTier? {
         guard case .ready(let description) = condition else { return nil }
         return switch scheme {

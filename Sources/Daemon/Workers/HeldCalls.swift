@@ -1,3 +1,138 @@
+import NIOCore
+import WorkerProtocol
+
+/// One worker, and the calls that it holds: which of them its sessions work on, and since when.
+///
+/// The worker takes calls in the order in which they were sent, with as many sessions as it was told to open. It does not
+/// say when a session begins with a call: that is told here from the order of sending and from the answers, since a
+/// call's limit counts from then. What waits in the worker behind its sessions costs the token no time.
+struct HeldCalls {
+    private struct Held {
+        var call: PendingCall
+        let sentAt: ContinuousClock.Instant
+        /// In the order of all calls that were sent.
+        let place: UInt64
+        /// When a session began with it, going by the number of sessions.
+        var begun: ContinuousClock.Instant?
+        /// Since when it is certain that a session has it: the worker has answered a call that was sent after it.
+        var overtakenSince: ContinuousClock.Instant?
+    }
+
+    struct Answered {
+        let call: PendingCall
+        let seconds: Double
+    }
+
+    let worker: ConnectedWorker
+    private let sessions: Int
+    private let waited: @Sendable (Double) -> Void
+    private var held: [UInt64: Held] = [:]
+    /// How many of them have begun, and the others in the order of sending.
+    private var running = 0
+    private var behind = CircularBuffer<UInt64>()
+    private var lastPlaceAnswered: UInt64 = 0
+
+    private(set) var lastAnswer: ContinuousClock.Instant?
+    /// Answers since it serves.
+    private(set) var answersServing = 0
+    /// Bytes of secrets that it could not lock in memory, as it last said.
+    private(set) var unlockedSecrets: UInt32 = 0
+    /// It serves; or it has served, and ends after its last call.
+    var hasServed = false
+    /// It ends because its token failed: no call made it end.
+    var hasFailedToken = false
+
+    /// - Parameters:
+    ///   - sessions: Calls that it works on at a time.
+    ///   - waited: Gets the seconds that each call has waited when a session begins with it.
+    init(_ worker: ConnectedWorker, sessions: Int, waited: @escaping @Sendable (Double) -> Void) {
+        self.worker = worker
+        self.sessions = sessions
+        self.waited = waited
+    }
+
+    var count: Int { held.count }
+
+    /// Sends a call.
+    mutating func send(_ call: PendingCall, place: UInt64, at now: ContinuousClock.Instant) {
+        held[call.identifier] = Held(call: call, sentAt: now, place: place)
+        if running < sessions {
+            begin(call.identifier, at: now)
+        } else {
+            behind.append(call.identifier)
+        }
+        worker.send(call.frame)
+    }
+
+    private mutating func begin(_ identifier: UInt64, at now: ContinuousClock.Instant) {
+        guard let call = held[identifier]?.call else { return }
+        held[identifier]?.begun = now
+        running += 1
+        waited((now - call.waitingSince).inSeconds)
+    }
+
+    /// Takes an answer, and counts the next call in the order as begun.
+    /// - Returns: the call, and the seconds from its beginning to the answer; nil when the worker has no such call.
+    mutating func take(
+        _ answer: WorkerAnswer, for identifier: UInt64, at now: ContinuousClock.Instant
+    ) -> Answered? {
+        guard let answered = held.removeValue(forKey: identifier) else { return nil }
+        if answered.begun != nil { running -= 1 }
+        while running < sessions, let next = behind.popFirst() { begin(next, at: now) }
+        lastAnswer = now
+        lastPlaceAnswered = max(answered.place, lastPlaceAnswered)
+        switch answer {
+        case .plaintext(_, _, let unlocked): unlockedSecrets = unlocked
+        case .opened(let description): unlockedSecrets = description.unlockedSecrets
+        default: break
+        }
+        return Answered(call: answered.call, seconds: (now - (answered.begun ?? answered.sentAt)).inSeconds)
+    }
+
+    /// Counts an answer of the serving worker.
+    /// - Returns: whether it is this one that makes the worker due for replacement.
+    mutating func countAnswer(recycleAfter: Int) -> Bool {
+        answersServing += 1
+        return answersServing == recycleAfter
+    }
+
+    /// What the worker had when it ended, in the order of the calls.
+    consuming func lost() -> [PendingCall] {
+        held.values.map(\.call).sorted { $0.identifier < $1.identifier }
+    }
+
+    /// Answers the calls that fulfil a condition with a failure, although the worker is still working on them.
+    /// - Returns: how many were answered now.
+    @discardableResult
+    mutating func abandon(_ failure: WorkerFailure, where condition: (PendingCall) -> Bool = { _ in true }) -> Int {
+        var answered = 0
+        for (identifier, entry) in held where !entry.call.isAbandoned && condition(entry.call) {
+            entry.call.finish(failure, reach: .worker)
+            held[identifier]?.call.isAbandoned = true
+            answered += 1
+        }
+        return answered
+    }
+
+    /// Whether a session has worked on a call for longer than its limit: then the worker hangs.
+    mutating func hangs(at now: ContinuousClock.Instant, callTimeout: Duration) -> Bool {
+        var hangs = false
+        for (identifier, entry) in held {
+            var overtakenSince = entry.overtakenSince
+            if overtakenSince == nil, entry.place < lastPlaceAnswered {
+                overtakenSince = now
+                held[identifier]?.overtakenSince = now
+            }
+            // A call that was overtaken is with a session for certain. One that has only begun by the daemon's count may
+            // still wait in the worker, which may have fewer sessions at the moment: as long as answers come, its time
+            // has not begun.
+            let since = overtakenSince ?? entry.begun.map { begun in lastAnswer.map { max($0, begun) } ?? begun }
+            if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) { hangs = true }
+        }
+        return hangs
+    }
+}
+
 /// How long a decryption takes at the moment, and how many calls a worker is handed for that.
 ///
 /// A call that a worker holds can be given to no other token and be overtaken by no other caller's. What is handed over
@@ -28,5 +163,11 @@ struct CallPace {
         // More than fit are wanted from a token that takes no time at all.
         let wanted = (Double(sessions) * Self.roundTrip / max(average, 1e-9)).rounded(.up)
         return sessions + Int(min(max(wanted, 1), Double(most - sessions)))
+    }
+}
+
+extension Duration {
+    var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 }

@@ -14,7 +14,7 @@ enum KeyPages {
         switch try await ask(.listKeys) {
         case .keys(let all): return all
         case .keyPage(let page, let number): (keys, listing) = (page, number)
-        default: throw HSMToken.wrongAnswer
+        default: throw WorkerFailure.wrongAnswer
         }
         let parts = await withTaskGroup(of: Result<[KeyDescription], WorkerFailure>.self) { group in
             for _ in 0..<max(readers, 1) {
@@ -46,7 +46,7 @@ enum KeyPages {
                 guard !page.isEmpty, keys.count + page.count <= FieldBound.listedKeys else { throw endless }
                 keys += page
             default:
-                throw HSMToken.wrongAnswer
+                throw WorkerFailure.wrongAnswer
             }
         }
     }

@@ -3,6 +3,18 @@ import NIOPosix
 import Synchronization
 import WorkerProtocol
 
+/// One worker as a ``CallQueue`` sees it.
+struct ConnectedWorker: Sendable {
+    /// Rises with each worker of the token that is started.
+    let number: UInt64
+    /// Hands a frame over without waiting.
+    let send: @Sendable ([UInt8]) -> Void
+    /// Ends the worker once it has nothing more to do: it sees the end of its input.
+    let close: @Sendable () -> Void
+    /// Ends the worker now.
+    let kill: @Sendable (WorkerEvents.RestartReason) -> Void
+}
+
 /// The daemon's end of one worker's socket pair. Frames that are sent close together leave in one write.
 final class WorkerConnection: Sendable {
     private struct Outbox {
@@ -48,8 +60,8 @@ final class WorkerConnection: Sendable {
         if flushes { channel.eventLoop.execute { self.flush() } }
     }
 
-    /// Ends the connection, soon and never within this call: who closes may hold the lock that `closed` takes, and a
-    /// close on the channel's own event loop would call it at once.
+    /// Ends the connection soon, and never within this call. The caller may hold the lock that `closed` takes, and a close
+    /// on the channel's own event loop would call `closed` at once.
     func close() {
         channel.eventLoop.execute { self.channel.close(promise: nil) }
     }
@@ -101,8 +113,8 @@ private final class AnswerHandler: ChannelInboundHandler {
     }
 }
 
-/// Why a worker's socket closed, as far as this side knows.
-final class WorkerEndReason: Sendable {
+/// Why a worker's connection closes. It is set before this side closes it, and read when it is closed.
+final class WorkerEnd: Sendable {
     private struct State {
         var reason: WorkerEvents.RestartReason? = .died
         var isClosed = false
@@ -110,7 +122,7 @@ final class WorkerEndReason: Sendable {
 
     private let state = Mutex(State())
 
-    /// It is let go: its end is no event.
+    /// The worker is let go, so its end is not counted; unless it was to be killed already.
     func expect() {
         state.withLock { state in
             if state.reason == .died { state.reason = nil }

@@ -1,50 +1,39 @@
 import Foundation
 import Logging
 import NIOCore
-import ProductVersion
 import Synchronization
 import WorkerProtocol
 
-/// Starts a token's workers one after the other and puts them behind the ``CallQueue``.
+/// Keeps one HSM token served: starts its workers one after the other, and decides when the next one is started and when
+/// one is replaced. ``RunningWorkers`` does the starting and ending.
 final class WorkerSupervisor: Sendable {
     enum Signal: Sendable {
-        case ended(lane: UInt64, wasUseful: Bool)
+        case ended(worker: UInt64, wasUseful: Bool)
         case recycleDue(UInt64)
         case outgrown(UInt64)
         case retry
         case stop
     }
 
-    /// A worker that has opened the token.
-    private struct Served: Sendable {
-        let lane: UInt64
-        let process: WorkerProcess
-        let description: HSMTokenDescription
-        let since = ContinuousClock.now
-        /// Resident memory once the token was open, in bytes; nil where /proc does not tell.
-        let memory: Int?
-    }
+    /// By so much may a worker grow after it has opened its token, in bytes. SoftHSM 2.6.1 loses about 265 bytes with
+    /// each derivation: that is a million of them, as many as `recycle_after` allows by default. What grows faster loses
+    /// objects, which makes its sessions slow long before memory runs out. A worker that holds thousands of keys is
+    /// large from the start, and so it is growth that counts and not size.
+    static let memoryGrowth = 256 * 1024 * 1024
 
     private struct State {
         var condition = HSMTokenCondition.starting
-        var lanes: UInt64 = 0
-        var isStopping = false
-        /// Every process that has not been reaped, by its lane.
-        var processes: [UInt64: WorkerProcess] = [:]
-        /// The lane whose worker opens the token now.
-        var opening: UInt64?
-        var serving: UInt64?
         /// A successor's login was refused: the PIN is wrong by now, and the old worker serves on its old login.
         var isLoginRefused = false
         var hasWarnedOfSecrets = false
     }
 
     private let settings: HSMTokenSettings
-    private let executable: WorkerExecutable
     private let logger: Logger
     private let events: WorkerEvents
     private let eventLoop: any EventLoop
     private let calls: CallQueue
+    private let workers: RunningWorkers
     private let memoryGrowth: Int
     private let signals: AsyncStream<Signal>
     private let continuation: AsyncStream<Signal>.Continuation
@@ -56,19 +45,22 @@ final class WorkerSupervisor: Sendable {
         continuation: AsyncStream<Signal>.Continuation
     ) {
         self.settings = settings
-        self.executable = executable
         var logger = logger
         logger[metadataKey: "token"] = "\(settings.name)"
         self.logger = logger
         self.events = events
         self.eventLoop = eventLoop
         self.calls = calls
+        workers = RunningWorkers(
+            settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
+            calls: calls, ended: { continuation.yield(.ended(worker: $0, wasUseful: $1)) })
         self.memoryGrowth = memoryGrowth
         self.signals = signals
         self.continuation = continuation
     }
 
-    /// Ready means that calls are taken, at this moment: what is known here alone lags behind, at both ends.
+    /// Ready means that calls are taken at this moment. The queue knows that; what is known here is behind it both when a
+    /// worker begins to serve and when it ends.
     var condition: HSMTokenCondition {
         if let token = calls.servedToken { return .ready(token) }
         let condition = state.withLock { $0.condition }
@@ -81,38 +73,22 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// The process that serves now.
-    var processIdentifier: pid_t? {
-        state.withLock { state in state.serving.flatMap { state.processes[$0]?.identifier } }
-    }
+    var processIdentifier: pid_t? { workers.servingProcess }
 
     func stop() {
-        let opening = state.withLock { state in
-            state.isStopping = true
-            return state.opening.flatMap { state.processes[$0] }
-        }
-        // Opening a token may take a minute; nobody waits for it any more.
-        opening?.kill()
+        workers.stopOpening()
         continuation.yield(.stop)
     }
 
     /// Answers all calls and ends all workers now.
     func giveUp() {
-        let processes = state.withLock { state in
-            state.isStopping = true
-            return Array(state.processes.values)
-        }
-        let calls = calls.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down."))
-        // Closed first: it is this end that does not wait any longer, which is no death to be counted.
-        self.calls.closeAll()
-        if !processes.isEmpty {
-            logger.warning(
-                "the worker is ended although it is not done: the daemon stops", metadata: ["calls": "\(calls)"])
-        }
-        for process in processes { process.kill() }
+        workers.giveUp(Self.shuttingDown)
         continuation.yield(.stop)
     }
 
-    private var isStopping: Bool { state.withLock { $0.isStopping } }
+    private static let shuttingDown = WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")
+
+    private var isStopping: Bool { workers.isStopping }
     private var isLoginRefused: Bool {
         get { state.withLock { $0.isLoginRefused } }
         set { state.withLock { $0.isLoginRefused = newValue } }
@@ -139,7 +115,7 @@ final class WorkerSupervisor: Sendable {
 
         var signals = signals.makeAsyncIterator()
         var delay = RespawnDelay()
-        var serving: Served?
+        var serving: RunningWorkers.Opened?
         var outgrown: UInt64?
         while !isStopping {
             guard let served = serving else {
@@ -147,16 +123,16 @@ final class WorkerSupervisor: Sendable {
                 continue
             }
             // Once is enough: a successor that fails is tried again by itself.
-            let growth = served.lane == outgrown ? nil : watchGrowth(of: served)
+            let growth = served.number == outgrown ? nil : watchGrowth(of: served)
             defer { growth?.cancel() }
             switch await signals.next() {
-            case .ended(lane: served.lane, let wasUseful):
+            case .ended(worker: served.number, let wasUseful):
                 serving = nil
                 await pause(after: served, wasUseful: wasUseful, &delay)
-            case .recycleDue(served.lane):
+            case .recycleDue(served.number):
                 serving = await recycle(served, .recycled)
-            case .outgrown(served.lane):
-                outgrown = served.lane
+            case .outgrown(served.number):
+                outgrown = served.number
                 serving = await recycle(served, .memory)
             case .retry where isLoginRefused:
                 serving = await recycle(served, .recycled)
@@ -172,8 +148,8 @@ final class WorkerSupervisor: Sendable {
     /// The first worker, or the next after one that ended. nil when there is none yet; it has waited then.
     private func open(
         _ delay: inout RespawnDelay, _ signals: inout AsyncStream<Signal>.Iterator
-    ) async -> Served? {
-        switch await launch() {
+    ) async -> RunningWorkers.Opened? {
+        switch await workers.launch() {
         case .success(let served):
             logger.info(
                 "the token is open", metadata: ["tier.ec": "\(served.description.tierECv1?.rawValue ?? "none")"])
@@ -193,14 +169,14 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// Looks every second how large a worker has become.
-    private func watchGrowth(of served: Served) -> RepeatedTask? {
+    private func watchGrowth(of served: RunningWorkers.Opened) -> RepeatedTask? {
         guard let memory = served.memory else { return nil }
-        let (continuation, most, lane) = (continuation, memory + memoryGrowth, served.lane)
-        let process = served.process.identifier
+        let (continuation, most, worker) = (continuation, memory + memoryGrowth, served.number)
+        let process = served.process
         return eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { task in
-            guard let now = WorkerMemory.resident(of: process), now > most else { return }
+            guard let now = process.residentMemory, now > most else { return }
             task.cancel()
-            continuation.yield(.outgrown(lane))
+            continuation.yield(.outgrown(worker))
         }
     }
 
@@ -216,13 +192,14 @@ final class WorkerSupervisor: Sendable {
         logger.warning("\(UnlockedSecrets.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
     }
 
-    private func pause(after served: Served, wasUseful: Bool, _ delay: inout RespawnDelay) async {
+    private func pause(after served: RunningWorkers.Opened, wasUseful: Bool, _ delay: inout RespawnDelay) async {
         guard !isStopping else { return }
         set(.starting)
         let pause = delay.afterDeath(served: .now - served.since, wasUseful: wasUseful)
         guard pause > .zero else { return }
         if pause >= .seconds(2) {
-            let failure = WorkerFailure(.tokenUnavailable, "The worker ended again and again; the next try comes.")
+            let failure = WorkerFailure(
+                .tokenUnavailable, "The worker ended several times in a row; it is started again after a pause.")
             set(.unavailable(failure))
             calls.refuse(failure)
         }
@@ -230,8 +207,10 @@ final class WorkerSupervisor: Sendable {
     }
 
     /// A successor first, then the change: no call waits for it. Without a successor the old one goes on.
-    private func recycle(_ served: Served, _ reason: WorkerEvents.RestartReason) async -> Served? {
-        switch await launch() {
+    private func recycle(_ served: RunningWorkers.Opened, _ reason: WorkerEvents.RestartReason) async -> RunningWorkers
+        .Opened?
+    {
+        switch await workers.launch() {
         case .success(let successor):
             isLoginRefused = false
             logger.info(
@@ -246,9 +225,8 @@ final class WorkerSupervisor: Sendable {
             // PIN file has been read anew. Until then the old worker goes on, worn out or not.
             isLoginRefused = failure.kind == .loginRefused
             guard !isLoginRefused else { return served }
-            let lane = served.lane
-            let continuation = continuation
-            _ = eventLoop.scheduleTask(in: .seconds(30)) { continuation.yield(.recycleDue(lane)) }
+            let (continuation, worker) = (continuation, served.number)
+            _ = eventLoop.scheduleTask(in: .seconds(30)) { continuation.yield(.recycleDue(worker)) }
             return served
         }
     }
@@ -261,7 +239,8 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// A refused PIN is not tried again by itself: tokens count wrong ones.
+    /// Waits until the PIN file changes or SIGHUP says that it was read anew. A refused PIN is not tried again by itself,
+    /// since tokens count wrong ones.
     private func pinFileChange(_ signals: inout AsyncStream<Signal>.Iterator) async {
         let continuation = continuation
         let path = settings.pinFile
@@ -278,117 +257,11 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    // MARK: One worker
-
-    /// Starts a worker, has it open the token and list its keys, and lets it serve.
-    private func launch() async -> Result<Served, WorkerFailure> {
-        do throws(WorkerExecutableError) {
-            let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment)
-            let lane = state.withLock { state in
-                state.lanes += 1
-                state.processes[state.lanes] = process
-                state.opening = state.lanes
-                return state.lanes
-            }
-            defer { state.withLock { $0.opening = nil } }
-            if isStopping { process.kill() }
-            guard await connect(process, socket: socket, lane: lane) else {
-                process.kill()
-                return .failure(WorkerFailure(.tokenUnavailable, "The worker ended at its start."))
-            }
-            return await open(lane, process)
-        } catch {
-            return .failure(WorkerFailure(.tokenUnavailable, error.message))
-        }
-    }
-
-    private func connect(_ process: WorkerProcess, socket: CInt, lane: UInt64) async -> Bool {
-        let end = WorkerEndReason()
-        let connection = try? await WorkerConnection.attach(
-            socket: socket, to: eventLoop,
-            receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: lane) },
-            closed: { [self] in
-                end.close()
-                // The socket's end is the worker's end, whatever its process still does.
-                let wasUseful = calls.ended(lane)
-                continuation.yield(.ended(lane: lane, wasUseful: wasUseful))
-                Task { await self.bury(process, lane: lane, end) }
-            })
-        guard let connection else {
-            Task { await bury(process, lane: lane, end) }
-            return false
-        }
-        calls.add(
-            ConnectedWorker(
-                identifier: lane,
-                send: { connection.send($0) },
-                close: {
-                    end.expect()
-                    connection.close()
-                },
-                kill: { reason in
-                    end.set(reason)
-                    process.kill()
-                    connection.close()
-                }))
-        if end.isClosed { calls.ended(lane) }
-        return !end.isClosed
-    }
-
-    /// Sees a worker out whose socket is closed.
-    private func bury(_ process: WorkerProcess, lane: UInt64, _ end: WorkerEndReason) async {
-        let exit = await process.end(within: end.reason == nil ? .seconds(5) : .zero)
-        state.withLock { $0.processes[lane] = nil }
-        guard let reason = end.reason else { return }
-        events.restarted(reason)
-        logger.warning(
-            "a worker has ended",
-            metadata: [
-                "worker.pid": "\(process.identifier)", "reason": "\(reason.rawValue)", "exit": "\(exit)",
-            ])
-    }
-
-    private func open(_ lane: UInt64, _ process: WorkerProcess) async -> Result<Served, WorkerFailure> {
-        let opening = HSMTokenOpening(
-            programVersion: ProductVersion.current, modulePath: settings.module, tokenURI: settings.uri,
-            pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
-            initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,
-            callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
-            refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
-        do throws(WorkerFailure) {
-            guard case .opened(let description) = try await calls.submit(.open(opening), to: lane).answer() else {
-                throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.")
-            }
-            // The keys are known before the first call is made with them.
-            let began = ContinuousClock.now
-            let keys = try await KeyPages.all(readers: Int(description.sessions)) {
-                [calls] (request) async throws(WorkerFailure) in
-                try await calls.submit(request, to: lane).answer()
-            }
-            await events.keys(keys, began)
-            guard calls.serve(with: lane, opened: description) else {
-                throw WorkerFailure(.tokenUnavailable, "The worker ended.")
-            }
-            state.withLock { $0.serving = lane }
-            let memory = WorkerMemory.resident(of: process.identifier)
-            return .success(Served(lane: lane, process: process, description: description, memory: memory))
-        } catch {
-            calls.close(lane)
-            return .failure(error)
-        }
-    }
-
     /// Lets calls end, then the workers.
     private func drain() async {
         let end = ContinuousClock.now + settings.callTimeout
         while !calls.isIdle, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(10)) }
-        calls.refuse(WorkerFailure(.tokenUnavailable, "The daemon is shutting down."))
-        calls.closeAll()
-        await withTaskGroup(of: Void.self) { group in
-            for process in state.withLock({ Array($0.processes.values) }) {
-                group.addTask { _ = await process.end(within: .seconds(5)) }
-            }
-        }
+        await workers.end(Self.shuttingDown)
     }
 }
 
@@ -406,7 +279,7 @@ private struct FileVersion: Equatable {
 
 /// How long to wait before the next worker is started.
 struct RespawnDelay {
-    /// A worker that served for this long had not been in trouble from its start.
+    /// A worker that served for this long was not broken from its start.
     static let healthyAfter = Duration.seconds(30)
 
     private var deaths = 0

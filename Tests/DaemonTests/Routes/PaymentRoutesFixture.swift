@@ -140,6 +140,6 @@ final class KnownPlaintext: TransactionDecrypting {
             state.calls += 1
             return state.plaintext
         }
-        return OpenedTransaction(plaintext: plaintext, tier: .c, token: holders.first ?? "primary")
+        return OpenedTransaction(plaintext: plaintext, tier: .c, hsmToken: holders.first ?? "primary")
     }
 }

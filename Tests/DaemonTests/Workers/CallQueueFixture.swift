@@ -12,13 +12,13 @@ final class FakeWorker: Sendable {
         var killed: WorkerEvents.RestartReason?
     }
     private let state = Mutex(State())
-    let identifier: UInt64
+    let number: UInt64
 
-    init(_ identifier: UInt64) { self.identifier = identifier }
+    init(_ number: UInt64) { self.number = number }
 
     var connected: ConnectedWorker {
         ConnectedWorker(
-            identifier: identifier,
+            number: number,
             send: { frame in self.state.withLock { $0.frames.append(frame) } },
             close: { self.state.withLock { $0.closed = true } },
             kill: { reason in self.state.withLock { $0.killed = reason } })
@@ -37,4 +37,71 @@ final class FakeWorker: Sendable {
     var count: Int { state.withLock { $0.frames.count } }
     var isClosed: Bool { state.withLock { $0.closed } }
     var killed: WorkerEvents.RestartReason? { state.withLock { $0.killed } }
+}
+
+extension CallQueue {
+    static func forTest(
+        window: Int = 2, waiting: Int = 100, callTimeout: Duration = .seconds(5), recycleAfter: Int = 1000,
+        sessions: Int = .max, events: WorkerEvents = WorkerEvents(), refusedInputs: RefusedInputs = RefusedInputs(),
+        recycleDue: @escaping @Sendable (UInt64) -> Void = { _ in }
+    ) -> CallQueue {
+        CallQueue(
+            limits: Limits(
+                window: window, waiting: waiting, callTimeout: callTimeout, recycleAfter: recycleAfter,
+                sessions: sessions),
+            events: events, refusedInputs: refusedInputs, recycleDue: recycleDue)
+    }
+
+    /// A worker that serves from now on.
+    @discardableResult
+    func serve(_ number: UInt64) -> FakeWorker {
+        let worker = FakeWorker(number)
+        add(worker.connected)
+        #expect(serve(with: number))
+        return worker
+    }
+
+    /// Makes a call as the daemon does, without waiting for the answer: a second time where a worker is lost.
+    func start(_ request: WorkerRequest, _ terms: CallTerms = CallTerms()) -> Task<CallResult, Never> {
+        Task { await call(request, terms: terms) { $0 }.result }
+    }
+
+    /// Makes one attempt, without waiting for the answer.
+    func attempt(_ request: WorkerRequest, _ terms: CallTerms = CallTerms()) -> Task<CallResult, Never> {
+        Task { await submit(request, terms: terms) }
+    }
+}
+
+extension WorkerRequest {
+    /// A decryption, told from others by its number.
+    static func input(_ number: UInt8) -> WorkerRequest {
+        .decrypt(
+            Decryption(
+                publicKeyHash: [number], scheme: .ecV1, keyMaterial: [], otherInfo: [], ciphertext: [number]))
+    }
+}
+
+extension CallResult {
+    var failure: CallFailure? { if case .failure(let failure) = self { failure } else { nil } }
+    var kind: WorkerFailure.Kind? { failure?.kind }
+}
+
+/// Asks every millisecond until the condition holds.
+func until(_ condition: () throws -> Bool) async throws {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while try !condition() {
+        try #require(ContinuousClock.now < deadline)
+        try await Task.sleep(for: .milliseconds(1))
+    }
+}
+
+/// A value that several tasks of a test change.
+final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+
+    var current: Value { value.withLock { $0 } }
+
+    func change(_ body: @Sendable (inout Value) -> Void) { value.withLock { body(&$0) } }
 }

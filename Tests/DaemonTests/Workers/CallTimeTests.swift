@@ -6,16 +6,8 @@ import WorkerProtocol
 /// From when a call's time counts, how many calls a worker holds, and what becomes of those that wait for a worker. Times
 /// are given, not measured.
 @Suite struct CallTimeTests {
-    private static func queue(window: Int = 16, sessions: Int = 2, waiting: Int = 200) -> CallQueue {
-        CallQueue(
-            limits: CallQueue.Limits(
-                window: window, waiting: waiting, callTimeout: .seconds(5), recycleAfter: 1000, sessions: sessions),
-            events: WorkerEvents(), recycleDue: { _ in })
-    }
-
-    private static func input(_ number: UInt8) -> WorkerRequest {
-        .decrypt(
-            Decryption(publicKeyHash: [number], scheme: .ecV1, keyMaterial: [], otherInfo: [], ciphertext: [number]))
+    private static func queue(window: Int = 16, sessions: Int = 2) -> CallQueue {
+        CallQueue.forTest(window: window, waiting: 200, sessions: sessions)
     }
 
     /// A queue and the worker that it serves with, which has got its calls; the rest waits.
@@ -25,21 +17,9 @@ import WorkerProtocol
         let worker = FakeWorker(1)
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
-        let tasks = (1...calls).map { number in Task { await queue.submit(Self.input(UInt8(number))) } }
+        let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
         try await until { queue.load == calls && worker.count == held }
         return (worker, tasks)
-    }
-
-    private func until(_ condition: () throws -> Bool) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while try !condition() {
-            try #require(ContinuousClock.now < deadline)
-            try await Task.sleep(for: .milliseconds(1))
-        }
-    }
-
-    private static func failure(_ result: CallResult) -> CallFailure? {
-        if case .failure(let failure) = result { failure } else { nil }
     }
 
     @Test("a call's limit counts from when a session begins with it, and not from when its worker got it")
@@ -72,7 +52,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         queue.ended(1)
         queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
-        for call in calls { #expect(Self.failure(await call.value)?.kind == .tokenUnavailable) }
+        for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
     }
 
     @Test("one session that hangs ends its worker though the other goes on answering")
@@ -154,6 +134,7 @@ import WorkerProtocol
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
+        try await until { queue.waitingCount == 8 }
         // The call's limit has passed for all, and there is no worker yet.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
@@ -174,12 +155,12 @@ import WorkerProtocol
     @Test("without any worker a call that nobody gave a deadline ends when a repetition's time is over")
     func noWorker() async throws {
         let queue = Self.queue()
-        let call = Task { await queue.submit(Self.input(1)) }
+        let call = queue.start(.input(1))
         try await until { !queue.isIdle }
         queue.expire(now: .now + .seconds(14))
         #expect(!queue.isIdle)
         queue.expire(now: .now + .seconds(16))
-        #expect(Self.failure(await call.value)?.kind == .tokenUnavailable)
+        #expect(await call.value.kind == .tokenUnavailable)
     }
 
     @Test("beside a worker that answers others, a call that waited too long is overloaded")
@@ -199,7 +180,7 @@ import WorkerProtocol
         #expect(
             queue.received(
                 .plaintext([], tier: .c), for: try worker.requests[3].identifier, from: 1, now: began + .seconds(13)))
-        for call in calls { kinds.append(Self.failure(await call.value)?.kind) }
+        for call in calls { kinds.append(await call.value.kind) }
         #expect(kinds.count { $0 == nil } == 4)
         #expect(kinds.count { $0 == .overloaded } == 4)
     }
@@ -209,11 +190,11 @@ import WorkerProtocol
         let queue = Self.queue()
         let (worker, calls) = try await load(queue, calls: 8, held: 3)
         #expect(queue.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")) == 3)
-        for call in calls { #expect(Self.failure(await call.value)?.kind == .tokenUnavailable) }
+        for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
         let next = FakeWorker(2)
         queue.add(next.connected)
         #expect(!queue.serve(with: 2))
-        #expect(Self.failure(await queue.submit(Self.input(9)))?.message == "The daemon is shutting down.")
+        #expect((await queue.submit(.input(9))).failure?.message == "The daemon is shutting down.")
         // A late answer, and the worker's end, find nobody.
         #expect(queue.received(.plaintext([], tier: .c), for: try worker.requests[0].identifier, from: 1))
         queue.ended(1)

@@ -8,10 +8,7 @@ import WorkerProtocol
     private static let window = 3
 
     private static func queue(waiting: Int = 1000) -> CallQueue {
-        CallQueue(
-            limits: CallQueue.Limits(
-                window: window, waiting: waiting, callTimeout: .seconds(60), recycleAfter: 10_000),
-            events: WorkerEvents(), recycleDue: { _ in })
+        CallQueue.forTest(window: window, waiting: waiting, callTimeout: .seconds(60), recycleAfter: 10_000)
     }
 
     private static func input(_ caller: UInt8, _ number: Int) -> WorkerRequest {
@@ -25,14 +22,6 @@ import WorkerProtocol
         _ number: Int, of caller: String?, _ mark: UInt8, to queue: CallQueue
     ) -> Task<CallResult, Never> {
         Task { await queue.submit(Self.input(mark, number), terms: CallTerms(caller: caller)) }
-    }
-
-    private func until(_ condition: () throws -> Bool) async throws {
-        let deadline = ContinuousClock.now + .seconds(60)
-        while try !condition() {
-            try #require(ContinuousClock.now < deadline)
-            try await Task.sleep(for: .milliseconds(1))
-        }
     }
 
     private static func mark(_ request: WorkerRequest) -> UInt8? {

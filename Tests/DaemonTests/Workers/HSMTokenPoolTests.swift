@@ -1,10 +1,6 @@
 import Foundation
-import KeySealing
-import Logging
-import SecretMemory
 import TestSupport
 import Testing
-import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -22,21 +18,18 @@ import WorkerProtocol
 
         init(holders: [String] = HSMTokenPoolTests.names, callTimeout: Duration = .seconds(10)) async throws {
             let refusedInputs = RefusedInputs()
-            let executable = try WorkerExecutable(path: Program.built("paytokend-hsm"))
+            let executable = try WorkerExecutable.built()
             var directories: [TokenDirectory] = []
             var workers: [HSMToken] = []
             let told = Shared<[String: [WorkerEvents.RestartReason]]>([:])
             for name in HSMTokenPoolTests.names {
                 let directory = try await TokenDirectory()
                 directories.append(directory)
-                let settings = HSMTokenSettings(
-                    name: name, module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
-                    pinFile: directory.pinFile, sessions: 2, callTimeout: callTimeout, recycleAfter: 1_000_000,
-                    allowExtractableSecret: true, environment: directory.environment, initArgs: "")
+                var settings = HSMTokenSettings.softHSM(directory, name: name)
+                settings.callTimeout = callTimeout
                 workers.append(
                     HSMToken(
-                        name: name, settings: settings, executable: executable,
-                        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                        settings, executable: executable, logger: .silent,
                         events: WorkerEvents(restarted: { reason in
                             told.change { $0[name, default: []].append(reason) }
                         }), refusedInputs: refusedInputs))
@@ -46,32 +39,12 @@ import WorkerProtocol
             pool = HSMTokenPool(first: workers[0], others: workers.dropFirst())
             await pool.start()
             for worker in workers {
-                try await wait(for: "the token to be open", within: 120) {
-                    if case .ready = worker.condition { true } else { false }
-                }
-                guard holders.contains(worker.name), case .ready(let description) = worker.condition else { continue }
-                let merchant = try SharedForge.ecMerchant
-                let sealed = try KeySealing.seal(
-                    privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
-                    to: description.importKey)
-                try await worker.importPrivateKey(
-                    PrivateKeyImport(
-                        merchantIdentifier: "merchant.test", certificate: merchant.certificate,
-                        encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+                try await worker.opened()
+                if holders.contains(worker.name) { try await worker.importMerchantKey() }
             }
         }
 
         func restarts(of name: String) -> [WorkerEvents.RestartReason] { told.current[name] ?? [] }
-    }
-
-    private func decryption(_ payment: EncryptedPayment) -> Decryption {
-        Decryption(
-            publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
-            otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
-    }
-
-    private func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
     }
 
     /// Opens payments, `width` at a time, until `isOver`; every one must be opened, and rightly.
@@ -85,10 +58,10 @@ import WorkerProtocol
             for _ in 0..<width {
                 group.addTask {
                     while !over.current {
-                        let payment = try self.payment()
-                        let opened = try await pool.decrypt(self.decryption(payment), heldBy: Self.names)
+                        let payment = try EncryptedPayment.forMerchant()
+                        let opened = try await pool.decrypt(Decryption(payment), heldBy: Self.names)
                         #expect(opened.plaintext == payment.plaintext)
-                        counts.change { $0[opened.token, default: 0] += 1 }
+                        counts.change { $0[opened.hsmToken, default: 0] += 1 }
                     }
                 }
             }
@@ -101,13 +74,13 @@ import WorkerProtocol
         return counts.current
     }
 
-    @Test("requests that come one after the other take turns between tokens that have nothing to do")
-    func turns() async throws {
+    @Test("requests that come one after the other go alternately to tokens that have nothing to do")
+    func alternately() async throws {
         let pair = try await Pair()
         var opened: [String: Int] = [:]
         for _ in 0..<8 {
-            let payment = try payment()
-            opened[try await pair.pool.decrypt(decryption(payment), heldBy: Self.names).token, default: 0] += 1
+            let payment = try EncryptedPayment.forMerchant()
+            opened[try await pair.pool.decrypt(Decryption(payment), heldBy: Self.names).hsmToken, default: 0] += 1
         }
         for name in Self.names { #expect(opened[name, default: 0] >= 3, "\(opened)") }
         await pair.pool.shutdown()
@@ -124,8 +97,8 @@ import WorkerProtocol
             return Self.names.allSatisfy { counts[$0, default: 0] > 10 }
         }
         for name in Self.names {
-            let opened = try await pair.pool.decrypt(decryption(payment()), heldBy: [name])
-            #expect(opened.token == name)
+            let opened = try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: [name])
+            #expect(opened.hsmToken == name)
             #expect(opened.tier == .c)
         }
         await pair.pool.shutdown()
@@ -135,20 +108,20 @@ import WorkerProtocol
     func notHeld() async throws {
         let pair = try await Pair(holders: ["south"])
         for _ in 0..<4 {
-            #expect(try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names).token == "south")
+            #expect(try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names).hsmToken == "south")
         }
         let failure = await #expect(throws: WorkerFailure.self) {
-            try await pair.pool.decrypt(decryption(payment()), heldBy: ["north"])
+            try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: ["north"])
         }
         #expect(failure?.kind == .keyNotFound)
         await pair.pool.shutdown()
     }
 
-    @Test("a stranger's bad bytes are refused by the first token asked, and cost no worker")
+    @Test("an untrusted caller's bad bytes are refused by the first token asked, and cost no worker")
     func badInput() async throws {
         let pair = try await Pair()
         for _ in 0..<4 {
-            var input = decryption(try payment())
+            var input = Decryption(try .forMerchant())
             input.ciphertext[0] ^= 1
             let failure = await #expect(throws: WorkerFailure.self) {
                 try await pair.pool.decrypt(input, heldBy: Self.names)
@@ -221,12 +194,12 @@ import WorkerProtocol
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
                 group.addTask {
-                    let payment = try self.payment()
+                    let payment = try EncryptedPayment.forMerchant()
                     let began = ContinuousClock.now
-                    let opened = try await pair.pool.decrypt(self.decryption(payment), heldBy: Self.names)
+                    let opened = try await pair.pool.decrypt(Decryption(payment), heldBy: Self.names)
                     let took = ContinuousClock.now - began
                     slowest.change { $0 = max($0, took) }
-                    #expect(opened.plaintext == payment.plaintext && opened.token == "south")
+                    #expect(opened.plaintext == payment.plaintext && opened.hsmToken == "south")
                 }
             }
             try await group.waitForAll()
@@ -241,7 +214,7 @@ import WorkerProtocol
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         for token in pair.pool.tokens { kill(try #require(token.processIdentifier), SIGSTOP) }
-        let input = decryption(try payment())
+        let input = Decryption(try .forMerchant())
         let failure = await #expect(throws: WorkerFailure.self) {
             try await pair.pool.decrypt(input, heldBy: Self.names)
         }
@@ -253,8 +226,8 @@ import WorkerProtocol
             }
             #expect(again?.kind == .inputRefused)
             #expect((1...600).contains(again?.retryAfter ?? 0))
-            let other = try payment()
-            #expect(try await pair.pool.decrypt(decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
+            let other = try EncryptedPayment.forMerchant()
+            #expect(try await pair.pool.decrypt(Decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
         }
         await pair.pool.shutdown()
     }
@@ -273,7 +246,7 @@ import WorkerProtocol
             }
         }
         let failure = await #expect(throws: WorkerFailure.self) {
-            try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names)
+            try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names)
         }
         #expect(failure?.kind == .tokenUnavailable)
         let south = pair.directories[1].directory
@@ -284,7 +257,7 @@ import WorkerProtocol
             Issue.record("\(pair.pool.tokens[1].condition)")
             return
         }
-        #expect(try await pair.pool.decrypt(decryption(payment()), heldBy: Self.names).token == "south")
+        #expect(try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names).hsmToken == "south")
         await pair.pool.shutdown()
     }
 }

@@ -1,13 +1,9 @@
 import Crypto
 import Foundation
-import KeySealing
-import Logging
 import MerchantKeys
-import SecretMemory
 import Synchronization
 import TestSupport
 import Testing
-import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -29,54 +25,24 @@ import WorkerProtocol
     }
 
     private func worker(
-        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
+        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) throws -> HSMToken {
-        var settings = HSMTokenSettings(
-            name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
-            pinFile: token.pinFile, sessions: 2, callTimeout: .seconds(10), recycleAfter: 1_000_000,
-            allowExtractableSecret: true, environment: token.environment, initArgs: "")
+        var settings = HSMTokenSettings.softHSM(token)
         change(&settings)
-        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         return HSMToken(
-            name: "primary", settings: settings, executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
-            logger: quiet, events: told.events, memoryGrowth: memoryGrowth)
-    }
-
-    private func ready(_ worker: HSMToken, within seconds: Double = 120) async throws -> HSMTokenDescription {
-        try await wait(for: "the token to be open", within: seconds) {
-            if case .ready = worker.condition { true } else { false }
-        }
-        guard case .ready(let description) = worker.condition else { throw CancellationError() }
-        return description
+            settings, executable: try .built(), logger: .silent, events: told.events, memoryGrowth: memoryGrowth)
     }
 
     /// A started worker with the EC merchant's key.
     private func serving(
-        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
+        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) async throws -> HSMToken {
         let worker = try worker(token, told, memoryGrowth: memoryGrowth, change)
         await worker.start()
-        let merchant = try SharedForge.ecMerchant
-        let sealed = try KeySealing.seal(
-            privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
-            to: await ready(worker).importKey)
-        try await worker.importPrivateKey(
-            PrivateKeyImport(
-                merchantIdentifier: "merchant.test", certificate: merchant.certificate,
-                encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+        try await worker.importMerchantKey()
         return worker
-    }
-
-    private func decryption(_ payment: EncryptedPayment) -> Decryption {
-        Decryption(
-            publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
-            otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
-    }
-
-    private func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
     }
 
     /// Whether a process exists, zombies included.
@@ -89,8 +55,8 @@ import WorkerProtocol
         let token = try await TokenDirectory()
         let worker = try await serving(token)
         let process = try #require(worker.processIdentifier)
-        let payment = try payment()
-        let (plaintext, tier) = try await worker.decrypt(decryption(payment))
+        let payment = try EncryptedPayment.forMerchant()
+        let (plaintext, tier) = try await worker.decrypt(payment)
         #expect(plaintext == payment.plaintext)
         #expect(tier == .c)
         #expect(try await worker.listKeys().map(\.identifier) == [payment.publicKeyHash])
@@ -127,12 +93,12 @@ import WorkerProtocol
     func killedUnderLoad() async throws {
         let (token, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(token, told)
-        let payments = try (0..<200).map { _ in try payment() }
+        let payments = try (0..<200).map { _ in try EncryptedPayment.forMerchant() }
         let answered = Shared(0)
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for payment in payments {
                 group.addTask {
-                    let plaintext = try await worker.decrypt(self.decryption(payment)).plaintext
+                    let plaintext = try await worker.decrypt(payment).plaintext
                     answered.change { $0 += 1 }
                     return plaintext == payment.plaintext
                 }
@@ -154,7 +120,7 @@ import WorkerProtocol
         let (token, told) = (try await TokenDirectory(), Told())
         let worker = try worker(token, told)
         await worker.start()
-        _ = try await ready(worker)
+        try await worker.opened()
         let record: any AuditHSMToken = worker
         let identifier = Array(0..<16 as Range<UInt8>)
         let key = try await record.createAuditKey(identifier: identifier)
@@ -179,7 +145,7 @@ import WorkerProtocol
         let token = try await TokenDirectory()
         let worker = try worker(token)
         await worker.start()
-        _ = try await ready(worker)
+        try await worker.opened()
         var made: Set<[UInt8]> = []
         for delay in [0, 5, 10, 20, 40, 80, 160, 320] {
             // RSA takes long enough to be met at different places.
@@ -226,9 +192,9 @@ import WorkerProtocol
         for _ in 0..<6 {
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for _ in 0..<30 {
-                    let payment = try payment()
+                    let payment = try EncryptedPayment.forMerchant()
                     group.addTask {
-                        try await worker.decrypt(self.decryption(payment)).plaintext == payment.plaintext
+                        try await worker.decrypt(payment).plaintext == payment.plaintext
                     }
                 }
                 for try await right in group { #expect(right) }
@@ -252,8 +218,8 @@ import WorkerProtocol
             for _ in 0..<4 {
                 group.addTask {
                     while !told.restartReasons.contains(.memory) {
-                        let payment = try self.payment()
-                        let plaintext = try await worker.decrypt(self.decryption(payment)).plaintext
+                        let payment = try EncryptedPayment.forMerchant()
+                        let plaintext = try await worker.decrypt(payment).plaintext
                         #expect(plaintext == payment.plaintext)
                     }
                 }
@@ -293,8 +259,8 @@ import WorkerProtocol
         let worker = try await serving(token, told) { $0.callTimeout = .milliseconds(1500) }
         let process = try #require(worker.processIdentifier)
         kill(process, SIGSTOP)
-        let payment = try payment()
-        #expect(try await worker.decrypt(decryption(payment)).plaintext == payment.plaintext)
+        let payment = try EncryptedPayment.forMerchant()
+        #expect(try await worker.decrypt(payment).plaintext == payment.plaintext)
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }
         #expect(!exists(process))
         await worker.shutdown()
@@ -311,7 +277,7 @@ import WorkerProtocol
         let failure = await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         #expect(failure?.kind == .tokenUnavailable)
         #expect(try await token.initialize().status == 0)
-        _ = try await ready(worker)
+        try await worker.opened()
         try await worker.probe()
         await worker.shutdown()
     }
@@ -333,19 +299,16 @@ import WorkerProtocol
         }
         try token.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
-        _ = try await ready(worker)
+        try await worker.opened()
         await worker.shutdown()
     }
 
     @Test("a program that is no worker makes the token unavailable, not the daemon")
     func noWorker() async throws {
         let token = try await TokenDirectory()
-        let settings = HSMTokenSettings(
-            name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=x", pinFile: token.pinFile, sessions: 1,
-            callTimeout: .seconds(1), recycleAfter: 10, allowExtractableSecret: true, environment: [:], initArgs: "")
-        let worker = HSMToken(
-            name: "primary", settings: settings, executable: try WorkerExecutable(path: "/bin/true"),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        var settings = HSMTokenSettings.softHSM(token)
+        settings.callTimeout = .seconds(1)
+        let worker = HSMToken(settings, executable: try WorkerExecutable(path: "/bin/true"), logger: .silent)
         await worker.start()
         try await wait(for: "the token to be unavailable", within: 120) {
             if case .unavailable = worker.condition { true } else { false }

@@ -1,10 +1,6 @@
 import Foundation
-import KeySealing
-import Logging
-import SecretMemory
 import TestSupport
 import Testing
-import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -17,39 +13,25 @@ import WorkerProtocol
         let restarts = Shared<[WorkerEvents.RestartReason]>([])
 
         init(callTimeout: Duration) async throws {
-            token = try ScriptedToken(try await TokenDirectory())
-            let settings = HSMTokenSettings(
-                name: "primary", module: token.libraryPath, uri: token.uri, pinFile: token.pinFile, sessions: 2,
-                callTimeout: callTimeout, recycleAfter: 1_000_000, allowExtractableSecret: true,
-                environment: token.environment, initArgs: "")
+            let directory = try await TokenDirectory()
+            token = try ScriptedToken(directory)
+            var settings = HSMTokenSettings.softHSM(directory)
+            settings.module = token.libraryPath
+            settings.uri = token.uri
+            settings.environment = token.environment
+            settings.callTimeout = callTimeout
             worker = HSMToken(
-                name: "primary", settings: settings,
-                executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                settings, executable: try .built(), logger: .silent,
                 events: WorkerEvents(restarted: { [restarts] reason in restarts.change { $0.append(reason) } }))
             await worker.start()
-            let worker = worker
-            try await wait(for: "the token to be open", within: 120) {
-                if case .ready = worker.condition { true } else { false }
-            }
-            guard case .ready(let description) = worker.condition else { throw CancellationError() }
-            let merchant = try SharedForge.ecMerchant
-            let sealed = try KeySealing.seal(
-                privateKey: SecretBytes(copying: merchant.key.pkcs8), certificate: merchant.certificate,
-                to: description.importKey)
-            try await worker.importPrivateKey(
-                PrivateKeyImport(
-                    merchantIdentifier: "merchant.test", certificate: merchant.certificate,
-                    encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
+            try await worker.importMerchantKey()
         }
 
         /// Opens one payment, through what daemon and pool do with a call.
         func open(for caller: String? = nil) async throws {
-            let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
-            let decryption = Decryption(
-                publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
-                otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
-            let opened = try await HSMTokenPool(first: worker, others: []).decrypt(decryption, heldBy: [], for: caller)
+            let payment = try EncryptedPayment.forMerchant()
+            let opened = try await HSMTokenPool(first: worker, others: []).decrypt(
+                Decryption(payment), heldBy: [], for: caller)
             #expect(opened.plaintext == payment.plaintext)
         }
     }

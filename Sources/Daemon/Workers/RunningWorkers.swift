@@ -1,0 +1,208 @@
+import Foundation
+import Logging
+import NIOCore
+import ProductVersion
+import Synchronization
+import WorkerProtocol
+
+/// The worker processes of one HSM token, each from its start until it has been reaped: the one that serves, the one
+/// that opens the token to take over, and those that are ending.
+final class RunningWorkers: Sendable {
+    /// A worker that has opened the token and serves.
+    struct Opened: Sendable {
+        let number: UInt64
+        let process: WorkerProcess
+        let description: HSMTokenDescription
+        let since = ContinuousClock.now
+        /// Resident memory once the token was open, in bytes; nil where /proc does not tell.
+        let memory: Int?
+    }
+
+    private struct State {
+        var lastNumber: UInt64 = 0
+        /// Every process that has not been reaped, by its worker's number.
+        var processes: [UInt64: WorkerProcess] = [:]
+        /// The worker that opens the token now.
+        var opening: UInt64?
+        var serving: UInt64?
+        /// No worker is to be started any more.
+        var isStopping = false
+    }
+
+    private let settings: HSMTokenSettings
+    private let executable: WorkerExecutable
+    private let logger: Logger
+    private let events: WorkerEvents
+    private let eventLoop: any EventLoop
+    private let calls: CallQueue
+    private let ended: @Sendable (_ worker: UInt64, _ wasUseful: Bool) -> Void
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - eventLoop: Where the workers' answers arrive.
+    ///   - ended: A worker has ended, whether it served or not. `wasUseful`: it had answered calls.
+    init(
+        settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
+        eventLoop: any EventLoop, calls: CallQueue, ended: @escaping @Sendable (UInt64, _ wasUseful: Bool) -> Void
+    ) {
+        self.settings = settings
+        self.executable = executable
+        self.logger = logger
+        self.events = events
+        self.eventLoop = eventLoop
+        self.calls = calls
+        self.ended = ended
+    }
+
+    /// The process that serves now.
+    var servingProcess: pid_t? {
+        state.withLock { state in state.serving.flatMap { state.processes[$0]?.identifier } }
+    }
+
+    var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    /// Starts a worker, has it open the token and list its keys, and lets it serve.
+    func launch() async -> Result<Opened, WorkerFailure> {
+        do throws(WorkerExecutableError) {
+            let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment)
+            let (number, isStopping) = state.withLock { state in
+                state.lastNumber += 1
+                state.processes[state.lastNumber] = process
+                state.opening = state.lastNumber
+                return (state.lastNumber, state.isStopping)
+            }
+            defer { state.withLock { $0.opening = nil } }
+            if isStopping { process.kill() }
+            guard await connect(process, socket: socket, number: number) else {
+                process.kill()
+                return .failure(WorkerFailure(.tokenUnavailable, "The worker ended at its start."))
+            }
+            return await open(number, process)
+        } catch {
+            return .failure(WorkerFailure(.tokenUnavailable, error.message))
+        }
+    }
+
+    private func connect(_ process: WorkerProcess, socket: CInt, number: UInt64) async -> Bool {
+        let end = WorkerEnd()
+        let connection = try? await WorkerConnection.attach(
+            socket: socket, to: eventLoop,
+            receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: number) },
+            closed: { [self] in
+                end.close()
+                // The socket's end is the worker's end, whatever its process still does.
+                ended(number, calls.ended(number))
+                Task { await self.reap(process, number: number, end) }
+            })
+        guard let connection else {
+            Task { await reap(process, number: number, end) }
+            return false
+        }
+        calls.add(
+            ConnectedWorker(
+                number: number,
+                send: { connection.send($0) },
+                close: {
+                    end.expect()
+                    connection.close()
+                },
+                kill: { reason in
+                    end.set(reason)
+                    process.kill()
+                    connection.close()
+                }))
+        // The worker may have ended before the queue knew it.
+        if end.isClosed { calls.ended(number) }
+        return !end.isClosed
+    }
+
+    private func open(_ number: UInt64, _ process: WorkerProcess) async -> Result<Opened, WorkerFailure> {
+        let opening = HSMTokenOpening(
+            programVersion: ProductVersion.current, modulePath: settings.module, tokenURI: settings.uri,
+            pinFile: settings.pinFile, sessions: UInt16(clamping: settings.sessions),
+            initializationString: settings.initArgs, allowExtractableSecret: settings.allowExtractableSecret,
+            callTimeout: UInt32(clamping: Int64(settings.callTimeout.inSeconds * 1000)),
+            refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
+        do throws(WorkerFailure) {
+            guard case .opened(let description) = try await ask(.open(opening), number) else {
+                throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.")
+            }
+            // The keys are known before the first call is made with them.
+            let began = ContinuousClock.now
+            let keys = try await KeyPages.all(readers: Int(description.sessions)) {
+                [self] (request) async throws(WorkerFailure) in try await ask(request, number)
+            }
+            await events.keys(keys, began)
+            guard calls.serve(with: number, opened: description) else {
+                throw WorkerFailure(.tokenUnavailable, "The worker ended.")
+            }
+            state.withLock { $0.serving = number }
+            return .success(
+                Opened(
+                    number: number, process: process, description: description, memory: process.residentMemory))
+        } catch {
+            calls.close(number)
+            return .failure(error)
+        }
+    }
+
+    private func ask(_ request: WorkerRequest, _ number: UInt64) async throws(WorkerFailure) -> WorkerAnswer {
+        switch await calls.submit(request, to: number) {
+        case .success(let answer): return answer
+        case .failure(let failure): throw failure.failure
+        }
+    }
+
+    /// Waits for the end of a worker whose connection is closed, and tells why it ended. One that was let go has five
+    /// seconds to end by itself.
+    private func reap(_ process: WorkerProcess, number: UInt64, _ end: WorkerEnd) async {
+        let exit = await process.end(within: end.reason == nil ? .seconds(5) : .zero)
+        state.withLock { $0.processes[number] = nil }
+        guard let reason = end.reason else { return }
+        events.restarted(reason)
+        logger.warning(
+            "a worker has ended",
+            metadata: [
+                "worker.pid": "\(process.identifier)", "reason": "\(reason.rawValue)", "exit": "\(exit)",
+            ])
+    }
+
+    // MARK: Stopping
+
+    /// Kills the worker that opens the token, which may take a minute and which nobody waits for any more; and every one
+    /// that is started after this.
+    func stopOpening() {
+        let opening = state.withLock { state in
+            state.isStopping = true
+            return state.opening.flatMap { state.processes[$0] }
+        }
+        opening?.kill()
+    }
+
+    /// Answers all calls and kills all workers.
+    func giveUp(_ failure: WorkerFailure) {
+        let processes = state.withLock { state in
+            state.isStopping = true
+            return Array(state.processes.values)
+        }
+        let calls = calls.giveUp(failure)
+        // Closed first: a worker that this side does not wait for is not counted as one that died.
+        self.calls.closeAll()
+        if !processes.isEmpty {
+            logger.warning(
+                "the worker is ended although it is not done: the daemon stops", metadata: ["calls": "\(calls)"])
+        }
+        for process in processes { process.kill() }
+    }
+
+    /// Refuses what still waits, ends all workers' input, and waits for their ends.
+    func end(_ failure: WorkerFailure) async {
+        calls.refuse(failure)
+        calls.closeAll()
+        await withTaskGroup(of: Void.self) { group in
+            for process in state.withLock({ Array($0.processes.values) }) {
+                group.addTask { _ = await process.end(within: .seconds(5)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What becomes of a call whose HSM token fails it: where it is made again, which input is refused, and what its caller is
+/// told by its deadline. The workers only write down what they were sent.
+@Suite struct CallRepetitionTests {
+    @Test("what another token can take is failed when the worker ends, and it is told whether the worker had it")
+    func failsForAnotherToken() async throws {
+        let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        #expect(queue.load == 0)
+        let calls = (1...3 as ClosedRange<UInt8>).map { number in
+            queue.attempt(.input(number), CallTerms(waitsForNextWorker: false))
+        }
+        let staying = queue.start(.input(4))
+        try await until { worker.count == 2 && queue.load == 4 }
+        queue.ended(1)
+        #expect(queue.load == nil)
+        var reaches: [CallFailure.Reach] = []
+        for call in calls {
+            let failure = try #require(await call.value.failure)
+            #expect(failure.kind == .tokenUnavailable)
+            reaches.append(failure.reach)
+        }
+        // The window held two; which of the four calls these were, the tasks' order decides.
+        let held = reaches.filter { $0 == .endedWorker }.count
+        #expect((1...2).contains(held) && reaches.filter { $0 == .queue }.count == 3 - held)
+        // The one without another token waits for the next worker.
+        let second = FakeWorker(2)
+        queue.add(second.connected)
+        _ = queue.serve(with: 2)
+        try await until { second.count == 1 }
+        #expect(try second.requests[0].request == .input(4))
+        #expect(queue.received(.done, for: try second.requests[0].identifier, from: 2))
+        #expect(try await staying.value.get() == .done)
+    }
+
+    @Test("an input that ended another token's worker goes alone, and after a second death no token takes it")
+    func refusalIsShared() async throws {
+        let refusedInputs = RefusedInputs()
+        let (first, second) = (
+            CallQueue.forTest(refusedInputs: refusedInputs), CallQueue.forTest(refusedInputs: refusedInputs)
+        )
+        let (worker, other) = (FakeWorker(1), FakeWorker(1))
+        first.add(worker.connected)
+        _ = first.serve(with: 1)
+        second.add(other.connected)
+        _ = second.serve(with: 1)
+        let attempt = first.attempt(.input(66), CallTerms(waitsForNextWorker: false))
+        try await until { worker.count == 1 }
+        first.ended(1)
+        #expect(await attempt.value.failure?.reach == .endedWorker)
+        #expect(refusedInputs.isEmpty)
+
+        let innocent = second.start(.input(1))
+        try await until { other.count == 1 }
+        let repetition = second.attempt(.input(66), CallTerms(isRepetition: true, runsAlone: true))
+        try await until { second.load == 2 }
+        #expect(other.count == 1)
+        #expect(second.received(.done, for: try other.requests[0].identifier, from: 1))
+        #expect(try await innocent.value.get() == .done)
+        try await until { other.count == 2 }
+        second.ended(1)
+        #expect(await repetition.value.kind == .tokenUnavailable)
+
+        for queue in [first, second] {
+            let next = FakeWorker(2)
+            queue.add(next.connected)
+            _ = queue.serve(with: 2)
+            #expect(await queue.submit(.input(66)).kind == .inputRefused)
+            let well = queue.start(.input(67))
+            try await until { next.count == 1 }
+            #expect(queue.received(.done, for: try next.requests[0].identifier, from: 2))
+            #expect(try await well.value.get() == .done)
+        }
+    }
+
+    @Test("who waits is answered at the deadline, wherever the call is; the worker's later answer harms nothing")
+    func deadlines() async throws {
+        let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        let now = ContinuousClock.now
+        let terms = CallTerms(deadline: now + .seconds(3))
+        let calls = (1...3 as ClosedRange<UInt8>).map { number in
+            queue.start(.input(number), terms)
+        }
+        try await until { worker.count == 2 && queue.load == 3 }
+        queue.expire(now: now + .seconds(2))
+        #expect(queue.load == 3)
+        queue.expire(now: now + .seconds(4))
+        for call in calls { #expect(await call.value.kind == .deadlineExceeded) }
+        #expect(worker.killed == nil)
+        for request in try worker.requests {
+            #expect(queue.received(.plaintext([1], tier: .c), for: request.identifier, from: 1))
+        }
+        #expect(queue.isIdle)
+    }
+
+    @Test("a second attempt that waits for a worker is answered at its deadline, and not made later")
+    func deadlineOfRepetition() async throws {
+        let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        let now = ContinuousClock.now
+        let call = queue.start(.input(1), CallTerms(deadline: now + .seconds(8)))
+        try await until { worker.count == 1 }
+        queue.ended(1)
+        try await until { queue.waitingCount == 1 }
+        queue.expire(now: now + .seconds(7))
+        #expect(!queue.isIdle)
+        queue.expire(now: now + .seconds(9))
+        #expect(await call.value.kind == .deadlineExceeded)
+        #expect(queue.isIdle)
+        let second = FakeWorker(2)
+        queue.add(second.connected)
+        _ = queue.serve(with: 2)
+        #expect(second.count == 0)
+    }
+
+    @Test("what a dead worker held is made once more, one call at a time, before what waits")
+    func lostCallsRunAlone() async throws {
+        let queue = CallQueue.forTest(window: 2)
+        let (first, second) = (FakeWorker(1), FakeWorker(2))
+        queue.add(first.connected)
+        _ = queue.serve(with: 1)
+        let calls = (1...4).map { queue.start(.input($0)) }
+        try await until { first.count == 2 && queue.waitingCount == 2 }
+        queue.ended(1)
+        // Whoever made the calls makes them again at once, long before another worker has opened the token.
+        try await until { queue.waitingCount == 4 }
+        queue.add(second.connected)
+        _ = queue.serve(with: 2)
+        var lost = try first.requests.map(\.request)
+        for count in 1...2 {
+            try await until { second.count == count }
+            try await Task.sleep(for: .milliseconds(20))
+            #expect(second.count == count)
+            let again = try second.requests[count - 1]
+            let number = try #require(lost.firstIndex(of: again.request))
+            lost.remove(at: number)
+            #expect(queue.received(.plaintext([], tier: .c), for: again.identifier, from: 2))
+        }
+        try await until { second.count == 4 }
+        for request in try second.requests[2...] {
+            #expect(queue.received(.plaintext([], tier: .c), for: request.identifier, from: 2))
+        }
+        for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
+    }
+
+    @Test("the input at fault for a second death is refused, the others are not")
+    func inputAtFault() async throws {
+        let queue = CallQueue.forTest(window: 2)
+        let first = queue.serve(1)
+        let (killer, bystander) = (queue.start(.input(66)), queue.start(.input(1)))
+        try await until { first.count == 2 }
+        queue.ended(1)
+        try await until { queue.waitingCount == 2 }
+        // Either may be tried first; the one at fault ends its second worker whenever its time comes.
+        let second = queue.serve(2)
+        try await until { second.count == 1 }
+        if try second.requests[0].request == .input(1) {
+            #expect(queue.received(.done, for: try second.requests[0].identifier, from: 2))
+            try await until { second.count == 2 }
+        }
+        #expect(try second.requests.last?.request == .input(66))
+        queue.ended(2)
+        #expect(await killer.value.kind == .tokenUnavailable)
+        let third = queue.serve(3)
+        if !queue.isIdle {
+            try await until { third.count == 1 }
+            #expect(queue.received(.done, for: try third.requests[0].identifier, from: 3))
+        }
+        #expect(await bystander.value.kind == nil)
+        #expect(await queue.submit(.input(66)).kind == .inputRefused)
+        let before = third.count
+        let other = queue.start(.input(2))
+        try await until { third.count == before + 1 }
+        #expect(queue.received(.done, for: try third.requests[before].identifier, from: 3))
+        #expect(await other.value.kind == nil)
+    }
+
+    @Test("an input is refused for ten minutes, and a bounded number of inputs is remembered")
+    func refusalEnds() {
+        let inputs = RefusedInputs()
+        let now = ContinuousClock.now
+        let frame = [UInt8](repeating: 1, count: 40)
+        var renumbered = frame
+        renumbered[12] = 99
+        inputs.insert(frame, now: now)
+        func remembers(_ frame: [UInt8], after seconds: Int = 0) -> Bool {
+            inputs.secondsLeft(of: frame, now: now + .seconds(seconds)) != nil
+        }
+        #expect(remembers(renumbered, after: 599))
+        #expect(!remembers(frame, after: 600))
+        #expect(inputs.isEmpty)
+        for number in 0..<UInt8(200) { inputs.insert([UInt8](repeating: number, count: 40), now: now) }
+        #expect(!remembers([UInt8](repeating: 0, count: 40)))
+        #expect(remembers([UInt8](repeating: 199, count: 40)))
+    }
+
+    @Test("an import that a worker took with it is not made again, and says so")
+    func importNotRepeated() async throws {
+        let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        let call = queue.start(
+            .importCertificate(CertificateToStore(publicKeyHash: [], merchantIdentifier: "m", certificate: [])))
+        try await until { worker.count == 1 }
+        queue.ended(1)
+        guard case .failure(let failure) = await call.value else {
+            Issue.record("it was answered")
+            return
+        }
+        #expect(failure.kind == .tokenUnavailable)
+        #expect(failure.message.contains("list the keys"))
+        #expect(queue.isIdle)
+    }
+
+    @Test("a login that is refused while a worker serves ends that worker: nobody's input is to blame")
+    func refusedRenewal() async throws {
+        let (queue, workers) = (CallQueue.forTest(), [FakeWorker(1), FakeWorker(2)])
+        let call = queue.start(.probe)
+        for worker in workers {
+            queue.add(worker.connected)
+            _ = queue.serve(with: worker.number)
+            try await until { worker.count == 1 }
+            let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
+            _ = queue.received(
+                refusal, for: try worker.requests[0].identifier, from: worker.number)
+            #expect(worker.killed == .token)
+            queue.ended(worker.number)
+        }
+        #expect(await call.value.kind == .loginRefused)
+        #expect(queue.isIdle)
+    }
+
+    @Test("a token's own failure is repeated at the next worker without blame")
+    func tokenFailure() async throws {
+        let queue = CallQueue.forTest()
+        let (first, second) = (FakeWorker(1), FakeWorker(2))
+        queue.add(first.connected)
+        _ = queue.serve(with: 1)
+        let call = queue.start(.input(1))
+        try await until { first.count == 1 }
+        let dead = WorkerAnswer.failed(WorkerFailure(.tokenUnavailable, "CKR_DEVICE_REMOVED"))
+        let identifier = try first.requests[0].identifier
+        #expect(queue.received(dead, for: identifier, from: 1))
+        #expect(first.killed == .token)
+        queue.ended(1)
+        queue.add(second.connected)
+        _ = queue.serve(with: 2)
+        try await until { second.count == 1 }
+        #expect(queue.received(dead, for: try second.requests[0].identifier, from: 2))
+        #expect(await call.value.kind == .tokenUnavailable)
+    }
+
+    private static let recordCalls: [WorkerRequest] = [
+        .listAuditKeys, .createAuditKey(identifier: Array(0..<16)),
+        .signCheckpoint(CheckpointSigning(identifier: Array(0..<16), message: Array("{}".utf8))), .listHeads,
+        .rememberHead(HeadToRemember(node: "n", line: [1])),
+    ]
+
+    @Test("what the key-usage record asks is made once more when a worker ends, and not a third time", arguments: 0..<5)
+    func recordRepeated(_ index: Int) async throws {
+        let request = Self.recordCalls[index]
+        let queue = CallQueue.forTest()
+        let workers = (1...2).map { FakeWorker($0) }
+        let call = queue.start(request)
+        for worker in workers {
+            queue.add(worker.connected)
+            _ = queue.serve(with: worker.number)
+            try await until { worker.count == 1 }
+            #expect(try worker.requests[0].request == request)
+            queue.ended(worker.number)
+        }
+        #expect(await call.value.kind == .tokenUnavailable)
+        #expect(queue.isIdle)
+    }
+
+    // MARK: At another HSM token
+
+    @Test("a call whose worker ends is made at another token, alone, and not a third time")
+    func anotherToken() async throws {
+        let (first, second, third) = (CallQueue.forTest(), CallQueue.forTest(), CallQueue.forTest())
+        let (worker, other) = (first.serve(1), second.serve(1))
+        _ = third.serve(1)
+        let call = Task {
+            await first.call(
+                .input(1), orAt: { failed in [second, third].first { queue in !failed.contains { $0 === queue } } }
+            ) { $0 }
+        }
+        try await until { worker.count == 1 }
+        first.ended(1)
+        try await until { other.count == 1 }
+        let bystander = second.start(.input(2))
+        try await until { second.load == 2 }
+        #expect(other.count == 1)
+        second.ended(1)
+        let outcome = await call.value
+        #expect(outcome.result.kind == .tokenUnavailable)
+        #expect(outcome.queue === second)
+        #expect(third.isIdle)
+        let next = second.serve(2)
+        try await until { next.count == 1 }
+        #expect(second.received(.done, for: try next.requests[0].identifier, from: 2))
+        #expect(await bystander.value.kind == nil)
+    }
+
+    @Test("an attempt that no worker had does not count, and the answer's token is told")
+    func notAttempted() async throws {
+        let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
+        let other = second.serve(1)
+        first.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        let call = Task { await first.call(.input(1), orAt: { $0.contains { $0 === second } ? nil : second }) { $0 } }
+        try await until { other.count == 1 }
+        second.ended(1)
+        try await until { second.waitingCount == 1 }
+        let next = second.serve(2)
+        try await until { next.count == 1 }
+        #expect(second.received(.done, for: try next.requests[0].identifier, from: 2))
+        let outcome = await call.value
+        #expect(try outcome.result.get() == .done)
+        #expect(outcome.queue === second)
+    }
+
+    @Test("where the other token has gone meanwhile, this one's next worker gets the call")
+    func otherGone() async throws {
+        let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
+        let worker = first.serve(1)
+        let isThere = Shared(true)
+        let call = Task { await first.call(.input(1), orAt: { _ in isThere.current ? second : nil }) { $0 } }
+        try await until { worker.count == 1 }
+        isThere.change { $0 = false }
+        first.ended(1)
+        try await until { first.waitingCount == 1 }
+        let next = first.serve(2)
+        try await until { next.count == 1 }
+        #expect(first.received(.done, for: try next.requests[0].identifier, from: 2))
+        #expect(try await call.value.result.get() == .done)
+        #expect(second.isIdle)
+    }
+
+    @Test("an input's own failure is final, and so is an answer to another question without another token")
+    func final() async throws {
+        let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
+        let worker = first.serve(1)
+        let refused = Task { await first.call(.input(1), orAt: { _ in second }) { $0 }.result }
+        try await until { worker.count == 1 }
+        let failure = WorkerAnswer.failed(WorkerFailure(.decryptionFailed, "GCM"))
+        #expect(first.received(failure, for: try worker.requests[0].identifier, from: 1))
+        #expect(await refused.value.kind == .decryptionFailed)
+        let wrong = Task { await first.call(.input(2)) { $0 == .done ? $0 : nil }.result }
+        try await until { worker.count == 2 }
+        #expect(first.received(.plaintext([], tier: .c), for: try worker.requests[1].identifier, from: 1))
+        #expect(await wrong.value.kind == .protocolViolation)
+        #expect(second.isIdle)
+    }
+}
