@@ -14,10 +14,10 @@ extension MerchantCertificate {
     public func merchantForImport(
         expected: String?, allowExpired: Bool, now: Date
     ) throws(Refusal) -> String {
-        guard kind == .paymentProcessing else {
+        guard purpose == .paymentProcessing else {
             throw Refusal(
                 .certificateUnsuitable,
-                "This is not an Apple Pay Payment Processing Certificate but \(kind.noun).",
+                "This is not an Apple Pay Payment Processing Certificate but \(purpose.noun).",
                 details: "subject \(subject.prefix(300))")
         }
         guard now.addingTimeInterval(86_400) >= notBefore else {

@@ -27,9 +27,9 @@ public struct KeyEntry: Sendable, Equatable {
     /// Of several the newest valid one; nil when the token holds none.
     public let certificate: MerchantCertificate?
     /// The configured names of the tokens that show the key in good order.
-    public let tokens: [String]
+    public let hsmTokens: [String]
     /// What a person should know though it stops nothing: no certificate, another token's copy out of order.
-    public let remarks: [String]
+    public let warnings: [String]
 
     /// Whether a decryption may go ahead with this key now, as far as token, ledger and state are concerned.
     public func decrypts(at now: Date) -> Bool {

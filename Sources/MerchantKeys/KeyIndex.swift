@@ -7,10 +7,10 @@ public import WorkerProtocol
 /// Every merchant key by its publicKeyHash.
 ///
 /// A look-up costs a short lock and one probe of a hash table, however many keys there are, and so does
-/// ``update(_:tokens:record:now:)`` of one key. ``rebuild(tokens:records:now:)`` makes a new table beside the old one and
+/// ``update(_:hsmTokens:keyRecord:now:)`` of one key. ``rebuild(hsmTokens:keyRecords:now:)`` makes a new table beside the old one and
 /// swaps them; it does so one at a time and may take a while with thousands of keys, so it is not for an event loop.
 public final class KeyIndex: Sendable {
-    private let current = Mutex(KeyTable())
+    private let current = Mutex(KeyIndexTable())
     private let rebuilding = Mutex(())
     private let usage = Mutex<[PublicKeyHash: (count: Int, last: Date)]>([:])
 
@@ -30,20 +30,20 @@ public final class KeyIndex: Sendable {
     }
 
     /// What the tokens hold and cannot be listed as a key, a sentence each.
-    public var remarks: [String] { current.withLock { $0 }.remarks }
+    public var warnings: [String] { current.withLock { $0 }.warnings }
 
     /// Judges anew what tokens and ledger say.
     ///
     /// - Parameters:
-    ///   - tokens: by configured name, what each token shows now. A token that is not named keeps what it showed
+    ///   - hsmTokens: by configured name, what each token shows now. A token that is not named keeps what it showed
     ///     last: one that cannot be reached has not lost its keys.
-    ///   - records: all of the ledger's.
+    ///   - keyRecords: all of the ledger's.
     public func rebuild(
-        tokens: [(name: String, keys: [KeyDescription])], records: [KeyRecord], now: Date = Date()
+        hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord], now: Date = Date()
     ) {
         rebuilding.withLock { _ in
             let before = current.withLock { $0 }
-            let next = KeyTable(after: before, tokens: tokens, records: records, now: now)
+            let next = KeyIndexTable(after: before, hsmTokens: hsmTokens, keyRecords: keyRecords, now: now)
             current.withLock { $0 = next }
         }
     }
@@ -51,13 +51,14 @@ public final class KeyIndex: Sendable {
     /// Judges anew what tokens and ledger say of one key.
     ///
     /// - Parameters:
-    ///   - tokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
-    ///   - record: the ledger's; nil when it does not know the key.
+    ///   - hsmTokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
+    ///   - keyRecord: the ledger's; nil when it does not know the key.
     public func update(
-        _ hash: PublicKeyHash, tokens: [(name: String, keys: [KeyDescription])], record: KeyRecord?, now: Date = Date()
+        _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?,
+        now: Date = Date()
     ) {
         rebuilding.withLock { _ in
-            current.withLock { $0.update(hash, tokens: tokens, record: record, now: now) }
+            current.withLock { $0.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecord, now: now) }
         }
     }
 

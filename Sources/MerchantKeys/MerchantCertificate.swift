@@ -22,7 +22,7 @@ public struct MerchantCertificate: Sendable, Equatable {
     /// SHA-256 of the merchant identifier from Apple's extension 1.2.840.113635.100.6.32, 32 bytes; nil when there is
     /// none.
     public let merchantIdentifierHash: [UInt8]?
-    public let kind: MerchantCertificateKind
+    public let purpose: CertificatePurpose
     /// RFC 4514, for people.
     public let subject: String
     public let issuer: String
@@ -46,7 +46,7 @@ public struct MerchantCertificate: Sendable, Equatable {
         self.der = der
         sha256 = Array(SHA256.hash(data: der))
         publicKeyHash = PublicKeyHash.of(subjectPublicKeyInfo: subjectPublicKeyInfo)
-        kind = MerchantCertificateKind(of: certificate)
+        purpose = CertificatePurpose(of: certificate)
         subject = certificate.subject.description
         issuer = certificate.issuer.description
         serialNumber = Hexadecimal.encode(certificate.serialNumber.bytes)
@@ -57,7 +57,7 @@ public struct MerchantCertificate: Sendable, Equatable {
         } else if let bits = Self.rsaModulusBits(certificate), bits == 2048 {
             algorithm = .rsa
         } else {
-            throw .unsupportedKey(kind: kind)
+            throw .unsupportedKey(purpose: purpose)
         }
 
         let identifier = try Self.userIdentifier(of: certificate)
@@ -78,7 +78,7 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
     /// Not X.509 in DER.
     case notACertificate
     /// Neither EC on P-256 nor RSA with 2048 bits.
-    case unsupportedKey(kind: MerchantCertificateKind)
+    case unsupportedKey(purpose: CertificatePurpose)
     /// The subject carries no, or more than one, readable UID, or an unreasonable one.
     case merchantIdentifierUnreadable
     /// Extension 1.2.840.113635.100.6.32 is there and is not a UTF8String of 64 hex characters.
@@ -90,9 +90,9 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
         switch self {
         case .notACertificate:
             "This is not an X.509 certificate in DER."
-        case .unsupportedKey(let kind):
+        case .unsupportedKey(let purpose):
             "The certificate's key is neither EC on P-256 nor RSA with 2048 bits, which Apple Pay Payment "
-                + "Processing Certificates have; this is \(kind.noun)."
+                + "Processing Certificates have; this is \(purpose.noun)."
         case .merchantIdentifierUnreadable:
             "The certificate's subject does not name one merchant identifier (UID, 0.9.2342.19200300.100.1.1) of 1 "
                 + "to 255 bytes."

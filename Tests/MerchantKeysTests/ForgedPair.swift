@@ -16,13 +16,13 @@ struct ForgedPair {
         profile.notBefore = now.addingTimeInterval(-86_400 * days)
         let forged = try ForgedMerchant(authority: authority, type: .p256, profile: profile)
         let certificate = try MerchantCertificate(der: forged.certificate)
-        let record = KeyRecord(
+        let keyRecord = KeyRecord(
             publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
             createdAt: now.addingTimeInterval(-3600 * hours), origin: .imported)
         return Rotation.Key(
-            record: record,
+            keyRecord: keyRecord,
             entry: KeyEntry(
                 publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
-                cutOff: nil, condition: .served, certificate: certificate, tokens: ["primary"], remarks: []))
+                cutOff: nil, condition: .served, certificate: certificate, hsmTokens: ["primary"], warnings: []))
     }
 }

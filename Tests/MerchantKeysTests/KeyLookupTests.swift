@@ -45,7 +45,7 @@ struct KeyLookupTests {
         let first = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "01"))
         let second = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "02"))
         let index = KeyIndex()
-        index.rebuild(tokens: [], records: [record(first), record(second)], now: now)
+        index.rebuild(hsmTokens: [], keyRecords: [record(first), record(second)], now: now)
         let refusal = #expect(throws: Refusal.self) { try index.find("abababab") }
         #expect(refusal?.code == .keyNotFound)
         #expect(refusal?.message.contains("2 keys") == true)
@@ -59,7 +59,7 @@ struct KeyLookupTests {
         index.countUse(hashes[0], at: now)
         index.countUse(hashes[0], at: now + 10)
         index.countUse(hashes[0], at: now + 5)
-        index.rebuild(tokens: [], records: hashes.map(record), now: now)
+        index.rebuild(hsmTokens: [], keyRecords: hashes.map(record), now: now)
         #expect(index.uses(hashes[0]) == (3, now + 10))
         #expect(index.uses(hashes[1]) == (0, nil))
     }
@@ -94,7 +94,7 @@ struct KeyLookupTests {
                 group.addTask { (0..<200).filter { _ in index.entries.count != 200 }.count }
             }
             group.addTask {
-                for _ in 0..<20 { index.rebuild(tokens: [], records: hashes.map(record), now: now) }
+                for _ in 0..<20 { index.rebuild(hsmTokens: [], keyRecords: hashes.map(record), now: now) }
                 return 0
             }
             for await partial in group { #expect(partial == 0) }
@@ -110,7 +110,7 @@ struct KeyLookupTests {
         }
         let hashes = descriptions.map { PublicKeyHash.of(subjectPublicKeyInfo: $0.subjectPublicKeyInfo) }
         let index = KeyIndex()
-        index.rebuild(tokens: [("primary", descriptions)], records: hashes.map(record), now: now)
+        index.rebuild(hsmTokens: [("primary", descriptions)], keyRecords: hashes.map(record), now: now)
         return (index, hashes)
     }
 

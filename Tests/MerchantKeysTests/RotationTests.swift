@@ -14,20 +14,20 @@ struct RotationTests {
     private func key(
         _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
         cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
-        trouble: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec, tokens: [String] = ["primary"]
+        fault: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec, hsmTokens: [String] = ["primary"]
     ) -> Rotation.Key {
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
-        let record = KeyRecord(
+        let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
             cutOff: cutOffIn.map { now.addingTimeInterval($0) },
             createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
         let entry = KeyEntry(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
-            cutOff: record.cutOff, condition: .served, certificate: nil, tokens: tokens, remarks: [])
+            cutOff: keyRecord.cutOff, condition: .served, certificate: nil, hsmTokens: tokens, warnings: [])
         return Rotation.Key(
-            record: record, entry: entry,
-            lastHour: KeyUsage(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
-            refusedLastHour: refused, wasUsed: wasUsed, trouble: trouble)
+            keyRecord: keyRecord, entry: entry,
+            lastHour: KeyUses(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
+            refusedLastHour: refused, wasUsed: wasUsed, fault: fault)
     }
 
     private func rotation(_ keys: Rotation.Key...) throws -> Rotation {
@@ -36,7 +36,7 @@ struct RotationTests {
         return all[0]
     }
 
-    private func turn(_ rotation: Rotation) -> RotationStep.Name? {
+    private func current(_ rotation: Rotation) -> RotationStep.Name? {
         rotation.steps.first { $0.status == .next }?.name
     }
 
@@ -47,7 +47,7 @@ struct RotationTests {
             key(3, .deactivated, hoursAgo: 9, cutOffIn: -1), key(4, .destroyed, hoursAgo: 9),
             key(5, .compromised, hoursAgo: 2), key(6, .suspended, hoursAgo: 2))
         #expect(rotation.phase == .none && !rotation.isUnderWay && rotation.steps.isEmpty)
-        #expect(rotation.newKey?.record.state == .active)
+        #expect(rotation.newKey?.keyRecord.state == .active)
         #expect(rotation.oldKeys.isEmpty && rotation.endingKeys.isEmpty)
     }
 
@@ -56,7 +56,7 @@ struct RotationTests {
         let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)
         let old = key(2, .active, hoursAgo: 1, opened: 3)
         let rotation = try rotation(new, old)
-        #expect(rotation.phase == .certificate && turn(rotation) == .certificate)
+        #expect(rotation.phase == .certificate && current(rotation) == .certificate)
         #expect(rotation.newKey == new && rotation.oldKeys == [old])
         #expect(rotation.next.contains("Upload the request") && rotation.next.contains("rotate import"))
         #expect(rotation.steps.map(\.status) == [.done, .next, .open, .open, .open, .open])
@@ -65,7 +65,7 @@ struct RotationTests {
     @Test("a key without a certificate that was not generated here begins no rotation")
     func imported() throws {
         let rotation = try rotation(key(1, .preActivation, hoursAgo: 1), key(2, .active, hoursAgo: 9))
-        #expect(rotation.phase == .none && rotation.newKey?.record.state == .active)
+        #expect(rotation.phase == .none && rotation.newKey?.keyRecord.state == .active)
     }
 
     @Test("of several generated keys the youngest is the new one, and the others are named")
@@ -74,7 +74,7 @@ struct RotationTests {
         let older = key(2, .preActivation, hoursAgo: 2, origin: .generated)
         let rotation = try rotation(young, older, key(3, .active, hoursAgo: 99))
         #expect(rotation.newKey == young && rotation.leftOver == [older])
-        #expect(rotation.remarks.contains { $0.contains(older.short) })
+        #expect(rotation.warnings.contains { $0.contains(older.short) })
     }
 
     @Test("tokens that arrive for a key without its certificate say that it was activated too early")
@@ -91,17 +91,17 @@ struct RotationTests {
     func phases() throws {
         let quiet = try rotation(
             key(1, .active, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9, opened: 5))
-        #expect(quiet.phase == .activation && turn(quiet) == .activate)
+        #expect(quiet.phase == .activation && current(quiet) == .activate)
         #expect(quiet.next.contains("Activate the certificate in Apple's developer portal"))
         #expect(quiet.next.contains("5 tokens"))
         let overlap = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
             key(3, .active, hoursAgo: 99, opened: 2))
-        #expect(overlap.phase == .overlap && turn(overlap) == .drain)
+        #expect(overlap.phase == .overlap && current(overlap) == .drain)
         #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait: the old key opened 3 tokens"))
         #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
         let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
-        #expect(ready.phase == .finish && turn(ready) == .finish)
+        #expect(ready.phase == .finish && current(ready) == .finish)
         #expect(ready.next.contains("rotate finish m --type ec"))
     }
 
@@ -115,7 +115,7 @@ struct RotationTests {
     func ending() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60))
-        #expect(rotation.phase == .cutOff && turn(rotation) == .cutOff && rotation.endingKeys.count == 1)
+        #expect(rotation.phase == .cutOff && current(rotation) == .cutOff && rotation.endingKeys.count == 1)
         #expect(rotation.next.contains("2027-01-15T08:01:00Z"))
         let over = try self.rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1))
@@ -156,21 +156,21 @@ struct RotationTests {
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
         // But they are shown.
-        #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
-        #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
+        #expect(unproven.warnings.contains { $0.contains("1 token that named the new key (unverified") })
+        #expect(done.warnings.contains { $0.contains("2 tokens that named the old key (unverified") })
     }
 
     @Test("a new key that is missing in a token of the old one is said, with what to do before it is activated")
     func missingInTokens() throws {
-        let new = key(1, .active, hoursAgo: 1, tokens: ["primary"])
-        let both = key(2, .active, hoursAgo: 9, tokens: ["primary", "second"])
-        let remark = try #require(try rotation(new, both).remarks.first { $0.contains("not in second") })
+        let new = key(1, .active, hoursAgo: 1, hsmTokens: ["primary"])
+        let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
+        let remark = try #require(try rotation(new, both).warnings.first { $0.contains("not in second") })
         #expect(remark.contains(new.short) && remark.contains("while primary is away, the new key opens nothing"))
         #expect(remark.contains("cloning") && remark.contains("key import"))
-        let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, tokens: ["second"])
-        #expect(try rotation(waiting, both).remarks.contains { $0.contains("not in primary") })
-        let alike = try rotation(key(1, .active, hoursAgo: 1, tokens: ["primary", "second"]), both)
-        #expect(alike.remarks.isEmpty)
+        let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, hsmTokens: ["second"])
+        #expect(try rotation(waiting, both).warnings.contains { $0.contains("not in primary") })
+        let alike = try rotation(key(1, .active, hoursAgo: 1, hsmTokens: ["primary", "second"]), both)
+        #expect(alike.warnings.isEmpty)
     }
 
     @Test("a key that somebody generates meanwhile does not hold up a rotation that has its certificate")
@@ -185,7 +185,7 @@ struct RotationTests {
     func activationMissed() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
-        #expect(rotation.phase == .cutOff && turn(rotation) == .activate)
+        #expect(rotation.phase == .cutOff && current(rotation) == .activate)
         #expect(rotation.next.hasPrefix("Activate the new key's certificate") && rotation.next.contains("before"))
         #expect(rotation.steps.map(\.status) == [.done, .done, .next, .done, .done, .open])
     }
@@ -202,9 +202,9 @@ struct RotationTests {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
             key(3, .suspended, hoursAgo: 7), key(4, .deactivated, hoursAgo: 8, cutOffIn: -1))
-        #expect(rotation.phase == .none && rotation.remarks.count == 3)
-        #expect(rotation.remarks[0].contains("3 tokens named the deactivated key"))
-        #expect(rotation.remarks[1].contains("key destroy") && rotation.remarks[2].contains("key resume"))
+        #expect(rotation.phase == .none && rotation.warnings.count == 3)
+        #expect(rotation.warnings[0].contains("3 tokens named the deactivated key"))
+        #expect(rotation.warnings[1].contains("key destroy") && rotation.warnings[2].contains("key resume"))
     }
 
     // MARK: Finishing
@@ -250,9 +250,9 @@ struct RotationTests {
     @Test("finishing is refused while no token shows the new key, forced or not, and nobody is told to activate it")
     func newKeyAway() throws {
         let rotation = try rotation(
-            key(1, .active, hoursAgo: 1, trouble: "No token shows it."), key(2, .active, hoursAgo: 9))
+            key(1, .active, hoursAgo: 1, fault: "No token shows it."), key(2, .active, hoursAgo: 9))
         #expect(rotation.next.hasPrefix("Do not activate") && rotation.next.contains("No token shows it."))
-        #expect(rotation.remarks.contains { $0.contains("No token shows it.") })
+        #expect(rotation.warnings.contains { $0.contains("No token shows it.") })
         for force in [false, true] {
             #expect(refusal(rotation, force: force)?.message.contains("opens nothing now") == true)
         }

@@ -17,9 +17,9 @@ struct AuditKeyChange: Sendable {
     }
 
     let ledger: any Ledger
-    let token: any AuditToken
+    let hsmToken: any AuditToken
     /// In the configuration.
-    let tokenName: String
+    let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate
     let rule: TwoPersonRule
@@ -27,15 +27,15 @@ struct AuditKeyChange: Sendable {
     let clock: WallClock
     let logger: Logger
     /// Of two changes at once the second finds what the first has done.
-    private let turn = SerialTurn()
+    private let lock = AsyncLock()
 
     init(
-        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
+        ledger: any Ledger, hsmToken: any AuditToken, hsmTokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
         rule: TwoPersonRule, recorder: UsageRecorder, clock: WallClock, logger: Logger
     ) {
         self.ledger = ledger
-        self.token = token
-        self.tokenName = tokenName
+        self.hsmToken = hsmToken
+        self.hsmTokenName = hsmTokenName
         self.checkpoints = checkpoints
         self.gate = gate
         self.rule = rule
@@ -52,7 +52,7 @@ struct AuditKeyChange: Sendable {
     }
 
     func change(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         try gate.admit()
         let current = try await keys().current
@@ -60,50 +60,50 @@ struct AuditKeyChange: Sendable {
         guard rule.binds(caller) else {
             let next = try await carryOut(
                 Self.parameters(from: current), AdministrativeChange(at: clock.now(), records: []), reason: reason,
-                approval: nil, by: caller, record: record)
+                approval: nil, by: caller, draft: draft)
             return .changed(from: current, to: next)
         }
         let approval = try rule.request(
             .auditKeyChange, parameters: Self.parameters(from: current), key: nil, keyState: nil, reason: reason,
             by: caller, at: clock.now())
-        try await recorder.ask(approval, by: caller, for: record)
+        try await recorder.ask(approval, by: caller, for: draft)
         return .pending(approval)
     }
 
     /// Carries out what a second person approved, in one transaction with the approval.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         _ = try await carryOut(
             approval.parameters, decision, reason: approval.reason, approval: approval.identifier, by: caller,
-            record: record)
+            draft: draft)
     }
 
     /// The key is planned in the ledger, made in the token, and put into service in one transaction with its record:
     /// what breaks off before is gone on with by the next change, and the former key goes on signing.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
-        approval: ApprovalIdentifier?, by caller: Caller, record: RequestRecord
+        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> CheckpointKey {
-        await turn.take()
-        defer { turn.give() }
+        await lock.acquire()
+        defer { lock.release() }
         let (current, planned) = try await keys()
         guard Self.parameters(from: current) == parameters else {
             throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
         }
         // What was recorded under the former key is sealed by it.
         try await checkpoints.seal()
-        let next = try await token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
+        let next = try await hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
 
         var change = decision
-        var line = recorder.record(of: record, by: caller)
+        var line = recorder.auditRecord(of: draft, by: caller)
         line.event = .auditKeyChange(
             from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
-        line.token = AuditText(tokenName)
+        line.token = AuditText(hsmTokenName)
         change.records.append(line)
         change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
-        try await recorder.apply(change, for: record)
+        try await recorder.apply(change, for: draft)
         try await use(next)
         return next.checkpointKey
     }

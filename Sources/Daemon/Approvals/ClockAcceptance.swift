@@ -39,29 +39,29 @@ struct ClockAcceptance: Sendable {
     let logger: Logger
 
     func accept(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        record.is(.ledgerAcceptClock(LedgerClockAcceptance(reason: reason)))
+        draft.is(.ledgerAcceptClock(LedgerClockAcceptance(reason: reason)))
         try gate.admit()
         let (plan, seen) = try await plan()
         guard !dryRun else { return .wouldAccept(plan) }
         guard rule.binds(caller) else {
             try await carryOut(
                 plan, seen, AdministrativeChange(at: plan.now, records: []), reason: reason, approval: nil, by: caller,
-                record: record)
+                draft: draft)
             return .accepted(plan)
         }
         let approval = try rule.request(
             .ledgerAcceptClock, parameters: Self.parameters(plan), key: nil, keyState: nil, reason: reason, by: caller,
             at: plan.now)
-        try await recorder.ask(approval, by: caller, for: record)
+        try await recorder.ask(approval, by: caller, for: draft)
         return .pending(approval)
     }
 
     /// Carries out what a second person approved, in one transaction with the approval. The fence is set by the time of the
     /// approval.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         let (plan, seen) = try await plan()
@@ -69,7 +69,7 @@ struct ClockAcceptance: Sendable {
             throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
         }
         try await carryOut(
-            plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, record: record)
+            plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
     /// What is approved is what was found ahead of the clock, no other.
@@ -118,10 +118,10 @@ struct ClockAcceptance: Sendable {
 
     private func carryOut(
         _ plan: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
-        approval: ApprovalIdentifier?, by caller: Caller, record: RequestRecord
+        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         var change = decision
-        var line = recorder.record(of: record, by: caller)
+        var line = recorder.auditRecord(of: draft, by: caller)
         line.event = .ledgerAcceptClock(
             LedgerClockAcceptance(
                 newestRecord: plan.newestRecord.map(AuditTime.init),
@@ -130,7 +130,7 @@ struct ClockAcceptance: Sendable {
         change.records.append(line)
         change.clock = AdministrativeChange.ClockChange(
             forgottenBefore: seen.forgottenBefore, servedFrom: plan.servedFrom)
-        try await recorder.apply(change, for: record)
+        try await recorder.apply(change, for: draft)
         logger.warning(
             "the clock was accepted",
             metadata: [

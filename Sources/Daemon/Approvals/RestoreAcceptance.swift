@@ -7,7 +7,7 @@ import Refusals
 struct RestoreAcceptance: Sendable {
     enum Outcome: Sendable {
         /// Where the ledger ends, and the sequence that the token remembered.
-        case accepted(ledgerSequence: Int, tokenSequence: Int?)
+        case accepted(ledgerSequence: Int, hsmTokenSequence: Int?)
         case pending(Approval)
     }
 
@@ -24,19 +24,20 @@ struct RestoreAcceptance: Sendable {
     }
 
     func accept(
-        reason: AuditReason, by caller: Caller, record: RequestRecord
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         guard case .held(let disagreement) = gate.position else {
             throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
         }
         guard rule.binds(caller) else {
-            let (ledgerSequence, tokenSequence) = try await gate.take(reason: reason, by: AuditCaller(caller))
-            return .accepted(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence)
+            let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(
+                reason: reason, by: AuditCaller(caller))
+            return .accepted(ledgerSequence: ledgerSequence, hsmTokenSequence: hsmTokenSequence)
         }
         let approval = try rule.request(
             .ledgerAcceptRestore, parameters: Self.parameters(disagreement), key: nil, keyState: nil, reason: reason,
             by: caller, at: clock.now())
-        try await recorder.ask(approval, by: caller, for: record)
+        try await recorder.ask(approval, by: caller, for: draft)
         return .pending(approval)
     }
 }

@@ -5,10 +5,11 @@ import PaymentToken
 
 extension Release {
     /// The claim that a token's release would make, known before anything is opened.
-    init(of token: PaymentToken, for caller: Caller, reference: String?, at moment: Date) {
+    init(of paymentToken: PaymentToken, for caller: Caller, reference: String?, at moment: Date) {
         self.init(
-            transactionId: token.transactionIdentifier, publicKeyHash: token.publicKeyHash, caller: caller.name,
+            transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
+            caller: caller.name,
             referenceDigest: reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
-            contentDigest: Array(SHA256.hash(data: token.signedContent)), at: moment)
+            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), at: moment)
     }
 }

@@ -38,7 +38,7 @@ extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
 
 /// A token whose signature was found to be Apple's: what a 200 answer of `POST /v1/verify` says.
 struct VerifiedToken: Sendable {
-    let token: PaymentToken
+    let paymentToken: PaymentToken
     let signingTime: Date
     let chain: VerifiedChain
 }

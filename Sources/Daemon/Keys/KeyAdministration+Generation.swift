@@ -11,13 +11,13 @@ extension KeyAdministration {
         let merchantIdentifier: String
         let algorithm: KeyAlgorithm
         /// A name from the configuration; nil where there is only one.
-        let token: String?
+        let hsmToken: String?
     }
 
     enum Generated: Sendable {
-        case made(KeyEntry, remarks: [String])
+        case made(KeyEntry, warnings: [String])
         /// A dry run found nothing against it.
-        case wouldMake(token: String)
+        case wouldMake(hsmToken: String)
     }
 
     /// Makes a merchant's key pair inside one token. It opens nothing before its certificate is imported.
@@ -26,21 +26,21 @@ extension KeyAdministration {
     /// generation for the merchant. A daemon that ends between token and ledger leaves a key that no ledger knows:
     /// listed as external, used for nothing; the same command makes another.
     func generate(
-        _ order: KeyOrder, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+        _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
-        requestRecord.is(.keyGenerate)
+        draft.is(.keyGenerate)
         let merchant = order.merchantIdentifier
-        try Self.judgeMerchant(merchant)
-        requestRecord.concerns(merchant: merchant)
-        let token = try tokenForNewKey(order.token)
-        guard !dryRun else { return .wouldMake(token: token.name) }
+        try Self.requireMerchantIdentifier(merchant)
+        draft.concerns(merchant: merchant)
+        let hsmToken = try hsmTokenForNewKey(order.hsmToken)
+        guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await proveLedgerWritable()
-        requestRecord.used(token: token.name)
+        draft.used(hsmToken: hsmToken.name)
         // What a worker's end left behind is told from another order's key only when there is no other.
-        await turn.take()
-        defer { turn.give() }
-        let hash = try await newKey(order, in: token)
-        requestRecord.concerns(key: hash)
+        await lock.acquire()
+        defer { lock.release() }
+        let hash = try await newKey(order, in: hsmToken)
+        draft.concerns(key: hash)
         let key = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, state: .preActivation,
             createdAt: clock.now(), origin: .generated)
@@ -48,22 +48,22 @@ extension KeyAdministration {
             try await recorder.apply(
                 AdministrativeChange(
                     at: clock.now(), key: key, precondition: .absent,
-                    records: [recorder.record(of: requestRecord, by: caller)]),
-                for: requestRecord)
+                    records: [recorder.auditRecord(of: draft, by: caller)]),
+                for: draft)
         } catch {
-            throw await withdrawal(of: hash, from: token, after: error)
+            throw await withdrawal(of: hash, from: hsmToken, after: error)
         }
-        return .made(try await entry(new: hash, in: token), remarks: soleHolderRemark(token.name))
+        return .made(try await entry(new: hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
     }
 
     /// A PKCS#10 request that the key signs inside its token, recorded before it is given away.
     ///
     /// - Returns: the key, and the request; none in a dry run.
     func certificateRequest(
-        for entry: KeyEntry, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+        for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> CertificateRequest? {
-        requestRecord.is(.csrCreate)
-        requestRecord.concerns(entry)
+        draft.is(.csrCreate)
+        draft.concerns(entry)
         guard entry.state == .preActivation || entry.state == .active else {
             throw Refusal(
                 .invalidState, "A key that is \(entry.state.rawValue) gets no certificate any more; make a new key.")
@@ -72,7 +72,7 @@ extension KeyAdministration {
             throw Refusal(.invalidState, "The key is inconsistent and signs nothing.", details: reason)
         }
         guard let information = catalogue.index.subjectPublicKeyInfo(entry.publicKeyHash),
-            let token = tokens.first(where: { entry.tokens.contains($0.name) && $0.isServing })
+            let hsmToken = hsmTokens.first(where: { entry.hsmTokens.contains($0.name) && $0.isServing })
         else {
             throw Refusal(
                 .hsmUnavailable, "No token that is available now shows this key.",
@@ -80,7 +80,7 @@ extension KeyAdministration {
         }
         guard !dryRun else { return nil }
         try gate.admit()
-        requestRecord.used(token: token.name)
+        draft.used(hsmToken: hsmToken.name)
         let request: CertificateRequest
         do {
             request = try await CertificateRequest(
@@ -88,16 +88,16 @@ extension KeyAdministration {
                 merchantIdentifier: entry.merchantIdentifier.isEmpty
                     ? entry.publicKeyHash.hex : entry.merchantIdentifier,
                 sign: { bytes throws(WorkerFailure) in
-                    try await token.signRequest(bytes, publicKeyHash: entry.publicKeyHash.bytes)
+                    try await hsmToken.signRequest(bytes, publicKeyHash: entry.publicKeyHash.bytes)
                 })
         } catch {
             throw error.refusal
         }
-        requestRecord.recorded(at: try await recorder.append(recorder.record(of: requestRecord, by: caller)))
+        draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
         return request
     }
 
-    static func judgeMerchant(_ merchant: String) throws(Refusal) {
+    static func requireMerchantIdentifier(_ merchant: String) throws(Refusal) {
         guard MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(
                 .malformedRequest, "A merchant identifier has 1 to 255 bytes and no control characters.",
@@ -106,32 +106,32 @@ extension KeyAdministration {
     }
 
     /// The named token or the only one; it takes calls now.
-    func tokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
-        let names = tokens.map(\.name).joined(separator: ", ")
-        guard name != nil || tokens.count == 1 else {
+    func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
+        let names = hsmTokens.map(\.name).joined(separator: ", ")
+        guard name != nil || hsmTokens.count == 1 else {
             throw Refusal(
                 .malformedRequest,
                 "There are several tokens (\(names)), and a generated key is in one of them only. Name it.",
                 details: "token")
         }
-        guard let token = name == nil ? tokens.first : tokens.first(where: { $0.name == name }) else {
+        guard let hsmToken = name == nil ? hsmTokens.first : hsmTokens.first(where: { $0.name == name }) else {
             throw Refusal(
                 .malformedRequest, "The configuration has no token of that name.", details: "the tokens are \(names)")
         }
-        guard token.isServing else {
+        guard hsmToken.isServing else {
             throw Refusal(
-                .hsmUnavailable, "The token \(token.name) is not available, so no key was made.",
+                .hsmUnavailable, "The token \(hsmToken.name) is not available, so no key was made.",
                 details: "paytokenctl status says why")
         }
-        return token
+        return hsmToken
     }
 
     private func newKey(
-        _ order: KeyOrder, in token: any TokenAdministering
+        _ order: KeyOrder, in hsmToken: any TokenAdministering
     ) async throws(Refusal) -> PublicKeyHash {
         let made: KeyDescription
         do {
-            made = try await token.generateKey(
+            made = try await hsmToken.generateKey(
                 order.algorithm, merchantIdentifier: order.merchantIdentifier,
                 known: Set(catalogue.index.entries.map(\.publicKeyHash.bytes)))
         } catch {
@@ -144,9 +144,9 @@ extension KeyAdministration {
 
     /// The key as the index has it. It is made and recorded by now: whatever does not work here is no reason to make
     /// another one.
-    private func entry(new hash: PublicKeyHash, in token: any TokenAdministering) async throws(Refusal) -> KeyEntry {
+    private func entry(new hash: PublicKeyHash, in hsmToken: any TokenAdministering) async throws(Refusal) -> KeyEntry {
         do throws(Refusal) {
-            try await lookAgain(at: hash, in: token)
+            try await lookAgain(at: hash, in: hsmToken)
         } catch {
             try? await catalogue.keyChanged(hash)
         }
@@ -156,20 +156,20 @@ extension KeyAdministration {
 
     /// The ledger did not take the key's record: nobody has heard of the key, so it is taken out again.
     private func withdrawal(
-        of hash: PublicKeyHash, from token: any TokenAdministering, after refusal: Refusal
+        of hash: PublicKeyHash, from hsmToken: any TokenAdministering, after refusal: Refusal
     ) async -> Refusal {
-        if (try? await token.destroyKey(hash)) != nil { return refusal }
-        try? await lookAgain(at: hash, in: token)
+        if (try? await hsmToken.destroyKey(hash)) != nil { return refusal }
+        try? await lookAgain(at: hash, in: hsmToken)
         return Refusal(
             refusal.code, refusal.message,
             details:
-                "The token \(token.name) keeps a key that is not recorded, \(hash.hex.prefix(16)); nothing uses it.")
+                "The token \(hsmToken.name) keeps a key that is not recorded, \(hash.hex.prefix(16)); nothing uses it.")
     }
 
-    private func soleHolderRemark(_ token: String) -> [String] {
-        guard tokens.count > 1 else { return [] }
+    private func soleHolderWarning(_ hsmToken: String) -> [String] {
+        guard hsmTokens.count > 1 else { return [] }
         return [
-            "The key is in the token \(token) only: a key that was made inside a token leaves it by the vendor's own "
+            "The key is in the token \(hsmToken) only: a key that was made inside a token leaves it by the vendor's own "
                 + "cloning at most. Import a key that several tokens are to hold."
         ]
     }

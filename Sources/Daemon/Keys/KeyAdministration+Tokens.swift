@@ -8,20 +8,20 @@ extension KeyAdministration {
     /// The tokens that a key was sealed to, all of them reachable: better to find that out before the first has it.
     func targets(
         of sealedKeys: [SealedKey]
-    ) throws(Refusal) -> [(token: any TokenAdministering, sealed: SealedKey)] {
-        var targets: [(token: any TokenAdministering, sealed: SealedKey)] = []
+    ) throws(Refusal) -> [(hsmToken: any TokenAdministering, sealed: SealedKey)] {
+        var targets: [(hsmToken: any TokenAdministering, sealed: SealedKey)] = []
         for sealed in sealedKeys {
-            guard let token = tokens.first(where: { $0.name == sealed.token }) else {
+            guard let hsmToken = hsmTokens.first(where: { $0.name == sealed.hsmToken }) else {
                 throw Refusal(
                     .malformedRequest, "sealedKeys names a token that the configuration does not.",
-                    details: "the tokens are \(tokens.map(\.name).joined(separator: ", "))")
+                    details: "the tokens are \(hsmTokens.map(\.name).joined(separator: ", "))")
             }
-            guard token.isServing else {
+            guard hsmToken.isServing else {
                 throw Refusal(
-                    .hsmUnavailable, "The token \(token.name) is not available, so no token was given the key.",
+                    .hsmUnavailable, "The token \(hsmToken.name) is not available, so no token was given the key.",
                     details: "paytokenctl status says why")
             }
-            targets.append((token, sealed))
+            targets.append((hsmToken, sealed))
         }
         return targets
     }
@@ -30,20 +30,20 @@ extension KeyAdministration {
     ///
     /// - Parameter isNew: none of them had it before, so that it may be taken out again.
     func refusal(
-        _ failure: WorkerFailure, at token: any TokenAdministering, _ holding: [any TokenAdministering],
+        _ failure: WorkerFailure, at hsmToken: any TokenAdministering, _ holding: [any TokenAdministering],
         _ key: PublicKeyHash, isNew: Bool
     ) async -> Refusal {
         let refusal = failure.refusal
         var keeping: [String] = []
-        for token in holding {
-            if isNew, (try? await token.destroyKey(key)) != nil { continue }
-            try? await lookAgain(at: key, in: token)
-            keeping.append(token.name)
+        for hsmToken in holding {
+            if isNew, (try? await hsmToken.destroyKey(key)) != nil { continue }
+            try? await lookAgain(at: key, in: hsmToken)
+            keeping.append(hsmToken.name)
         }
         guard !keeping.isEmpty else { return refusal }
         return Refusal(
             refusal.code,
-            "The token \(token.name) did not take the key, but \(keeping.joined(separator: " and ")) did; "
+            "The token \(hsmToken.name) did not take the key, but \(keeping.joined(separator: " and ")) did; "
                 + "the same command again completes it.",
             details: refusal.details ?? refusal.message)
     }
@@ -52,36 +52,36 @@ extension KeyAdministration {
     /// - Throws: the first one's refusal when none took it.
     func store(
         _ certificate: CertificateImport, in holders: [any TokenAdministering]
-    ) async throws(Refusal) -> (holding: [any TokenAdministering], remarks: [String]) {
+    ) async throws(Refusal) -> (holding: [any TokenAdministering], warnings: [String]) {
         var holding: [any TokenAdministering] = []
-        var remarks: [String] = []
+        var warnings: [String] = []
         var first: Refusal?
-        for token in holders {
+        for hsmToken in holders {
             do throws(WorkerFailure) {
-                try await token.importCertificate(certificate)
-                holding.append(token)
+                try await hsmToken.importCertificate(certificate)
+                holding.append(hsmToken)
             } catch {
                 first = first ?? error.refusal
                 guard error.kind != .keyNotFound else { continue }
-                remarks.append(
-                    "The token \(token.name) did not take the certificate (\(error.refusal.message)) Repeat the command "
+                warnings.append(
+                    "The token \(hsmToken.name) did not take the certificate (\(error.refusal.message)) Repeat the command "
                         + "when it is available again.")
             }
         }
         if holding.isEmpty { throw first ?? .defect }
-        return (holding, remarks)
+        return (holding, warnings)
     }
 
     /// Has the index know what a token shows of a key now.
-    func lookAgain(at key: PublicKeyHash, in token: any TokenAdministering) async throws(Refusal) {
+    func lookAgain(at key: PublicKeyHash, in hsmToken: any TokenAdministering) async throws(Refusal) {
         let shown: [KeyDescription]
         do {
-            shown = try await token.describeKey(key)
+            shown = try await hsmToken.describeKey(key)
         } catch {
             throw error.refusal
         }
         do {
-            try await catalogue.keyChanged(key, shown: [(token.name, shown)])
+            try await catalogue.keyChanged(key, shown: [(hsmToken.name, shown)])
         } catch {
             throw error.refusal
         }

@@ -12,14 +12,14 @@ import WorkerProtocol
 struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
     /// In the configuration's order.
-    let tokens: [any TokenAdministering]
+    let hsmTokens: [any TokenAdministering]
     let ledger: any Ledger
     let gate: LedgerGate
     let recorder: UsageRecorder
     let rule: TwoPersonRule
     let clock: WallClock
     /// Of generating a key.
-    let turn = SerialTurn()
+    let lock = AsyncLock()
 
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
@@ -34,16 +34,16 @@ struct KeyAdministration: Sendable {
     /// A private key that one token's worker can open (KeySealing).
     struct SealedKey: Sendable {
         /// The token's name in the configuration.
-        let token: String
+        let hsmToken: String
         let encapsulatedKey: [UInt8]
         let sealedPrivateKey: [UInt8]
     }
 
     enum Outcome: Sendable {
         /// With what is left to do, a sentence each.
-        case changed(KeyEntry, remarks: [String])
+        case changed(KeyEntry, warnings: [String])
         /// A dry run found nothing against it: this certificate would serve this merchant, in these tokens.
-        case wouldServe(MerchantCertificate, merchant: String, tokens: [String])
+        case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
         /// It waits for a second person; the same command with the approval completes it.
         case pending(Approval)
     }
@@ -56,19 +56,19 @@ struct KeyAdministration: Sendable {
     ///
     /// - Parameter record: gets to know what is imported; it is written with the key.
     func importKey(
-        _ request: KeyImport, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+        _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        requestRecord.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
+        draft.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
         let certificate = try Self.read(request.certificate)
-        requestRecord.concerns(key: certificate.publicKeyHash)
+        draft.concerns(key: certificate.publicKeyHash)
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
-        requestRecord.concerns(merchant: merchant)
+        draft.concerns(merchant: merchant)
         let targets = try targets(of: request.sealedKeys)
-        let record = try await record(of: certificate.publicKeyHash)
-        try Self.judgeRecord(record, merchant: merchant)
-        let names = request.sealedKeys.map(\.token)
-        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, tokens: names) }
+        let keyRecord = try await keyRecord(of: certificate.publicKeyHash)
+        try Self.requireImportable(keyRecord, merchant: merchant)
+        let names = request.sealedKeys.map(\.hsmToken)
+        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, hsmTokens: names) }
 
         try await proveLedgerWritable()
         var use: AdministrativeChange.ApprovalStep?
@@ -80,33 +80,33 @@ struct KeyAdministration: Sendable {
             guard let approval = request.approval else {
                 let asked = try rule.request(
                     .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
-                    keyState: record?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
+                    keyState: keyRecord?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                     at: clock.now())
-                try await recorder.ask(asked, by: caller, for: requestRecord)
+                try await recorder.ask(asked, by: caller, for: draft)
                 return .pending(asked)
             }
             // Before the token is changed; the transaction that uses it judges it again.
-            try await judge(approval, parameters: parameters.digest, of: caller)
+            try await requireApproved(approval, parameters: parameters.digest, of: caller)
             use = .use(approval, parameters: parameters.digest, by: try caller.person())
         }
-        requestRecord.used(token: names.joined(separator: ","))
+        draft.used(hsmToken: names.joined(separator: ","))
         let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
         var holding: [any TokenAdministering] = []
-        for (token, sealed) in targets {
+        for (hsmToken, sealed) in targets {
             do throws(WorkerFailure) {
-                try await token.importPrivateKey(
+                try await hsmToken.importPrivateKey(
                     PrivateKeyImport(
                         merchantIdentifier: merchant, certificate: certificate.der,
                         encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
             } catch {
-                throw await refusal(error, at: token, holding, certificate.publicKeyHash, isNew: isNew)
+                throw await refusal(error, at: hsmToken, holding, certificate.publicKeyHash, isNew: isNew)
             }
-            holding.append(token)
+            holding.append(hsmToken)
         }
         let change = Activation(
-            certificate: certificate, merchant: merchant, known: record, origin: .imported, approval: use)
-        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
-        return .changed(entry, remarks: [])
+            certificate: certificate, merchant: merchant, known: keyRecord, origin: .imported, approval: use)
+        let entry = try await activate(change, in: holding, by: caller, draft: draft)
+        return .changed(entry, warnings: [])
     }
 
     /// Stores a certificate beside the private key, in every token that holds it.
@@ -115,11 +115,11 @@ struct KeyAdministration: Sendable {
     /// need not wait for a repair. What is left is said.
     ///
     func importCertificate(
-        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        requestRecord.is(.certificateImport(certificate: AuditDigest.of(der)))
+        draft.is(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try Self.read(der)
-        requestRecord.concerns(key: certificate.publicKeyHash)
+        draft.concerns(key: certificate.publicKeyHash)
         guard let known = try await present(certificate.publicKeyHash) else {
             if certificate.kind != .paymentProcessing {
                 // What it is instead tells more than that its key is not here.
@@ -132,39 +132,40 @@ struct KeyAdministration: Sendable {
         let merchant = try certificate.merchantForImport(
             expected: known.merchantIdentifier.isEmpty ? nil : known.merchantIdentifier, allowExpired: allowExpired,
             now: clock.now())
-        requestRecord.concerns(merchant: merchant)
-        let record = try await record(of: certificate.publicKeyHash)
-        try Self.judgeRecord(record, merchant: merchant)
-        let holders = tokens.filter { known.tokens.contains($0.name) }
+        draft.concerns(merchant: merchant)
+        let keyRecord = try await keyRecord(of: certificate.publicKeyHash)
+        try Self.requireImportable(keyRecord, merchant: merchant)
+        let holders = hsmTokens.filter { known.hsmTokens.contains($0.name) }
         guard !dryRun else {
-            return .wouldServe(certificate, merchant: merchant, tokens: holders.map(\.name))
+            return .wouldServe(certificate, merchant: merchant, hsmTokens: holders.map(\.name))
         }
 
         try await proveLedgerWritable()
         // Where no token shows the key in good order, this may be what mends it.
-        let targets = holders.isEmpty ? tokens : holders
-        requestRecord.used(token: targets.map(\.name).joined(separator: ","))
-        let (holding, remarks) = try await store(
+        let targets = holders.isEmpty ? hsmTokens : holders
+        draft.used(hsmToken: targets.map(\.name).joined(separator: ","))
+        let (holding, warnings) = try await store(
             CertificateImport(
                 publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
                 certificate: certificate.der),
             in: targets)
-        requestRecord.used(token: holding.map(\.name).joined(separator: ","))
-        guard let record else {
+        draft.used(hsmToken: holding.map(\.name).joined(separator: ","))
+        guard let keyRecord else {
             // Made by other means: the certificate is there now, but a certificate adopts nothing.
-            requestRecord.recorded(at: try await recorder.append(recorder.record(of: requestRecord, by: caller)))
-            return .changed(try await entry(certificate.publicKeyHash, in: holding), remarks: remarks)
+            draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
+            return .changed(try await entry(certificate.publicKeyHash, in: holding), warnings: warnings)
         }
-        let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
-        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
+        let change = Activation(
+            certificate: certificate, merchant: merchant, known: keyRecord, origin: keyRecord.origin)
+        let entry = try await activate(change, in: holding, by: caller, draft: draft)
         guard entry.certificate?.der == certificate.der else {
             return .changed(
                 entry,
-                remarks: remarks + [
+                warnings: warnings + [
                     "The key has a newer certificate, or one that has not expired, which stays in effect."
                 ])
         }
-        return .changed(entry, remarks: remarks)
+        return .changed(entry, warnings: warnings)
     }
 
     /// The key as the tokens show it at this moment; nil when none ever did.
@@ -172,13 +173,13 @@ struct KeyAdministration: Sendable {
     /// - Throws: when its private key is gone or away: Apple must not be told to encrypt to it.
     private func present(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
         guard let known = catalogue.index.entry(hash) else { return nil }
-        for token in tokens where known.tokens.contains(token.name) && token.isServing {
-            try await lookAgain(at: hash, in: token)
+        for hsmToken in hsmTokens where known.hsmTokens.contains(hsmToken.name) && hsmToken.isServing {
+            try await lookAgain(at: hash, in: hsmToken)
         }
         guard let entry = catalogue.index.entry(hash), entry.condition == .missing else {
             return catalogue.index.entry(hash)
         }
-        guard tokens.allSatisfy(\.isServing) else {
+        guard hsmTokens.allSatisfy(\.isServing) else {
             throw Refusal(
                 .hsmUnavailable, "No token shows the certificate's private key now, and not all tokens are available.",
                 details: "paytokenctl status says why")
@@ -199,7 +200,7 @@ struct KeyAdministration: Sendable {
         }
     }
 
-    private func judge(
+    private func requireApproved(
         _ identifier: ApprovalIdentifier, parameters: AuditDigest, of caller: Caller
     ) async throws(Refusal) {
         let person = try caller.person()
@@ -213,23 +214,24 @@ struct KeyAdministration: Sendable {
         }
     }
 
-    private static func judgeRecord(_ record: KeyRecord?, merchant: String) throws(Refusal) {
-        guard let record else { return }
-        guard record.merchantIdentifier == merchant else {
+    private static func requireImportable(_ keyRecord: KeyRecord?, merchant: String) throws(Refusal) {
+        guard let keyRecord else { return }
+        guard keyRecord.merchantIdentifier == merchant else {
             throw Refusal(
                 .invalidState, "This key is recorded for another merchant.",
-                details: "recorded for \(record.merchantIdentifier)")
+                details: "recorded for \(keyRecord.merchantIdentifier)")
         }
-        guard record.state == .preActivation || record.state == .active else {
+        guard keyRecord.state == .preActivation || keyRecord.state == .active else {
             throw Refusal(
-                .invalidState, "This key is recorded in the state \(record.state.rawValue) and is not imported again.")
+                .invalidState,
+                "This key is recorded in the state \(keyRecord.state.rawValue) and is not imported again.")
         }
     }
 
     // MARK: Changing
 
     /// What the ledger has of a key; nil when it does not know it.
-    func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
+    func keyRecord(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         do {
             return try await ledger.keyRecord(hash)
         } catch {
@@ -260,7 +262,7 @@ struct KeyAdministration: Sendable {
     /// The key's record and the audit record are one transaction.
     private func activate(
         _ change: Activation, in holding: [any TokenAdministering], by caller: Caller,
-        record requestRecord: RequestRecord
+        draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         var key =
             change.known
@@ -271,14 +273,14 @@ struct KeyAdministration: Sendable {
         try await recorder.apply(
             AdministrativeChange(
                 at: clock.now(), key: key, precondition: KeyPrecondition(change.known), approval: change.approval,
-                records: [recorder.record(of: requestRecord, by: caller)]),
-            for: requestRecord)
+                records: [recorder.auditRecord(of: draft, by: caller)]),
+            for: draft)
         return try await entry(change.certificate.publicKeyHash, in: holding)
     }
 
     /// The key as it stands in the index once these tokens have been asked again.
     private func entry(_ hash: PublicKeyHash, in holding: [any TokenAdministering]) async throws(Refusal) -> KeyEntry {
-        for token in holding { try await lookAgain(at: hash, in: token) }
+        for hsmToken in holding { try await lookAgain(at: hash, in: hsmToken) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
     }

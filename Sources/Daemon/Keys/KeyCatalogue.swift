@@ -42,19 +42,19 @@ final class KeyCatalogue: Sendable {
     ///
     /// - Parameter shown: by token, what it shows under the key's hash now; other tokens keep what they showed.
     func keyChanged(
-        _ hash: PublicKeyHash, shown: [(token: String, keys: [KeyDescription])] = []
+        _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
         let now = ContinuousClock.now
         state.withLock { state in
-            for (token, keys) in shown {
-                state.single[hash, default: [:]][token] = keys
-                var recent = state.recent[token, default: [:]].filter { now - $0.value.at < Self.recentTime }
+            for (hsmToken, keys) in shown {
+                state.single[hash, default: [:]][hsmToken] = keys
+                var recent = state.recent[hsmToken, default: [:]].filter { now - $0.value.at < Self.recentTime }
                 recent[hash] = (keys, now)
-                state.recent[token] = recent
+                state.recent[hsmToken] = recent
             }
         }
         guard !state.withLock({ !$0.whole.isEmpty }) else { return try await refresh() }
-        try await inTurn { [self] () throws(LedgerFailure) in try await judge(hash) }
+        try await serially { [self] () throws(LedgerFailure) in try await update(hash) }
     }
 
     /// A worker that has just opened its token, and is about to serve, shows these keys. What cannot be judged for want
@@ -62,12 +62,12 @@ final class KeyCatalogue: Sendable {
     ///
     /// - Parameter began: when it began to list them.
     func tokenHasOpened(
-        _ token: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
+        _ hsmToken: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
     ) async {
         state.withLock { state in
-            state.whole[token] = keys
-            for (hash, newer) in state.recent[token] ?? [:] where newer.at >= began {
-                state.single[hash, default: [:]][token] = newer.keys
+            state.whole[hsmToken] = keys
+            for (hash, newer) in state.recent[hsmToken] ?? [:] where newer.at >= began {
+                state.single[hash, default: [:]][hsmToken] = newer.keys
             }
         }
         do throws(LedgerFailure) {
@@ -80,12 +80,12 @@ final class KeyCatalogue: Sendable {
     /// What the ledger remembers, before any token has been asked: a key that is known and not there yet must not be
     /// taken for one that nobody knows.
     func recall() async throws(LedgerFailure) {
-        index.rebuild(tokens: [], records: try await ledger.keyRecords(), now: clock.now())
+        index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }
 
     /// Reads all of the ledger's records anew.
     func refresh() async throws(LedgerFailure) {
-        try await inTurn { [self] () throws(LedgerFailure) in try await judgeAll() }
+        try await serially { [self] () throws(LedgerFailure) in try await updateAll() }
     }
 
     /// Whether something that a token showed still waits for the ledger.
@@ -93,7 +93,7 @@ final class KeyCatalogue: Sendable {
 
     // MARK: Steps
 
-    private func inTurn(
+    private func serially(
         _ step: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) async throws(LedgerFailure) {
         let task = state.withLock { state in
@@ -112,23 +112,23 @@ final class KeyCatalogue: Sendable {
         try await task.value.get()
     }
 
-    private func judge(_ hash: PublicKeyHash) async throws(LedgerFailure) {
-        let record = try await ledger.keyRecord(hash)
+    private func update(_ hash: PublicKeyHash) async throws(LedgerFailure) {
+        let keyRecord = try await ledger.keyRecord(hash)
         let shown = state.withLock { $0.single.removeValue(forKey: hash) } ?? [:]
-        index.update(hash, tokens: shown.map { ($0.key, $0.value) }, record: record, now: clock.now())
+        index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         if let entry = index.entry(hash) { warn(of: [entry]) }
     }
 
-    private func judgeAll() async throws(LedgerFailure) {
-        let records = try await ledger.keyRecords()
+    private func updateAll() async throws(LedgerFailure) {
+        let keyRecords = try await ledger.keyRecords()
         let (whole, single) = state.withLock { state in
             defer { (state.whole, state.single) = ([:], [:]) }
             return (state.whole, state.single)
         }
-        index.rebuild(tokens: whole.map { ($0.key, $0.value) }, records: records, now: clock.now())
+        index.rebuild(hsmTokens: whole.map { ($0.key, $0.value) }, keyRecords: keyRecords, now: clock.now())
         for (hash, shown) in single {
-            let record = records.first { $0.publicKeyHash == hash }
-            index.update(hash, tokens: shown.map { ($0.key, $0.value) }, record: record, now: clock.now())
+            let keyRecord = keyRecords.first { $0.publicKeyHash == hash }
+            index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         }
         warn(of: index.entries)
     }

@@ -26,58 +26,59 @@ struct KeyLifecycle: Sendable {
     }
 
     let catalogue: KeyCatalogue
-    let tokens: any KeyDestroying
+    let hsmTokens: any KeyDestroying
     let ledger: any Ledger
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
 
     func change(
-        _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.find(name)
-        record.concerns(entry)
-        record.is(Self.event(wanted.to, wanted.reason, approval: nil))
-        let known = try await self.record(of: entry)
-        if known.state == .destroyed, wanted.to == .destroyed, !entry.tokens.isEmpty {
+        draft.concerns(entry)
+        draft.is(Self.event(wanted.to, wanted.reason, approval: nil))
+        let known = try await keyRecord(of: entry)
+        if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
             // The ledger had it destroyed and a token could not be reached: this completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             return .changed(try await destroyObjects(entry))
         }
         let next = try known.changed(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
-        record.is(Self.event(next.state, wanted.reason, approval: nil))
+        draft.is(Self.event(next.state, wanted.reason, approval: nil))
         let operation = Self.operation(from: known.state, to: wanted.to)
         let needsApproval = operation != nil && rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
         if let operation, needsApproval {
-            return .pending(try await ask(operation, known, wanted, by: caller, record: record))
+            return .pending(try await ask(operation, known, wanted, by: caller, draft: draft))
         }
         let change = AdministrativeChange(
             at: clock.now(), key: next, precondition: .state(known.state),
-            records: [recorder.record(of: record, by: caller)])
-        return .changed(try await apply(change, entry, record: record))
+            records: [recorder.auditRecord(of: draft, by: caller)])
+        return .changed(try await apply(change, entry, draft: draft))
     }
 
     /// Takes a key into the ledger that was made in the token by other means.
     func adopt(
-        _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.find(name)
-        record.concerns(entry)
-        record.is(.keyAdopt(approval: nil))
+        draft.concerns(entry)
+        draft.is(.keyAdopt(approval: nil))
         let adopted = try adoption(of: entry)
         let needsApproval = rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
             let change = AdministrativeChange(
-                at: clock.now(), key: adopted, precondition: .absent, records: [recorder.record(of: record, by: caller)]
+                at: clock.now(), key: adopted, precondition: .absent,
+                records: [recorder.auditRecord(of: draft, by: caller)]
             )
-            return .changed(try await apply(change, entry, record: record))
+            return .changed(try await apply(change, entry, draft: draft))
         }
         let approval = try rule.request(
             .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
             keyState: nil, reason: reason, by: caller, at: clock.now())
-        try await store(approval, alsoChanging: nil, from: nil, by: caller, record: record)
+        try await store(approval, alsoChanging: nil, from: nil, by: caller, draft: draft)
         return .pending(approval)
     }
 
@@ -85,12 +86,12 @@ struct KeyLifecycle: Sendable {
     ///
     /// - Parameter decision: with the approval's step and its record.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
             throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
         }
-        record.concerns(entry)
+        draft.concerns(entry)
         var change = decision
         let event: AuditEvent
         if approval.operation == .keyAdopt {
@@ -98,7 +99,7 @@ struct KeyLifecycle: Sendable {
             change.precondition = .absent
             event = .keyAdopt(approval: approval.identifier)
         } else {
-            let known = try await self.record(of: entry)
+            let known = try await keyRecord(of: entry)
             if known.state != approval.keyState {
                 let conflict = ApprovalConflict.keyChanged(from: approval.keyState, to: known.state)
                 throw Refusal(.approvalInvalid, conflict.description)
@@ -111,15 +112,15 @@ struct KeyLifecycle: Sendable {
         guard approval.parameters == Self.parameters(approval.operation, hash) else {
             throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
         }
-        var done = recorder.record(of: record, by: caller)
+        var done = recorder.auditRecord(of: draft, by: caller)
         done.event = event
         change.records.append(done)
-        return try await apply(change, entry, record: record)
+        return try await apply(change, entry, draft: draft)
     }
 
     // MARK: Judging
 
-    private func record(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
+    private func keyRecord(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
         let known: KeyRecord?
         do throws(LedgerFailure) {
             known = try await ledger.keyRecord(entry.publicKeyHash)
@@ -185,7 +186,7 @@ struct KeyLifecycle: Sendable {
     /// A compromise that is only asked for suspends the key at once; its approval makes it final.
     private func ask(
         _ operation: ApprovalOperation, _ known: KeyRecord, _ wanted: StateChange, by caller: Caller,
-        record: RequestRecord
+        draft: AuditDraft
     ) async throws(Refusal) -> Approval {
         var suspended: KeyRecord?
         if operation == .keyCompromise, known.state.canBecome(.suspended) {
@@ -194,41 +195,41 @@ struct KeyLifecycle: Sendable {
         let approval = try rule.request(
             operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
             keyState: suspended?.state ?? known.state, reason: wanted.reason, by: caller, at: clock.now())
-        try await store(approval, alsoChanging: suspended, from: known.state, by: caller, record: record)
+        try await store(approval, alsoChanging: suspended, from: known.state, by: caller, draft: draft)
         return approval
     }
 
     private func store(
         _ approval: Approval, alsoChanging key: KeyRecord?, from state: KeyState?, by caller: Caller,
-        record: RequestRecord
+        draft: AuditDraft
     ) async throws(Refusal) {
         var records: [AuditRecord] = []
         if key != nil {
-            var suspending = recorder.record(of: record, by: caller)
+            var suspending = recorder.auditRecord(of: draft, by: caller)
             suspending.event = Self.event(.suspended, approval.reason, approval: approval.identifier)
             records.append(suspending)
         }
-        record.is(.approvalRequest(ApprovalRequest(approval)))
-        records.append(recorder.record(of: record, by: caller))
+        draft.is(.approvalRequest(ApprovalRequest(approval)))
+        records.append(recorder.auditRecord(of: draft, by: caller))
         let change = AdministrativeChange(
             at: clock.now(), key: key, precondition: state.map { .state($0) } ?? .any, approval: .request(approval),
             records: records)
-        try await recorder.apply(change, for: record)
+        try await recorder.apply(change, for: draft)
         if let key { try await lookAgain(at: key.publicKeyHash) }
     }
 
     private func apply(
-        _ change: AdministrativeChange, _ entry: KeyEntry, record: RequestRecord
+        _ change: AdministrativeChange, _ entry: KeyEntry, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
-        try await recorder.apply(change, for: record)
+        try await recorder.apply(change, for: draft)
         try await lookAgain(at: entry.publicKeyHash)
         guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
         return try await destroyObjects(entry)
     }
 
-    private func lookAgain(at key: PublicKeyHash, emptied tokens: [String] = []) async throws(Refusal) {
+    private func lookAgain(at key: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {
         do throws(LedgerFailure) {
-            try await catalogue.keyChanged(key, shown: tokens.map { ($0, []) })
+            try await catalogue.keyChanged(key, shown: hsmTokens.map { ($0, []) })
         } catch {
             throw error.refusal
         }
@@ -238,7 +239,7 @@ struct KeyLifecycle: Sendable {
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
         let emptied: [String]
         do {
-            emptied = try await tokens.destroyKey(entry.publicKeyHash)
+            emptied = try await hsmTokens.destroyKey(entry.publicKeyHash)
         } catch {
             throw Refusal(
                 .hsmUnavailable,

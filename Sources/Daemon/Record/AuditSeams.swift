@@ -34,7 +34,7 @@ protocol RestoreAccepting: Sendable {
     ///
     /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
     func accept(
-        reason: AuditReason, by caller: Caller, record: RequestRecord
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
@@ -44,7 +44,7 @@ protocol ClockAccepting: Sendable {
     ///
     /// - Throws: invalid_state when there is nothing to accept, or a signing-time window is off that would have to bound it.
     func accept(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> ClockAcceptance.Outcome
 }
 

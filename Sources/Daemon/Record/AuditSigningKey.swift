@@ -19,10 +19,10 @@ struct AuditSigningKey: Sendable {
         checkpointKey = key
     }
 
-    func sign(_ message: [UInt8], in token: any AuditToken) async throws(Refusal) -> CheckpointSignature {
+    func sign(_ message: [UInt8], in hsmToken: any AuditToken) async throws(Refusal) -> CheckpointSignature {
         let der: [UInt8]
         do {
-            der = try await token.signCheckpoint(message, identifier: identifier)
+            der = try await hsmToken.signCheckpoint(message, identifier: identifier)
         } catch {
             throw error.refusal
         }
@@ -34,11 +34,11 @@ struct AuditSigningKey: Sendable {
     /// A public key, an identifier and a label prove nothing, since anyone with the PIN can write them.
     ///
     /// - Throws: hsm_unavailable when the token does not sign.
-    func isProven(by token: any AuditToken) async throws(Refusal) -> Bool {
+    func isProven(by hsmToken: any AuditToken) async throws(Refusal) -> Bool {
         let challenge = Release.randomAttempt().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         // No checkpoint: those have a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
-        return checkpointKey.verifies(try await sign(message, in: token), of: message)
+        return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
     }
 }
 

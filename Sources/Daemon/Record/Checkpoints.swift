@@ -17,7 +17,7 @@ final class Checkpoints: Sendable {
         var newest: SignedCheckpoint?
         var isRemembered = false
         /// The token keeps no data objects; that was said.
-        var tokenForgets = false
+        var hsmTokenForgets = false
         /// The seal under way, or the last one. One at a time: of two, the token would remember the one that came last,
         /// not the newer.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
@@ -26,7 +26,7 @@ final class Checkpoints: Sendable {
     }
 
     private let ledger: any Ledger
-    private let token: any AuditToken
+    private let hsmToken: any AuditToken
     private let clock: WallClock
     private let logger: Logger
     private let unsealed: UnsealedRecords
@@ -38,11 +38,11 @@ final class Checkpoints: Sendable {
     ///   - patience: how long anybody waits for a seal. A call to the token that hangs costs its call_timeout, and is made
     ///     once more by the next worker.
     init(
-        ledger: any Ledger, token: any AuditToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
+        ledger: any Ledger, hsmToken: any AuditToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
         patience: Duration = .seconds(30), logger: Logger
     ) {
         self.ledger = ledger
-        self.token = token
+        self.hsmToken = hsmToken
         self.clock = clock
         self.logger = logger
         self.unsealed = unsealed
@@ -138,7 +138,7 @@ final class Checkpoints: Sendable {
             return nil
         }
         let signed = try await checkpoint.signed { message throws(Refusal) in
-            try await key.sign(message, in: token)
+            try await key.sign(message, in: hsmToken)
         }
         guard key.checkpointKey.verifies(signed) else {
             logger.critical("the token signed a checkpoint with another key than its audit key")
@@ -160,14 +160,14 @@ final class Checkpoints: Sendable {
 
     private func remember(_ checkpoint: SignedCheckpoint) async throws(Refusal) {
         do {
-            try await token.rememberHead(checkpoint.line, node: ledger.node)
+            try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
         } catch {
             // Some tokens, NSS's for one, keep no data objects. Their audit key still tells a lost ledger; a rolled-back
             // one shows against a head that an auditor keeps.
             guard error.kind == .auditRefused else { throw error.refusal }
             let isNew = state.withLock { state in
-                defer { state.tokenForgets = true }
-                return !state.tokenForgets
+                defer { state.hsmTokenForgets = true }
+                return !state.hsmTokenForgets
             }
             if isNew {
                 logger.warning(
@@ -205,7 +205,7 @@ final class Checkpoints: Sendable {
         let known = CheckpointKeys(try await keys())
         let node = try await ledgerHead().node
         do {
-            return RememberedHeads(try await token.rememberedHeads()).newest(of: node, signedBy: known)
+            return RememberedHeads(try await hsmToken.rememberedHeads()).newest(of: node, signedBy: known)
         } catch {
             throw error.refusal
         }

@@ -6,11 +6,11 @@ import Refusals
 import Synchronization
 
 /// One copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
-final class LedgerCopyTurn: Sendable {
+final class LedgerCopyLock: Sendable {
     private let isTaken = Mutex(false)
 
     /// - Throws: overloaded while another copy is made or sent.
-    func take() throws(Refusal) -> Lease {
+    func acquire() throws(Refusal) -> Lease {
         let wasTaken = isTaken.withLock { isTaken in
             defer { isTaken = true }
             return isTaken
@@ -18,18 +18,18 @@ final class LedgerCopyTurn: Sendable {
         guard !wasTaken else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
         }
-        return Lease(turn: self)
+        return Lease(lock: self)
     }
 
     /// Gives the turn back when it goes.
     final class Lease: Sendable {
-        private let turn: LedgerCopyTurn
+        private let lock: LedgerCopyLock
 
-        fileprivate init(turn: LedgerCopyTurn) {
-            self.turn = turn
+        fileprivate init(lock: LedgerCopyLock) {
+            self.lock = lock
         }
 
-        deinit { turn.isTaken.withLock { $0 = false } }
+        deinit { lock.isTaken.withLock { $0 = false } }
     }
 }
 
@@ -41,7 +41,7 @@ final class LedgerCopy: Sendable {
     /// SHA-256 of the file.
     let digest: AuditDigest
     private let file: FileHandle
-    private let lease: LedgerCopyTurn.Lease
+    private let lease: LedgerCopyLock.Lease
 
     private static let pieceBytes = 256 * 1024
 
@@ -50,7 +50,7 @@ final class LedgerCopy: Sendable {
     /// - Parameter path: the ledger's file.
     /// - Throws: ledger_unavailable.
     static func make(
-        of ledger: any Ledger, beside path: String, lease: LedgerCopyTurn.Lease
+        of ledger: any Ledger, beside path: String, lease: LedgerCopyLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + LowerCaseHexadecimal.random(bytes: 16)
         do {
@@ -72,7 +72,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyTurn.Lease) {
+    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyLock.Lease) {
         self.bytes = bytes
         self.digest = digest
         self.file = file

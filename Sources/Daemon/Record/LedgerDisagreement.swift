@@ -13,7 +13,7 @@ enum LedgerDisagreement: Sendable, Equatable {
     case anotherToken(keyId: AuditDigest?)
 
     /// The sequence that the token remembers.
-    var tokenSequence: Int? {
+    var hsmTokenSequence: Int? {
         switch self {
         case .lost(let remembered, _): remembered?.sequence
         case .rolledBack(_, let remembered), .forked(let remembered): remembered.sequence

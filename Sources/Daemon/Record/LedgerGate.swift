@@ -19,9 +19,9 @@ final class LedgerGate: Sendable {
     }
 
     private let ledger: any Ledger
-    private let token: any AuditToken
+    private let hsmToken: any AuditToken
     /// In the configuration.
-    private let tokenName: String
+    private let hsmTokenName: String
     private let checkpoints: Checkpoints
     private let clock: WallClock
     private let logger: Logger
@@ -32,12 +32,12 @@ final class LedgerGate: Sendable {
     let verdicts: AsyncStream<Position>
 
     init(
-        ledger: any Ledger, token: any AuditToken, tokenName: String, checkpoints: Checkpoints, clock: WallClock,
+        ledger: any Ledger, hsmToken: any AuditToken, hsmTokenName: String, checkpoints: Checkpoints, clock: WallClock,
         logger: Logger
     ) {
         self.ledger = ledger
-        self.tokenName = tokenName
-        self.token = token
+        self.hsmTokenName = hsmTokenName
+        self.hsmToken = hsmToken
         self.checkpoints = checkpoints
         self.clock = clock
         self.logger = logger
@@ -65,18 +65,18 @@ final class LedgerGate: Sendable {
     func start(whenReady: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             while !Task.isCancelled, position == .waiting {
-                if whenReady() { await judge() }
+                if whenReady() { await compare() }
                 if position == .waiting { try? await Task.sleep(for: .milliseconds(100)) }
             }
         }
     }
 
     /// Compares once; without a verdict it is tried again; a ledger that was taken into service stays there.
-    func judge() async {
+    func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
             let position: Position =
-                if let disagreement = try await compare() { .held(disagreement) } else { .open }
+                if let disagreement = try await disagreement() { .held(disagreement) } else { .open }
             state.withLock { $0 = position }
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
             firstVerdict.yield(position)
@@ -97,14 +97,14 @@ final class LedgerGate: Sendable {
     ///
     /// - Parameter decision: the second person's, written in one transaction with the acceptance.
     /// - Returns: where the ledger ends, and the sequence that the token remembered.
-    func take(
+    func acceptRestore(
         reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
-    ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
+    ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         guard case .held(let disagreement) = position else {
             throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
         }
-        let evidence = try await Evidence(ledger: ledger, token: token)
+        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         let signing: AuditSigningKey
         switch disagreement {
         case .anotherToken:
@@ -126,7 +126,7 @@ final class LedgerGate: Sendable {
             guard let key = evidence.signingKey else { throw .defect }
             signing = key
         }
-        guard try await signing.isProven(by: token) else {
+        guard try await signing.isProven(by: hsmToken) else {
             throw Refusal(.invalidState, "The token's audit key does not sign as its public key says; it is not used.")
         }
         let sequence = evidence.head.sequence
@@ -137,7 +137,7 @@ final class LedgerGate: Sendable {
                     time: AuditTime(clock.now()),
                     event: .ledgerAcceptRestore(
                         LedgerRestore(
-                            ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason,
+                            ledgerSequence: sequence, tokenSequence: disagreement.hsmTokenSequence, reason: reason,
                             approval: approval)),
                     caller: caller))
             try await ledger.apply(change)
@@ -158,17 +158,17 @@ final class LedgerGate: Sendable {
         }
         logger.warning(
             "a restored ledger was taken into service",
-            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.tokenSequence ?? 0)"])
-        return (sequence, disagreement.tokenSequence)
+            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.hsmTokenSequence ?? 0)"])
+        return (sequence, disagreement.hsmTokenSequence)
     }
 
     // MARK: Comparing
 
     /// - Returns: nil when they agree; the audit key is in service then.
-    private func compare() async throws(Refusal) -> LedgerDisagreement? {
-        let evidence = try await Evidence(ledger: ledger, token: token)
+    private func disagreement() async throws(Refusal) -> LedgerDisagreement? {
+        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         guard let signing = evidence.signingKey else { return try await begin(evidence) }
-        guard try await signing.isProven(by: token) else { return .anotherToken(keyId: evidence.storedKeyId) }
+        guard try await signing.isProven(by: hsmToken) else { return .anotherToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
             // The process ended before the first head was stored, or somebody with the PIN removed it.
             logger.warning("the token remembers no end of this ledger's record; it is told the present one")
@@ -192,7 +192,7 @@ final class LedgerGate: Sendable {
         }
     }
 
-    private func serve(_ key: AuditSigningKey, _ evidence: Evidence) async throws(Refusal) {
+    private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
         let newest: SignedCheckpoint?
         do throws(LedgerFailure) {
             newest = try await ledger.latestCheckpoint()
@@ -204,25 +204,26 @@ final class LedgerGate: Sendable {
     }
 
     /// A ledger without an audit key in service: with a token that has none either, one is made.
-    private func begin(_ evidence: Evidence) async throws(Refusal) -> LedgerDisagreement? {
+    private func begin(_ evidence: LedgerEvidence) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
-        if !evidence.tokenKeys.isEmpty || evidence.tokenRemembersSomething {
+        if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
             // A start that broke off leaves the key that this ledger planned, and nothing else: whatever stands beside it
             // is another ledger's.
-            guard !evidence.tokenRemembersSomething, evidence.tokenKeys.count == 1, let own = evidence.tokenKeys.first,
-                own.identifier == planned, try await own.isProven(by: token)
+            guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
+                let own = evidence.hsmTokenKeys.first,
+                own.identifier == planned, try await own.isProven(by: hsmToken)
             else {
                 return .lost(
-                    remembered: evidence.rememberedByToken?.checkpoint,
+                    remembered: evidence.rememberedByHSMToken?.checkpoint,
                     keyId: evidence.keyOfLostLedger?.checkpointKey.keyId)
             }
             try await confirming(own)
             return nil
         }
-        try await confirming(token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
+        try await confirming(hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
         return nil
     }
 
@@ -243,7 +244,7 @@ final class LedgerGate: Sendable {
             recording: AuditRecord(
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
-                token: AuditText(tokenName)))
+                token: AuditText(hsmTokenName)))
     }
 
     private static func head(of ledger: any Ledger) async throws(Refusal) -> ChainHead {

@@ -7,16 +7,16 @@ import Refusals
 struct UsageRecorder: Sendable {
     let ledger: any Ledger
     let tally: RefusalTally
-    let troubles: TroubleLog
+    let faults: FaultLog
     let clock: WallClock
 
     /// The record of a request as far as it is known.
-    func record(of request: RequestRecord, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
-        let facts = request.facts
+    func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
+        let facts = draft.facts
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
-            protection: facts.protection, token: facts.token)
+            protection: facts.protection, token: facts.hsmToken)
     }
 
     /// Where something stands in the record.
@@ -27,18 +27,18 @@ struct UsageRecorder: Sendable {
     /// Records that a caller who may call this was refused.
     ///
     /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
-    func refused(_ request: RequestRecord, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
-        if let sequence = request.sequence { return reference(sequence) }
-        let record = record(of: request, by: caller, outcome: .refused(code))
+    func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
+        if let sequence = draft.sequence { return reference(sequence) }
+        let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
-        guard !troubles.isMet(TroubleLog.ledger) else {
+        guard !faults.isOngoing(FaultLog.ledger) else {
             ledger.note(record)
             return nil
         }
         do throws(LedgerFailure) {
             return reference(try await ledger.append(record))
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
             // What may be written yet is not to stand there twice; the ledger counts it if it is not written.
             if case .timedOut(_, mayStand: true) = error { return nil }
             ledger.note(record)
@@ -54,27 +54,27 @@ struct UsageRecorder: Sendable {
         do throws(LedgerFailure) {
             return try await ledger.append(record)
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
     }
 
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
-    func apply(_ change: AdministrativeChange, for request: RequestRecord) async throws(Refusal) {
+    func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         do throws(LedgerFailure) {
-            request.recorded(at: try await ledger.apply(change).last)
+            draft.recorded(at: try await ledger.apply(change).last)
         } catch {
             throw error.refusal
         }
     }
 
     /// Has an operation wait for a second person.
-    func ask(_ approval: Approval, by caller: Caller, for request: RequestRecord) async throws(Refusal) {
-        request.is(.approvalRequest(ApprovalRequest(approval)))
+    func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) {
+        draft.is(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
             AdministrativeChange(
-                at: clock.now(), approval: .request(approval), records: [record(of: request, by: caller)]),
-            for: request)
+                at: clock.now(), approval: .request(approval), records: [auditRecord(of: draft, by: caller)]),
+            for: draft)
     }
 
     /// Records a look into the record itself.
@@ -82,9 +82,9 @@ struct UsageRecorder: Sendable {
     /// - Throws: ledger_unavailable, and then nothing is shown.
     @discardableResult
     func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
-        request.record.is(event)
-        let sequence = try await append(record(of: request.record, by: request.caller))
-        request.record.recorded(at: sequence)
+        request.draft.is(event)
+        let sequence = try await append(auditRecord(of: request.draft, by: request.caller))
+        request.draft.recorded(at: sequence)
         return sequence
     }
 }

@@ -17,7 +17,7 @@ struct ApprovalRoutes: Sendable {
     }
 
     func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.approvalDecision(approval: nil, decision: .reject, reason: nil))
+        request.draft.is(.approvalDecision(approval: nil, decision: .reject, reason: nil))
         let body = try ApprovalDecisionRequest(parsing: request.body)
         guard let decision = ApprovalDecisions.Decision(rawValue: body.decision) else {
             throw Refusal(.malformedRequest, "decision must be approve, reject or withdraw.", details: "decision")
@@ -27,7 +27,7 @@ struct ApprovalRoutes: Sendable {
         }
         let outcome = try await decisions.decide(
             identifier, decision, reason: body.reason.map { AuditReason($0) }, by: request.knownCaller(),
-            record: request.record)
+            draft: request.draft)
         return try .json(
             ApprovalDecisionAnswer(
                 approval: summary(outcome.approval, now: clock.now()),

@@ -10,7 +10,7 @@ struct AuditKeyRoute: Sendable {
         let body = try AuditKeyChangeRequest(parsing: request.body)
         let outcome = try await keyChange.change(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            record: request.record)
+            draft: request.draft)
         return switch outcome {
         case .changed(let from, let to):
             try .json(

@@ -12,7 +12,7 @@ struct AuditRoutes: Sendable {
 
     /// A page of records, their lines verbatim; `next` goes into `cursor`.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.auditList(records: nil))
+        request.draft.is(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
         let page: AuditPage
         do throws(LedgerFailure) {
@@ -28,7 +28,7 @@ struct AuditRoutes: Sendable {
 
     /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.auditExport(format: .jsonl, first: nil, last: nil))
+        request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
         let wanted: ClosedRange<Int>?
         do throws(LedgerFailure) {
@@ -39,14 +39,14 @@ struct AuditRoutes: Sendable {
         let sequence = try await looks.look(Self.event(query, wanted), by: request)
         switch query.format {
         case .csv:
-            let table = RecordTable(
+            let table = CSVExport(
                 trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, follows: query.follows)
             return Self.answer("text/csv; charset=utf-8", query) { try await table.write(to: $0) }
         case .jsonl:
             // An unsealed export would prove nothing of its end, so without the token there is none.
             let seal = try await checkpoints.seal()
             if query.filter.leavesGaps {
-                let selection = RecordSelection(
+                let selection = SelectionExport(
                     trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, seal: seal)
                 return Self.answer("application/jsonl", query) { try await selection.write(to: $0) }
             }
@@ -60,7 +60,7 @@ struct AuditRoutes: Sendable {
 
     /// What a verifier needs beside an export.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.auditPublicKey)
+        request.draft.is(.auditPublicKey)
         let keys = try await checkpoints.keys().reversed().map {
             AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem)
         }

@@ -8,10 +8,10 @@ struct DecryptRoute: Sendable {
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.record.is(.decrypt(reference: nil))
+        request.draft.is(.decrypt(reference: nil))
         let body = try DecryptRequest(parsing: request.body)
-        request.record.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
-        let payment = try await decryptor.decrypt(body, for: caller, record: request.record)
+        request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
+        let payment = try await decryptor.decrypt(body, for: caller, draft: request.draft)
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [

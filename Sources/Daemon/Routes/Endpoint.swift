@@ -96,7 +96,7 @@ struct EndpointRequest: Sendable {
     let query: [String: String]
     let body: [UInt8]
     /// What of this request goes into the record.
-    let record: RequestRecord
+    let draft: AuditDraft
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
     /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.

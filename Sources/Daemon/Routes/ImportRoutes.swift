@@ -10,13 +10,13 @@ struct ImportRoutes: Sendable {
     let summaries: KeySummaries
 
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyImport(certificate: nil, approval: nil))
+        request.draft.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
         var sealedKeys: [KeyAdministration.SealedKey] = []
         for key in body.sealedKeys {
             sealedKeys.append(
                 KeyAdministration.SealedKey(
-                    token: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
+                    hsmToken: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
                     sealedPrivateKey: try Self.base64(key.sealedPrivateKey, "sealedPrivateKey")))
         }
         let outcome = try await administration.importKey(
@@ -24,16 +24,16 @@ struct ImportRoutes: Sendable {
                 merchantIdentifier: body.merchantIdentifier,
                 certificate: try Self.base64(body.certificate, "certificate"),
                 sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try answer(outcome)
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.certificateImport(certificate: nil))
+        request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try answer(outcome)
     }
 

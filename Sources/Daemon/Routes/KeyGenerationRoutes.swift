@@ -9,15 +9,15 @@ struct KeyGenerationRoutes: Sendable {
     let summaries: KeySummaries
 
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyGenerate)
+        request.draft.is(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
         let algorithm = try Self.algorithm(body.type)
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
-                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, hsmToken: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return switch outcome {
-        case .made(let entry, let remarks): try .json(summaries.summary(entry, remarks))
+        case .made(let entry, let warnings): try .json(summaries.summary(entry, warnings))
         case .wouldMake(let token):
             try .json(
                 KeyGenerationDryRun(
@@ -26,11 +26,11 @@ struct KeyGenerationRoutes: Sendable {
     }
 
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.csrCreate)
+        request.draft.is(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
         let entry = try administration.catalogue.index.find(request.pathArguments[0])
         let made = try await administration.certificateRequest(
-            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             CertificateRequestAnswer(
                 publicKeyHash: entry.publicKeyHash.base64,

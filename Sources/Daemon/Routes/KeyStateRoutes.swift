@@ -10,7 +10,7 @@ struct KeyStateRoutes: Sendable {
     let clock: WallClock
 
     func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
+        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
         let body = try KeyStateRequest(parsing: request.body)
         guard let state = KeyState(rawValue: body.to), state != .preActivation else {
             throw Refusal(
@@ -24,16 +24,16 @@ struct KeyStateRoutes: Sendable {
             lifecycle.change(
                 request.pathArguments[0],
                 KeyLifecycle.StateChange(to: state, reason: AuditReason(body.reason), cutOff: body.cutOff),
-                by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record))
+                by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyAdopt(approval: nil))
+        request.draft.is(.keyAdopt(approval: nil))
         let body = try KeyAdoptRequest(parsing: request.body)
         return try await answer(
             lifecycle.adopt(
                 request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
-                dryRun: request.isDryRun(), record: request.record))
+                dryRun: request.isDryRun(), draft: request.draft))
     }
 
     private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {

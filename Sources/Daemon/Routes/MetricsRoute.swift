@@ -8,7 +8,7 @@ struct MetricsRoute: Sendable {
     let instruments: Instruments
     let index: KeyIndex
     let clock: WallClock
-    let unlockedSecrets: UnlockedSecrets
+    let unlockedSecrets: UnlockedMemory
     let ledgerClock: LedgerClock
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {

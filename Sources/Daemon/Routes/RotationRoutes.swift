@@ -23,29 +23,29 @@ struct RotationRoutes: Sendable {
     }
 
     func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyGenerate)
+        request.draft.is(.keyGenerate)
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
-                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), hsmToken: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationStartAnswer(
                 rotation: RotationStatus(started.rotation), created: started.created, csr: started.request?.pem))
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.certificateImport(certificate: nil))
+        request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let (outcome, rotation) = try await rotations.importCertificate(
             ImportRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         guard let key = summaries.summary(outcome) else { throw .defect }
         return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
     }
 
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.record.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
+        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
         let body = try RotationFinishRequest(parsing: request.body)
         let cutOff: Date? =
             switch body.cutOff {
@@ -62,7 +62,7 @@ struct RotationRoutes: Sendable {
             KeyRotations.Finish(
                 algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
                 reason: AuditReason(body.reason)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.record)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationFinishAnswer(
                 rotation: RotationStatus(finished.rotation), retired: finished.retired.map(\.base64), cutOff: cutOff))
@@ -83,16 +83,17 @@ extension RotationStatus {
             steps: rotation.steps.map {
                 Step(name: $0.name.rawValue, status: $0.status.rawValue, text: $0.text)
             },
-            remarks: rotation.remarks)
+            remarks: rotation.warnings)
     }
 }
 
 extension RotationKey {
     init(_ key: Rotation.Key) {
         self.init(
-            publicKeyHash: key.publicKeyHash.base64, state: key.record.state.rawValue,
-            condition: (key.entry?.condition ?? .missing).name, createdAt: key.record.createdAt,
-            notAfter: key.entry?.certificate?.notAfter, cutOff: key.record.cutOff, tokens: key.entry?.tokens ?? [],
+            publicKeyHash: key.publicKeyHash.base64, state: key.keyRecord.state.rawValue,
+            condition: (key.entry?.condition ?? .missing).name, createdAt: key.keyRecord.createdAt,
+            notAfter: key.entry?.certificate?.notAfter, cutOff: key.keyRecord.cutOff,
+            tokens: key.entry?.hsmTokens ?? [],
             openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour)
     }
 }

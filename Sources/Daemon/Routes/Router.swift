@@ -45,7 +45,7 @@ struct Router: RequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, socket: socket, pathArguments: arguments, query: head.query,
-                        body: body, record: RequestRecord()),
+                        body: body, draft: AuditDraft()),
                     endpoint: endpoint, line: line)
             }
         } catch {
@@ -73,7 +73,7 @@ struct Router: RequestHandler {
         } catch {
             journal.finish(line, refusal: error)
             guard let caller = request.caller, endpoint.role != nil else { return Self.answer(error) }
-            return Self.answer(error, audit: await recorder.refused(request.record, by: caller, error.code))
+            return Self.answer(error, audit: await recorder.refused(request.draft, by: caller, error.code))
         }
     }
 

@@ -40,7 +40,7 @@ struct StatusRoute: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: live.warnings.map { "\($0.place): \($0.message)" }
-                    + findings.warnings + UnlockedSecrets(tokens: tokens).warnings + index.remarks
+                    + findings.warnings + UnlockedMemory(hsmTokens: tokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
@@ -58,7 +58,7 @@ struct StatusRoute: Sendable {
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
                 shortcomings: description.shortcomings,
                 importKey: Data(description.importKey).base64EncodedString(),
-                keys: index.entries.count { $0.tokens.contains(token.name) })
+                keys: index.entries.count { $0.hsmTokens.contains(token.name) })
         }
     }
 }

@@ -12,13 +12,14 @@ struct VerifyRoute: Sendable {
 
     func respond(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.record.is(.verify)
+        request.draft.is(.verify)
         let body = try VerifyRequest(parsing: request.body)
-        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, record: request.record)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
         return try .json(
             VerifyAnswer(
-                version: verified.token.version.rawValue, transactionId: verified.token.transactionIdentifier.hex,
-                publicKeyHash: verified.token.publicKeyHash.base64, signingTime: verified.signingTime,
+                version: verified.paymentToken.version.rawValue,
+                transactionId: verified.paymentToken.transactionIdentifier.hex,
+                publicKeyHash: verified.paymentToken.publicKeyHash.base64, signingTime: verified.signingTime,
                 chain: verified.chain.certificates.map(CertificateSummary.init)))
     }
 }

@@ -82,7 +82,7 @@ public enum DaemonProgram {
         // Reading the configuration has looked into the PIN files.
         if SecretBytes.unlockedByteCount > 0 {
             logger.warning(
-                "\(UnlockedSecrets.warning)",
+                "\(UnlockedMemory.warning)",
                 metadata: ["process": "paytokend", "bytes": "\(SecretBytes.unlockedByteCount)"])
         }
 
@@ -102,8 +102,8 @@ public enum DaemonProgram {
             await assembly.ledger.close()
             throw StartFailure(listener: error)
         }
-        await assembly.tokens.start()
-        let comparing = assembly.gate.start { [first = assembly.tokens.first] in
+        await assembly.hsmTokens.start()
+        let comparing = assembly.gate.start { [first = assembly.hsmTokens.first] in
             if case .ready = first.condition { true } else { false }
         }
         let sealing = assembly.checkpoints.start()
@@ -123,7 +123,7 @@ public enum DaemonProgram {
 
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
         var refusedStart: StartFailure?
-        for await occasion in Occasions(signals: signals, verdicts: assembly.gate.verdicts) {
+        for await occasion in DaemonEvents(signals: signals, verdicts: assembly.gate.verdicts) {
             switch occasion {
             case .signal(.sighup):
                 await reload.run()
@@ -140,9 +140,9 @@ public enum DaemonProgram {
 
         service.notify(.stopping)
         let draining = ContinuousClock.now
-        let patience = Task { [tokens = assembly.tokens] in
+        let patience = Task { [hsmTokens = assembly.hsmTokens] in
             guard (try? await Task.sleep(for: tokenTime)) != nil else { return }
-            tokens.giveUp()
+            hsmTokens.giveUp()
         }
         await listener.shutdown(grace: tokenTime + lastAnswers)
         for task in [pruning, expiring, comparing, summarising] { task.cancel() }
@@ -152,7 +152,7 @@ public enum DaemonProgram {
             await assembly.lifeRecords.stopped()
             sealing.cancel()
             if isServed { await seal(assembly.checkpoints, logger: logger) }
-            await assembly.tokens.shutdown()
+            await assembly.hsmTokens.shutdown()
             await assembly.ledger.close()
         }
         if await ending.value(within: max(endTime, drainTime - draining.duration(to: .now))) == nil {

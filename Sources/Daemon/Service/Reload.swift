@@ -18,7 +18,7 @@ struct Reload: Sendable {
             let pending = assembly.live.replace(with: configuration, policies: policies)
             log.level = configuration.log.level
             // A PIN that was refused is tried again now that its file may have changed.
-            assembly.tokens.retry()
+            assembly.hsmTokens.retry()
             logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
             if !pending.isEmpty {
                 logger.warning(

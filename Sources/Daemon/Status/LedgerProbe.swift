@@ -17,14 +17,14 @@ final class LedgerProbe: Sendable {
     private static let lookLasts = Duration.seconds(1)
     private let patience: Duration
     private let look: @Sendable () async throws(LedgerFailure) -> Void
-    private let faults: TroubleLog
+    private let faults: FaultLog
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - patience: how long anybody waits for a look.
     ///   - look: throws when the ledger cannot be used.
     init(
-        patience: Duration = .seconds(2), faults: TroubleLog,
+        patience: Duration = .seconds(2), faults: FaultLog,
         look: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) {
         self.patience = patience
@@ -52,7 +52,7 @@ final class LedgerProbe: Sendable {
             let left = patience - since.duration(to: now)
             // A fault or nil, within an optional that is nil when nothing was found in time.
             if left > .zero, let fault = await look.value(within: left) { return fault }
-            faults.met(TroubleLog.ledger, Self.slow)
+            faults.began(FaultLog.ledger, Self.slow)
             return Self.slow
         }
     }
@@ -61,10 +61,10 @@ final class LedgerProbe: Sendable {
         var fault: String?
         do throws(LedgerFailure) {
             try await look()
-            faults.over(TroubleLog.ledger)
+            faults.ended(FaultLog.ledger)
         } catch {
             fault = error.description
-            faults.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
         }
         state.withLock { state in
             state.last = (.now, fault)

@@ -16,9 +16,9 @@ final class Readiness: Sendable {
         var warnings: [String] = []
     }
 
-    private let tokens: TokenPool
+    private let hsmTokens: TokenPool
     private let gate: LedgerGate
-    private let troubles: TroubleLog
+    private let faults: FaultLog
     private let catalogue: KeyCatalogue
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
@@ -29,15 +29,15 @@ final class Readiness: Sendable {
     private static let lookLasts = Duration.seconds(1)
 
     init(
-        tokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
-        ledgerClock: LedgerClock, troubles: TroubleLog
+        hsmTokens: TokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
+        ledgerClock: LedgerClock, faults: FaultLog
     ) {
-        self.tokens = tokens
+        self.hsmTokens = hsmTokens
         self.gate = gate
-        self.troubles = troubles
+        self.faults = faults
         self.catalogue = catalogue
         self.clock = clock
-        ledgerProbe = LedgerProbe(faults: troubles) { () throws(LedgerFailure) in
+        ledgerProbe = LedgerProbe(faults: faults) { () throws(LedgerFailure) in
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
         }
@@ -48,10 +48,10 @@ final class Readiness: Sendable {
 
     func findings() async -> Findings {
         // First, since it judges anew what a token showed while the ledger was away.
-        let ledgerTrouble = await ledgerProbe.fault()
-        var findings = tokenFindings()
-        if let ledgerTrouble {
-            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerTrouble))
+        let ledgerFault = await ledgerProbe.fault()
+        var findings = hsmTokenFindings()
+        if let ledgerFault {
+            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerFault))
         }
         switch gate.position {
         case .open: break
@@ -61,7 +61,7 @@ final class Readiness: Sendable {
         case .held(let disagreement):
             findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
         }
-        if ledgerTrouble == nil { findings.reasons += await clockReasons() }
+        if ledgerFault == nil { findings.reasons += await clockReasons() }
         return findings
     }
 
@@ -70,40 +70,40 @@ final class Readiness: Sendable {
         if let look = clockLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.reasons }
         let reasons = (try? await ledgerClock.look())?.reasons ?? []
         clockLook.withLock { $0 = (.now, reasons) }
-        for reason in reasons { troubles.met(reason.component, reason.message) }
-        if reasons.isEmpty { troubles.over("clock") }
+        for reason in reasons { faults.began(reason.component, reason.message) }
+        if reasons.isEmpty { faults.ended("clock") }
         return reasons
     }
 
     /// A token that is away makes the daemon unready only when it may hold a key that no other serves now. With two
     /// tokens that hold the same keys, a load balancer that takes a host out because one of them died would turn half
     /// an outage into a whole one, and on every host at once when the tokens are shared.
-    private func tokenFindings() -> Findings {
+    private func hsmTokenFindings() -> Findings {
         // All is well most of the time, and then no key is looked at, however many there are.
-        guard tokens.tokens.contains(where: { Self.trouble(of: $0) != nil }) else { return Findings() }
+        guard hsmTokens.tokens.contains(where: { Self.fault(of: $0) != nil }) else { return Findings() }
         let now = clock.now()
         let unserved = catalogue.index.entries.filter { entry in
             (entry.condition == .served || entry.condition == .missing)
-                && entry.state.decrypts(at: now, cutOff: entry.cutOff) && !tokens.serves(entry)
+                && entry.state.decrypts(at: now, cutOff: entry.cutOff) && !hsmTokens.serves(entry)
         }
-        let anyServes = tokens.tokens.contains { Self.trouble(of: $0) == nil }
+        let anyServes = hsmTokens.tokens.contains { Self.fault(of: $0) == nil }
         var findings = Findings()
-        for token in tokens.tokens {
-            guard let trouble = Self.trouble(of: token) else { continue }
+        for hsmToken in hsmTokens.tokens {
+            guard let fault = Self.fault(of: hsmToken) else { continue }
             // A key that no token shows may be in any that is away.
-            let isMissed = unserved.contains { $0.tokens.isEmpty || $0.tokens.contains(token.name) }
+            let isMissed = unserved.contains { $0.hsmTokens.isEmpty || $0.hsmTokens.contains(hsmToken.name) }
             if isMissed || !anyServes {
-                findings.reasons.append(reason("token \(token.name)", .hsmUnavailable, trouble))
+                findings.reasons.append(reason("token \(hsmToken.name)", .hsmUnavailable, fault))
             } else {
-                findings.warnings.append("token \(token.name) serves nothing, the others hold every key: \(trouble)")
+                findings.warnings.append("token \(hsmToken.name) serves nothing, the others hold every key: \(fault)")
             }
         }
         return findings
     }
 
     /// Why nothing is opened by a token now; nil when it serves a version.
-    private static func trouble(of token: TokenWorker) -> String? {
-        switch token.condition {
+    private static func fault(of hsmToken: TokenWorker) -> String? {
+        switch hsmToken.condition {
         case .ready(let description):
             description.tierECv1 == nil && description.tierRSAv1 == nil
                 ? advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil

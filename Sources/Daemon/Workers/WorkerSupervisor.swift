@@ -213,7 +213,7 @@ final class WorkerSupervisor: Sendable {
             return state.hasWarnedOfSecrets
         }
         guard !hasWarned else { return }
-        logger.warning("\(UnlockedSecrets.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
+        logger.warning("\(UnlockedMemory.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
     }
 
     private func pause(after served: Served, wasUseful: Bool, _ delay: inout RespawnDelay) async {

@@ -26,33 +26,33 @@ public struct Rotation: Sendable, Equatable {
 
     /// One key of the merchant, with what is known of its use.
     public struct Key: Sendable, Equatable {
-        public let record: KeyRecord
+        public let keyRecord: KeyRecord
         /// As tokens and ledger show it now; nil when nothing does.
         public let entry: KeyEntry?
         /// First releases within the last hour, of the ledger: tokens that were opened with this very key.
-        public let lastHour: KeyUsage
+        public let lastHour: KeyUses
         /// Tokens that named it and were refused within the last hour. It proves nothing, neither that a certificate is
         /// activated nor that a key is in use: Apple does not sign the publicKeyHash.
         public let refusedLastHour: Int
         /// Whether it is known to have opened a token before.
         public var wasUsed: Bool
         /// Why it opens nothing now whatever its state, a sentence; nil when a token that is there shows it in good order.
-        public let trouble: String?
+        public let fault: String?
 
         public init(
-            record: KeyRecord, entry: KeyEntry?, lastHour: KeyUsage = KeyUsage(), refusedLastHour: Int = 0,
-            wasUsed: Bool = false, trouble: String? = nil
+            keyRecord: KeyRecord, entry: KeyEntry?, lastHour: KeyUses = KeyUses(), refusedLastHour: Int = 0,
+            wasUsed: Bool = false, fault: String? = nil
         ) {
-            self.record = record
+            self.keyRecord = keyRecord
             self.entry = entry
             self.lastHour = lastHour
             self.refusedLastHour = refusedLastHour
             self.wasUsed = wasUsed
-            self.trouble = trouble
+            self.fault = fault
         }
 
-        public var publicKeyHash: PublicKeyHash { record.publicKeyHash }
-        var isWaiting: Bool { record.state == .preActivation && record.origin == .generated }
+        public var publicKeyHash: PublicKeyHash { keyRecord.publicKeyHash }
+        var isWaiting: Bool { keyRecord.state == .preActivation && keyRecord.origin == .generated }
         /// Apple has been seen to encrypt to it: it has opened a token.
         public var isProven: Bool { wasUsed || lastHour.count > 0 }
     }
@@ -74,7 +74,7 @@ public struct Rotation: Sendable, Equatable {
     /// - Parameter keys: of one merchant and algorithm; in any state, in any order.
     init(merchantIdentifier: String, algorithm: KeyAlgorithm, keys: [Key], now: Date) {
         let waiting = keys.filter(\.isWaiting).sorted(by: Self.older)
-        let active = keys.filter { $0.record.state == .active }.sorted(by: Self.older)
+        let active = keys.filter { $0.keyRecord.state == .active }.sorted(by: Self.older)
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         // A key that somebody generates meanwhile does not hold up a rotation that has its certificate.
@@ -83,11 +83,11 @@ public struct Rotation: Sendable, Equatable {
         oldKeys = isWaiting ? active : active.dropLast()
         leftOver = isWaiting ? waiting.dropLast() : waiting
         silentKeys = keys.filter {
-            $0.record.state == .suspended || $0.record.state == .deactivated && !$0.record.decrypts(at: now)
+            $0.keyRecord.state == .suspended || $0.keyRecord.state == .deactivated && !$0.keyRecord.decrypts(at: now)
         }.sorted(by: Self.older)
-        endingKeys = keys.filter { $0.record.state == .deactivated && $0.record.decrypts(at: now) }
+        endingKeys = keys.filter { $0.keyRecord.state == .deactivated && $0.keyRecord.decrypts(at: now) }
             .sorted {
-                ($0.record.cutOff ?? now, $0.publicKeyHash.hex) < ($1.record.cutOff ?? now, $1.publicKeyHash.hex)
+                ($0.keyRecord.cutOff ?? now, $0.publicKeyHash.hex) < ($1.keyRecord.cutOff ?? now, $1.publicKeyHash.hex)
             }
         phase =
             if isWaiting {
@@ -104,12 +104,12 @@ public struct Rotation: Sendable, Equatable {
 
     /// All of a ledger's keys, by merchant and algorithm. Keys that were destroyed or compromised begin nothing.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
-        let groups = Dictionary(grouping: keys.filter { $0.record.state.mayBelong }) {
-            Group(merchant: $0.record.merchantIdentifier, algorithm: $0.record.algorithm.name)
+        let groups = Dictionary(grouping: keys.filter { $0.keyRecord.state.mayBelong }) {
+            Group(merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name)
         }
         return groups.sorted { $0.key < $1.key }.map { group, keys in
             Rotation(
-                merchantIdentifier: group.merchant, algorithm: keys[0].record.algorithm, keys: keys, now: now)
+                merchantIdentifier: group.merchant, algorithm: keys[0].keyRecord.algorithm, keys: keys, now: now)
         }
     }
 
@@ -124,7 +124,7 @@ public struct Rotation: Sendable, Equatable {
 
     /// By the day on which they came: a renewed certificate makes no key younger.
     private static func older(_ one: Key, _ other: Key) -> Bool {
-        (one.record.createdAt, one.publicKeyHash.hex) < (other.record.createdAt, other.publicKeyHash.hex)
+        (one.keyRecord.createdAt, one.publicKeyHash.hex) < (other.keyRecord.createdAt, other.publicKeyHash.hex)
     }
 }
 

@@ -14,7 +14,7 @@ extension Rotation {
                 .invalidState, "Merchant \(merchantIdentifier) has no old \(algorithm.name) key to deactivate.",
                 details: next)
         }
-        guard let newKey, newKey.record.state == .active else {
+        guard let newKey, newKey.keyRecord.state == .active else {
             throw Refusal(
                 .invalidState,
                 "The new key has no certificate yet, so the old one is still needed. Import it first (rotate import).")
@@ -23,12 +23,12 @@ extension Rotation {
             throw Refusal(
                 .malformedRequest, "cutOff must lie in the future, and within 90 days.", details: "cutOff")
         }
-        try judge(newKey)
-        if !force { try judgeUse(of: newKey) }
+        try requireServing(newKey)
+        if !force { try requireProven(of: newKey) }
         return oldKeys.map { key in
-            var record = key.record
-            (record.state, record.cutOff) = (.deactivated, cutOff)
-            return record
+            var keyRecord = key.keyRecord
+            (keyRecord.state, keyRecord.cutOff) = (.deactivated, cutOff)
+            return keyRecord
         }
     }
 
@@ -37,11 +37,11 @@ extension Rotation {
 
     /// What no haste excuses: without the new key, or with the wrong one for the new one, payments end.
     private func judge(_ newKey: Key) throws(Refusal) {
-        if let trouble = newKey.trouble {
+        if let fault = newKey.fault {
             throw Refusal(
                 .invalidState,
                 "The new key \(newKey.short) opens nothing now, so the old one is still needed. Mend that "
-                    + "first.", details: trouble)
+                    + "first.", details: fault)
         }
         if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
             throw Refusal(
@@ -51,12 +51,12 @@ extension Rotation {
         }
     }
 
-    private func judgeUse(of newKey: Key) throws(Refusal) {
+    private func requireProven(of newKey: Key) throws(Refusal) {
         let anyway = "or finish with --force."
         if oldInLastHour > 0 {
             throw Refusal(
                 .invalidState,
-                "The old key opened \(Self.tokens(oldInLastHour)) within the last hour, the last one at "
+                "The old key opened \(Self.paymentTokens(oldInLastHour)) within the last hour, the last one at "
                     + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has opened none for an "
                     + "hour, \(anyway)",
                 details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))

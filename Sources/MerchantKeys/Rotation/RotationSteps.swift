@@ -29,7 +29,7 @@ extension Rotation {
     /// All steps in their order; none where no rotation is under way, or a key was retired without a successor.
     public var steps: [RotationStep] {
         guard isUnderWay, newKey != nil else { return [] }
-        let turn: RotationStep.Name =
+        let current: RotationStep.Name =
             switch phase {
             case .none, .certificate: .certificate
             case .activation: .activate
@@ -39,7 +39,7 @@ extension Rotation {
             }
         var status = RotationStep.Status.done
         return RotationStep.Name.allCases.map { name in
-            if name == turn { status = .next }
+            if name == current { status = .next }
             defer { if status == .next { status = .open } }
             // The old key may have been deactivated before anybody saw a token under the new one.
             let shown =
@@ -53,7 +53,8 @@ extension Rotation {
     private func text(of name: RotationStep.Name, _ status: RotationStep.Status) -> String {
         switch name {
         case .generate:
-            return newKey.map { "New key \($0.short), since \($0.record.createdAt.formatted(.iso8601))" } ?? "New key"
+            return newKey.map { "New key \($0.short), since \($0.keyRecord.createdAt.formatted(.iso8601))" }
+                ?? "New key"
         case .certificate:
             guard status == .done, let end = newKey?.entry?.certificate?.notAfter else {
                 return "Apple's certificate for it: upload the request, then rotate import"
@@ -68,11 +69,11 @@ extension Rotation {
             let late = endingKeys.reduce(0) { $0 + $1.lastHour.count }
             return late == 0
                 ? "No token opened with the old key for an hour"
-                : "Not waited for: \(Self.tokens(late)) opened with the old key within the last hour"
+                : "Not waited for: \(Self.paymentTokens(late)) opened with the old key within the last hour"
         case .finish:
             return status == .done ? "Old key deactivated" : "Deactivate the old key: rotate finish"
         case .cutOff:
-            let end = endingKeys.last?.record.cutOff.map { " (\($0.formatted(.iso8601)))" } ?? ""
+            let end = endingKeys.last?.keyRecord.cutOff.map { " (\($0.formatted(.iso8601)))" } ?? ""
             return "The old key opens late tokens until its cut-off\(end); then key destroy"
         }
     }
@@ -80,8 +81,8 @@ extension Rotation {
     /// What is to be done now, in one or two sentences.
     public var next: String {
         let merchant = "\(merchantIdentifier) --type \(algorithm.name.lowercased())"
-        if let trouble = newKey?.trouble, phase != .none {
-            return "Do not activate the new key's certificate before this is repaired. \(trouble)"
+        if let fault = newKey?.fault, phase != .none {
+            return "Do not activate the new key's certificate before this is repaired. \(fault)"
         }
         switch phase {
         case .none:
@@ -92,7 +93,8 @@ extension Rotation {
         case .certificate:
             let early = newKey.map(\.refusedLastHour) ?? 0
             guard early == 0 else {
-                return "\(Self.tokens(early)) named the new key within the last hour and could not be opened. That is "
+                return
+                    "\(Self.paymentTokens(early)) named the new key within the last hour and could not be opened. That is "
                     + "no proof, but its certificate may be activated already: import it at once, paytokenctl rotate "
                     + "import FILE."
             }
@@ -102,15 +104,15 @@ extension Rotation {
         case .activation:
             return "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
                 + (oldInLastHour == 0
-                    ? "." : "; the old one opened \(Self.tokens(oldInLastHour)) within the last hour.")
+                    ? "." : "; the old one opened \(Self.paymentTokens(oldInLastHour)) within the last hour.")
         case .overlap:
             return
-                "Wait: the old key opened \(Self.tokens(oldInLastHour)) within the last hour, the last one at "
+                "Wait: the old key opened \(Self.paymentTokens(oldInLastHour)) within the last hour, the last one at "
                 + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time")."
         case .finish:
             return "Deactivate the old key: paytokenctl rotate finish \(merchant)."
         case .cutOff:
-            let end = endingKeys.last?.record.cutOff?.formatted(.iso8601) ?? "its cut-off"
+            let end = endingKeys.last?.keyRecord.cutOff?.formatted(.iso8601) ?? "its cut-off"
             guard let newKey else {
                 return
                     "This merchant has no active \(algorithm.name) key: late tokens are opened until \(end), and none "
@@ -126,38 +128,38 @@ extension Rotation {
     }
 
     /// What a person should know besides.
-    public var remarks: [String] {
-        var remarks: [String] = []
+    public var warnings: [String] {
+        var warnings: [String] = []
         for key in [newKey].compactMap({ $0 }) + oldKeys {
-            guard let why = key.trouble else { continue }
-            remarks.append("Key \(key.short): \(why)")
+            guard let why = key.fault else { continue }
+            warnings.append("Key \(key.short): \(why)")
         }
-        remarks += [missingInTokens, unverified].compactMap { $0 }
+        warnings += [missingInTokens, unverified].compactMap { $0 }
         if !leftOver.isEmpty {
-            remarks.append(
+            warnings.append(
                 "Generated and without a certificate too: \(leftOver.map(\.short).joined(separator: ", ")).")
         }
         for key in silentKeys {
             let refused = key.refusedLastHour
             if refused > 0 {
-                remarks.append(
-                    "\(Self.tokens(refused)) named the \(key.record.state.rawValue) key \(key.short) within the "
+                warnings.append(
+                    "\(Self.paymentTokens(refused)) named the \(key.keyRecord.state.rawValue) key \(key.short) within the "
                         + "last hour and could not be opened (unverified: Apple does not sign which key a token names)."
                 )
-            } else if key.record.state == .suspended {
-                remarks.append("Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire.")
+            } else if key.keyRecord.state == .suspended {
+                warnings.append("Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire.")
             } else {
-                remarks.append(
+                warnings.append(
                     "Key \(key.short) is past its cut-off and can be destroyed: paytokenctl key destroy \(key.short).")
             }
         }
-        return remarks
+        return warnings
     }
 
     /// A generated key is in one token. Where the key that it replaces is in several, what those are for ends with it.
     private var missingInTokens: String? {
-        guard let newKey, let held = newKey.entry?.tokens, !held.isEmpty else { return nil }
-        let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.tokens ?? [] })
+        guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
+        let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
         let missing = replaced.subtracting(held).sorted()
         guard !missing.isEmpty else { return nil }
         return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) and not in "
@@ -171,7 +173,7 @@ extension Rotation {
     private var unverified: String? {
         let counts = [("new", newKey.map { [$0] } ?? []), ("old", oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
-            return count == 0 ? nil : "\(Self.tokens(count)) that named the \(name) key"
+            return count == 0 ? nil : "\(Self.paymentTokens(count)) that named the \(name) key"
         }
         guard isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
         return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
@@ -183,7 +185,7 @@ extension Rotation {
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 
-    static func tokens(_ count: Int) -> String { count == 1 ? "1 token" : "\(count) tokens" }
+    static func paymentTokens(_ count: Int) -> String { count == 1 ? "1 token" : "\(count) tokens" }
 }
 
 extension Rotation.Key {

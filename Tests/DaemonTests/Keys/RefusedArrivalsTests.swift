@@ -32,15 +32,15 @@ struct RefusedArrivalsTests {
 
     @Test("turns are taken one at a time")
     func turns() async {
-        let (turn, inside) = (SerialTurn(), Inside())
+        let (lock, inside) = (AsyncLock(), Inside())
         await withTaskGroup(of: Void.self) { group in
             for _ in 0..<50 {
                 group.addTask {
-                    await turn.take()
+                    await lock.acquire()
                     inside.enter()
                     await Task.yield()
                     inside.leave()
-                    turn.give()
+                    lock.release()
                 }
             }
         }

@@ -18,15 +18,15 @@ struct AuditKeyChangeTests {
     }
 
     private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        await fixture.gate.compare()
         return fixture
     }
 
     private func keyChange(_ fixture: RecordFixture, people: Int = 1) -> AuditKeyChange {
         let clock = WallClock { RecordFixture.noon }
         return AuditKeyChange(
-            ledger: fixture.ledger, token: token, tokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, hsmToken: token, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: TwoPersonRule(people: people, expire: .seconds(60)), recorder: fixture.recorder,
             clock: clock, logger: RecordFixture.quiet)
     }
@@ -36,7 +36,7 @@ struct AuditKeyChangeTests {
         do throws(Refusal) {
             return .success(
                 try await change.change(
-                    reason: AuditReason("yearly"), by: caller, dryRun: dryRun, record: RequestRecord()))
+                    reason: AuditReason("yearly"), by: caller, dryRun: dryRun, draft: AuditDraft()))
         } catch {
             return .failure(error)
         }
@@ -175,7 +175,7 @@ struct AuditKeyChangeTests {
                     at: RecordFixture.noon,
                     approval: .approve(approval.identifier, by: PersonIdentities(uid: uid), executes: true), records: []
                 ),
-                by: caller, record: RequestRecord())
+                by: caller, draft: AuditDraft())
             return nil
         } catch {
             return error.code

@@ -17,8 +17,8 @@ import Testing
     }
 
     private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        await fixture.gate.compare()
         return fixture
     }
 
@@ -114,7 +114,7 @@ import Testing
         let hanging = HangingAuditToken(token)
         let fixture = try await fixture()
         let checkpoints = Checkpoints(
-            ledger: fixture.ledger, token: hanging, clock: WallClock { RecordFixture.noon },
+            ledger: fixture.ledger, hsmToken: hanging, clock: WallClock { RecordFixture.noon },
             patience: .milliseconds(50),
             logger: RecordFixture.quiet)
         let description = try #require(try await token.auditKeys().first)
@@ -136,7 +136,7 @@ import Testing
 
     @Test("before ledger and token were compared nothing is signed")
     func notBefore() async throws {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
         try await fixture.append()
         await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
         #expect(token.signatures == 0)

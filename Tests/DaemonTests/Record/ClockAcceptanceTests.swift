@@ -26,8 +26,8 @@ struct ClockAcceptanceTests {
     private func daemon(
         at time: Date, people: Int = 2, window: Duration? = .seconds(300)
     ) async throws -> (fixture: RecordFixture, acceptance: ClockAcceptance) {
-        let fixture = try await RecordFixture(ledger: path, token: token, at: time)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: path, hsmToken: token, at: time)
+        await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         let clock = LedgerClock(ledger: fixture.ledger, clock: WallClock { time }) { window }
         return (
@@ -103,13 +103,13 @@ struct ClockAcceptanceTests {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         let caller = Self.caller(1007)
         let none = await refusal { () throws(Refusal) in
-            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, record: RequestRecord())
+            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(none?.code == .invalidState && none?.message.contains("nothing to accept") == true)
         try forget(before: Self.noon + 300 * Self.day)
-        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, record: RequestRecord())
+        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         let again = await refusal { () throws(Refusal) in
-            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, record: RequestRecord())
+            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
         // Until the fence the daemon is not ready, and says that it is by itself.
@@ -127,7 +127,7 @@ struct ClockAcceptanceTests {
         let head = try await fixture.ledger.head()
         guard
             case .wouldAccept(let plan) = try await acceptance.accept(
-                reason: Self.reason, by: caller, dryRun: true, record: RequestRecord())
+                reason: Self.reason, by: caller, dryRun: true, draft: AuditDraft())
         else {
             Issue.record("no dry run")
             return
@@ -135,8 +135,8 @@ struct ClockAcceptanceTests {
         #expect(plan.servedFrom == Self.noon + 300 && plan.forgottenBefore == ahead && plan.newestRecord == nil)
         #expect(try await fixture.ledger.head() == head)
         #expect(try await fixture.ledger.times().forgottenBefore == ahead)
-        let record = RequestRecord()
-        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, record: record)
+        let draft = AuditDraft()
+        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: draft)
         #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300)
         let entry = try #require(try await fixture.entries.last)
         #expect(entry.event == "ledger_accept_clock" && entry.sequence == record.sequence)
@@ -155,7 +155,7 @@ struct ClockAcceptanceTests {
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))
         _ = try await acceptance.accept(
-            reason: Self.reason, by: Self.caller(1007), dryRun: false, record: RequestRecord())
+            reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
         #expect(try await fixture.ledger.times().forgottenBefore == release + 300)
         await fixture.ledger.close()
     }
@@ -166,7 +166,7 @@ struct ClockAcceptanceTests {
         try forget(before: Self.noon + 300 * Self.day)
         let refused = await refusal { () throws(Refusal) in
             _ = try await acceptance.accept(
-                reason: Self.reason, by: Self.caller(1007), dryRun: false, record: RequestRecord())
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
         }
         #expect(refused?.code == .invalidState && refused?.details == "signing_time_window")
         #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300 * Self.day)
@@ -181,7 +181,7 @@ struct ClockAcceptanceTests {
         #expect(try await acceptance.ledgerClock.look().reasons.count == 1)
         guard
             case .accepted(let plan) = try await acceptance.accept(
-                reason: Self.reason, by: Self.caller(1007), dryRun: false, record: RequestRecord())
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
         else {
             Issue.record("not accepted")
             return
@@ -197,10 +197,10 @@ struct ClockAcceptanceTests {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         let ahead = Self.noon + 300 * Self.day
         try forget(before: ahead)
-        let record = RequestRecord()
+        let draft = AuditDraft()
         guard
             case .pending(let approval) = try await acceptance.accept(
-                reason: Self.reason, by: Self.caller(1007), dryRun: false, record: record)
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: draft)
         else {
             Issue.record("not pending")
             return
@@ -215,11 +215,11 @@ struct ClockAcceptanceTests {
         let second = Self.caller(1008)
         let decision = AdministrativeChange(at: Self.noon, records: [])
         let refused = await refusal { () throws(Refusal) in
-            try await acceptance.carryOut(other, decision, by: second, record: RequestRecord())
+            try await acceptance.carryOut(other, decision, by: second, draft: AuditDraft())
         }
         #expect(refused?.code == .approvalInvalid)
         #expect(try await fixture.ledger.times().forgottenBefore == ahead)
-        try await acceptance.carryOut(approval, decision, by: second, record: RequestRecord())
+        try await acceptance.carryOut(approval, decision, by: second, draft: AuditDraft())
         #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300)
         #expect(try await fixture.entries.last?.details["approval"]?.stringValue == approval.identifier.hex)
         await fixture.ledger.close()

@@ -11,10 +11,10 @@ final class HangingAuditToken: AuditToken {
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let token: SoftwareAuditToken
+    private let hsmToken: SoftwareAuditToken
     private let state = Mutex(State())
 
-    init(_ token: SoftwareAuditToken) {
+    init(_ hsmToken: SoftwareAuditToken) {
         self.token = token
     }
 

@@ -38,13 +38,13 @@ import Testing
 
     private let looks = Looks()
 
-    private func probe(_ patience: Duration, _ faults: TroubleLog) -> LedgerProbe {
+    private func probe(_ patience: Duration, _ faults: FaultLog) -> LedgerProbe {
         LedgerProbe(patience: patience, faults: faults) { [looks] () throws(LedgerFailure) in await looks.look() }
     }
 
     @Test("many who ask at once are served by one look")
     func oneLook() async throws {
-        let probe = probe(.seconds(3600), TroubleLog(logger: RecordFixture.quiet))
+        let probe = probe(.seconds(3600), FaultLog(logger: RecordFixture.quiet))
         looks.begin()
         try await withThrowingTaskGroup(of: String?.self) { group in
             for _ in 0..<20 { group.addTask { await probe.fault() } }
@@ -57,13 +57,13 @@ import Testing
 
     @Test("while a look hangs all who ask hear so, no other look is made, and its end is heard of by itself")
     func hangs() async throws {
-        let faults = TroubleLog(logger: RecordFixture.quiet)
+        let faults = FaultLog(logger: RecordFixture.quiet)
         let probe = probe(.milliseconds(20), faults)
         looks.begin()
         for _ in 0..<5 { #expect(await probe.fault() == LedgerProbe.slow) }
         #expect(looks.count == 1)
         // Refusals do not wait for the ledger meanwhile.
-        #expect(faults.isMet(TroubleLog.ledger))
+        #expect(faults.isOngoing(FaultLog.ledger))
         looks.end()
         try await wait(for: "the good news") { await probe.fault() == nil }
     }

@@ -4,7 +4,7 @@ import Synchronization
 /// Says in the log why requests are being answered with 503: at once when it begins, then at most every ten seconds
 /// with how often, and once when it is over. A thousand refused requests a second need one line, not a thousand, and so
 /// does trouble that comes and goes, as at a disk's last free blocks: it is over when it has stayed away for a second.
-final class TroubleLog: Sendable {
+final class FaultLog: Sendable {
     private struct Trouble {
         var reason: String
         var saidAt: ContinuousClock.Instant
@@ -20,7 +20,7 @@ final class TroubleLog: Sendable {
     private static let rest = Duration.seconds(1)
     private let logger: Logger
     private let now: @Sendable () -> ContinuousClock.Instant
-    private let troubles = Mutex<[String: Trouble]>([:])
+    private let faults = Mutex<[String: Trouble]>([:])
 
     init(logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
         self.logger = logger
@@ -32,15 +32,15 @@ final class TroubleLog: Sendable {
     ///   - reason: one sentence, never a stranger's bytes.
     func met(_ component: String, _ reason: String) {
         let now = now()
-        let count = troubles.withLock { troubles -> Int? in
-            if var known = troubles[component], known.reason == reason, now - known.saidAt < Self.pause {
+        let count = faults.withLock { faults -> Int? in
+            if var known = faults[component], known.reason == reason, now - known.saidAt < Self.pause {
                 known.unsaid += 1
                 known.awaySince = nil
-                troubles[component] = known
+                faults[component] = known
                 return nil
             }
-            let unsaid = troubles[component]?.unsaid ?? 0
-            troubles[component] = Trouble(reason: reason, saidAt: now)
+            let unsaid = faults[component]?.unsaid ?? 0
+            faults[component] = Trouble(reason: reason, saidAt: now)
             return unsaid + 1
         }
         guard let count else { return }
@@ -50,21 +50,21 @@ final class TroubleLog: Sendable {
 
     /// Whether it was in trouble when it was last used.
     func isMet(_ component: String) -> Bool {
-        troubles.withLock { troubles in troubles[component].map { $0.awaySince == nil } ?? false }
+        faults.withLock { faults in faults[component].map { $0.awaySince == nil } ?? false }
     }
 
     /// It was used, and went well.
     func over(_ component: String) {
-        let isOver = troubles.withLock { troubles -> Bool in
+        let isOver = faults.withLock { faults -> Bool in
             // The usual case takes no more than a look.
-            guard let trouble = troubles[component] else { return false }
+            guard let trouble = faults[component] else { return false }
             let now = now()
             guard let since = trouble.awaySince else {
-                troubles[component]?.awaySince = now
+                faults[component]?.awaySince = now
                 return false
             }
             guard now - since >= Self.rest else { return false }
-            troubles[component] = nil
+            faults[component] = nil
             return true
         }
         guard isOver else { return }

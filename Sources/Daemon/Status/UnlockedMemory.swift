@@ -2,8 +2,8 @@ import SecretMemory
 
 /// Secrets that lie in memory which the kernel may swap, since the limit on locked memory is used up: in this process,
 /// and in the workers as they last said.
-struct UnlockedSecrets: Sendable {
-    let tokens: TokenPool
+struct UnlockedMemory: Sendable {
+    let hsmTokens: TokenPool
 
     static let warning =
         "secrets are not locked in memory and may be swapped to a disk; raise the limit on locked memory "
@@ -11,14 +11,14 @@ struct UnlockedSecrets: Sendable {
 
     /// Bytes, over all processes.
     var total: Int {
-        tokens.tokens.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
+        hsmTokens.tokens.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
     }
 
     /// A sentence for each process that has any.
     var warnings: [String] {
         let own = SecretBytes.unlockedByteCount
         return (own > 0 ? ["paytokend: \(Self.warning): \(own) bytes"] : [])
-            + tokens.tokens.filter { $0.unlockedSecrets > 0 }
+            + hsmTokens.tokens.filter { $0.unlockedSecrets > 0 }
             .map { "token \($0.name): \(Self.warning): \($0.unlockedSecrets) bytes" }
     }
 }

@@ -6,7 +6,7 @@ import Ledger
 ///
 /// It begins with the signed checkpoint before its first record, when there is one, and ends with the checkpoint made for
 /// it, like every other export.
-struct RecordSelection: Sendable {
+struct SelectionExport: Sendable {
     let trail: any AuditTrail
     let filter: AuditFilter
     /// The last sequence that is looked at.

@@ -3,7 +3,7 @@ import PaymentToken
 import WorkerProtocol
 
 /// One key as one token shows it, after everything that the token says of itself has been checked.
-struct TokenKey: Sendable {
+struct HSMTokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
     /// In DER; empty when the token has no public key beside the private one.
@@ -50,18 +50,18 @@ struct TokenKey: Sendable {
         if read.contains(where: { $0.publicKeyHash != hash }) {
             problem = problem ?? "A certificate with this key's CKA_ID is of another public key."
         }
-        if let stranger = read.first(where: { $0.kind != .paymentProcessing }) {
-            problem = problem ?? "The certificate in the token is \(stranger.kind.noun)."
+        if let other = read.first(where: { $0.purpose != .paymentProcessing }) {
+            problem = problem ?? "The certificate in the token is \(other.purpose.noun)."
         }
         certificates = read.filter { $0.publicKeyHash == hash }
         disagreement = problem
     }
 
     /// Why this token's key is not the one that the ledger recorded; nil when it is.
-    func disagreement(with record: KeyRecord) -> String? {
+    func disagreement(with keyRecord: KeyRecord) -> String? {
         if let disagreement { return disagreement }
-        if algorithm != record.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
-        if !certificates.allSatisfy({ $0.names(record.merchantIdentifier) }) {
+        if algorithm != keyRecord.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
+        if !certificates.allSatisfy({ $0.names(keyRecord.merchantIdentifier) }) {
             return "The certificate's merchant is not the one that the ledger recorded for this key."
         }
         return nil

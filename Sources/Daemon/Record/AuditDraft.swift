@@ -8,7 +8,7 @@ import WorkerProtocol
 /// it was refused.
 ///
 /// Nothing of a body fits in: identifiers, digests and closed sets of words are all it takes.
-final class RequestRecord: Sendable {
+final class AuditDraft: Sendable {
     /// What is known so far.
     struct Facts: Sendable, Equatable {
         /// Until an endpoint says what it does, a request like any other.
@@ -17,7 +17,7 @@ final class RequestRecord: Sendable {
         var publicKeyHash: AuditDigest?
         var transactionId: AuditDigest?
         var protection: AuditProtection?
-        var token: AuditText?
+        var hsmToken: AuditText?
     }
 
     private let state = Mutex((facts: Facts(), sequence: Int?.none))
@@ -31,10 +31,10 @@ final class RequestRecord: Sendable {
         state.withLock { $0.facts.event = event }
     }
 
-    func concerns(_ token: PaymentToken) {
+    func concerns(_ paymentToken: PaymentToken) {
         state.withLock {
-            $0.facts.publicKeyHash = AuditDigest(bytes: token.publicKeyHash.bytes)
-            $0.facts.transactionId = AuditDigest(bytes: token.transactionIdentifier.bytes)
+            $0.facts.publicKeyHash = AuditDigest(bytes: paymentToken.publicKeyHash.bytes)
+            $0.facts.transactionId = AuditDigest(bytes: paymentToken.transactionIdentifier.bytes)
         }
     }
 
@@ -53,15 +53,15 @@ final class RequestRecord: Sendable {
         state.withLock { $0.facts.merchant = AuditText(merchant) }
     }
 
-    func used(token: String, protection: ProtectionTier) {
+    func used(hsmToken: String, protection: ProtectionTier) {
         state.withLock {
-            $0.facts.token = AuditText(token)
+            $0.facts.hsmToken = AuditText(hsmToken)
             $0.facts.protection = AuditProtection(protection)
         }
     }
 
-    func used(token: String) {
-        state.withLock { $0.facts.token = AuditText(token) }
+    func used(hsmToken: String) {
+        state.withLock { $0.facts.hsmToken = AuditText(hsmToken) }
     }
 
     func recorded(at sequence: Int?) {

@@ -1,7 +1,7 @@
 import UnixSignals
 
 /// What a serving daemon waits for: signals, and the verdict on its ledger.
-struct Occasions: AsyncSequence, Sendable {
+struct DaemonEvents: AsyncSequence, Sendable {
     enum Element: Sendable {
         case signal(UnixSignal)
         case verdict(LedgerGate.Position)

@@ -2,7 +2,7 @@ import AuditChain
 import Ledger
 
 /// The record as CSV: for reading, not for verifying, as its first line says.
-struct RecordTable: Sendable {
+struct CSVExport: Sendable {
     let trail: any AuditTrail
     let filter: AuditFilter
     /// Where it ends unless it follows.

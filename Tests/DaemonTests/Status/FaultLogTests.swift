@@ -5,7 +5,7 @@ import Testing
 @testable import Daemon
 
 /// What the log says of trouble, at times that the test makes.
-@Suite struct TroubleLogTests {
+@Suite struct FaultLogTests {
     private final class Lines: LogHandler, Sendable {
         private let said = Mutex<[String]>([])
         var logLevel: Logger.Level {
@@ -41,22 +41,22 @@ import Testing
 
     private let lines = Lines()
     private let clock = HandClock()
-    private let troubles: TroubleLog
+    private let faults: FaultLog
 
     init() {
         let (lines, clock) = (lines, clock)
-        troubles = TroubleLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
+        faults = FaultLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
     }
 
     @Test("it is said at once, then every ten seconds with how often, and once when it is over")
     func lasting() {
-        for _ in 0..<100 { troubles.met("ledger", "full") }
+        for _ in 0..<100 { faults.began("ledger", "full") }
         #expect(lines.taken() == ["unavailable 1"])
         clock.pass(.seconds(10))
-        troubles.met("ledger", "full")
+        faults.began("ledger", "full")
         #expect(lines.taken() == ["unavailable 100"])
         for _ in 0..<3 {
-            troubles.over("ledger")
+            faults.ended("ledger")
             clock.pass(.seconds(1))
         }
         #expect(lines.taken() == ["available again -"])
@@ -65,32 +65,32 @@ import Testing
     @Test("trouble that comes and goes is one trouble until it has stayed away for a second")
     func flapping() {
         for _ in 0..<20 {
-            troubles.met("ledger", "full")
-            #expect(troubles.isMet("ledger"))
+            faults.began("ledger", "full")
+            #expect(faults.isOngoing("ledger"))
             clock.pass(.milliseconds(100))
-            troubles.over("ledger")
-            #expect(!troubles.isMet("ledger"))
+            faults.ended("ledger")
+            #expect(!faults.isOngoing("ledger"))
             clock.pass(.milliseconds(100))
         }
         #expect(lines.taken() == ["unavailable 1"])
         clock.pass(.seconds(1))
-        troubles.over("ledger")
+        faults.ended("ledger")
         #expect(lines.taken() == ["available again -"])
     }
 
     @Test("another reason is said at once")
     func anotherReason() {
-        troubles.met("ledger", "full")
-        troubles.met("ledger", "read-only")
-        troubles.met("token", "gone")
+        faults.began("ledger", "full")
+        faults.began("ledger", "read-only")
+        faults.began("token", "gone")
         #expect(lines.taken() == ["unavailable 1", "unavailable 1", "unavailable 1"])
     }
 
     @Test("what was never in trouble is not available again")
     func quiet() {
-        troubles.over("ledger")
+        faults.ended("ledger")
         clock.pass(.seconds(2))
-        troubles.over("ledger")
+        faults.ended("ledger")
         #expect(lines.taken().isEmpty)
     }
 }

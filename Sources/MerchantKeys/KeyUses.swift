@@ -1,7 +1,7 @@
 public import Foundation
 
 /// How often a key opened payments within a span of time.
-public struct KeyUsage: Sendable, Equatable {
+public struct KeyUses: Sendable, Equatable {
     public var count: Int
     /// The newest; nil when there was none.
     public var last: Date?

@@ -5,19 +5,19 @@ import WorkerProtocol
 
 extension LedgerGate {
     /// What ledger and token show, read for one comparison.
-    struct Evidence: Sendable {
+    struct LedgerEvidence: Sendable {
         let head: ChainHead
         /// The audit keys that the ledger knows, the oldest first.
         let storedKeys: [StoredAuditKey]
-        let tokenKeys: [AuditSigningKey]
+        let hsmTokenKeys: [AuditSigningKey]
         /// The newest of this node's chain that an audit key in the token, or one that the ledger knows, has signed.
         let remembered: SignedCheckpoint?
         /// The newest of this node's chain, else of whichever, that an audit key in the token has signed.
-        let rememberedByToken: SignedCheckpoint?
+        let rememberedByHSMToken: SignedCheckpoint?
         /// Whether there is any data object of ours, readable or not.
-        let tokenRemembersSomething: Bool
+        let hsmTokenRemembersSomething: Bool
 
-        init(ledger: any Ledger, token: any AuditToken) async throws(Refusal) {
+        init(ledger: any Ledger, hsmToken: any AuditToken) async throws(Refusal) {
             do throws(LedgerFailure) {
                 head = try await ledger.head()
                 storedKeys = try await ledger.auditKeys()
@@ -26,24 +26,24 @@ extension LedgerGate {
             }
             let heads: RememberedHeads
             do throws(WorkerFailure) {
-                tokenKeys = try await token.auditKeys().compactMap(AuditSigningKey.init)
-                let lines = try await token.rememberedHeads()
-                tokenRemembersSomething = !lines.isEmpty
+                hsmTokenKeys = try await hsmToken.auditKeys().compactMap(AuditSigningKey.init)
+                let lines = try await hsmToken.rememberedHeads()
+                hsmTokenRemembersSomething = !lines.isEmpty
                 heads = RememberedHeads(lines)
             } catch {
                 throw error.refusal
             }
-            let inToken = tokenKeys.map(\.checkpointKey)
+            let inToken = hsmTokenKeys.map(\.checkpointKey)
             let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
             remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inToken + inLedger))
             let ofToken = CheckpointKeys(inToken)
-            rememberedByToken = heads.newest(of: head.node, signedBy: ofToken) ?? heads.newest(signedBy: ofToken)
+            rememberedByHSMToken = heads.newest(of: head.node, signedBy: ofToken) ?? heads.newest(signedBy: ofToken)
         }
 
         /// The ledger's audit key, where the token holds it.
         var signingKey: AuditSigningKey? {
             guard let stored = storedKeys.last(where: { $0.publicKey != nil }) else { return nil }
-            return tokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
+            return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
         }
 
         /// By which name the ledger knows its audit key.
@@ -53,10 +53,10 @@ extension LedgerGate {
 
         /// Whose ledger was lost: the key that signed what the token remembers, or the only one there is.
         var keyOfLostLedger: AuditSigningKey? {
-            if let remembered = rememberedByToken {
-                return tokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
+            if let remembered = rememberedByHSMToken {
+                return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
             }
-            return tokenKeys.count == 1 ? tokenKeys[0] : nil
+            return hsmTokenKeys.count == 1 ? hsmTokenKeys[0] : nil
         }
     }
 }

@@ -3,7 +3,7 @@ import X509
 
 /// What a certificate is for, told from several of its signs: people import the wrong one of Apple's two merchant
 /// certificates more often than any other mistake is made.
-public enum MerchantCertificateKind: Sendable, Equatable {
+public enum CertificatePurpose: Sendable, Equatable {
     /// Apple Pay Payment Processing Certificate: its key decrypts tokens.
     case paymentProcessing
     /// Apple Pay Merchant Identity Certificate: a TLS client certificate for payment sessions on the web.

@@ -1,11 +1,11 @@
 import Synchronization
 
 /// One after the other, in the order in which they came.
-final class SerialTurn: Sendable {
+final class AsyncLock: Sendable {
     private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
 
     /// Waits for the turn; ``give()`` must follow.
-    func take() async {
+    func acquire() async {
         await withCheckedContinuation { (turn: CheckedContinuation<Void, Never>) in
             let isMine = state.withLock { state in
                 defer { state.isTaken = true }
@@ -16,7 +16,7 @@ final class SerialTurn: Sendable {
         }
     }
 
-    func give() {
+    func release() {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
             state.isTaken = false

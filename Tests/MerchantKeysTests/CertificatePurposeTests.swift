@@ -16,7 +16,7 @@ struct CertificateKindTests {
     func merchantIdentity() throws {
         let der = try forge(MerchantCertificateProfile(merchantIdentifier: Self.merchant, kind: .merchantIdentity))
         let certificate = try MerchantCertificate(der: der)
-        #expect(certificate.kind == .merchantIdentity)
+        #expect(certificate.purpose == .merchantIdentity)
         let refusal = try #require(importRefusal(certificate))
         #expect(refusal.code == .certificateUnsuitable)
         #expect(refusal.message.contains("Merchant Identity"))
@@ -33,7 +33,7 @@ struct CertificateKindTests {
         ])
     func merchantIdentitySigns(subject: [String], extensions: [String]) async throws {
         let der = try await CertificateWorkshop.make(subject: subject, extensions: extensions)
-        #expect(try MerchantCertificate(der: der).kind == .merchantIdentity)
+        #expect(try MerchantCertificate(der: der).purpose == .merchantIdentity)
     }
 
     @Test(
@@ -74,7 +74,7 @@ struct CertificateKindTests {
     func others(subject: [String], extensions: [String], noun: String) async throws {
         let certificate = try MerchantCertificate(
             der: try await CertificateWorkshop.make(subject: subject, extensions: extensions))
-        #expect(certificate.kind == .other(noun))
+        #expect(certificate.purpose == .other(noun))
         let refusal = try #require(importRefusal(certificate))
         #expect(refusal.code == .certificateUnsuitable)
         #expect(refusal.message.contains(noun))
