@@ -201,3 +201,84 @@ public enum DaemonProgram {
         FileHandle.standardError.write(Data((text + "\n").utf8))
     }
 }
+
+/// What a serving daemon waits for: signals, and the verdict on its ledger.
+struct DaemonEvents: AsyncSequence, Sendable {
+    enum Element: Sendable {
+        case signal(UnixSignal)
+        case verdict(LedgerGate.Position)
+    }
+
+    private let merged: AsyncStream<Element>
+
+    init(signals: UnixSignalsSequence, verdicts: AsyncStream<LedgerGate.Position>) {
+        let (merged, continuation) = AsyncStream.makeStream(of: Element.self)
+        let signals = Task { for await signal in signals { continuation.yield(.signal(signal)) } }
+        let verdicts = Task { for await verdict in verdicts { continuation.yield(.verdict(verdict)) } }
+        continuation.onTermination = { _ in
+            signals.cancel()
+            verdicts.cancel()
+        }
+        self.merged = merged
+    }
+
+    func makeAsyncIterator() -> AsyncStream<Element>.Iterator { merged.makeAsyncIterator() }
+}
+
+/// What systemd is told of a service of Type=notify (sd_notify(3)): one datagram to the socket that NOTIFY_SOCKET names.
+/// Without that variable nobody asked, and nothing is sent.
+struct ServiceNotification: Sendable {
+    enum State: String, Sendable {
+        /// Configuration, ledger and sockets are open. Not that the token is: `systemctl start`, and with it the
+        /// installation of a package, would wait for an HSM that is away.
+        case ready = "READY=1"
+        /// No new connections are taken; what is under way is being finished.
+        case stopping = "STOPPING=1"
+    }
+
+    /// A path, or `@` and a name in the abstract namespace; nil when nobody asked.
+    let socket: String?
+    let logger: Logger
+
+    init(environment: [String: String] = ProcessInfo.processInfo.environment, logger: Logger) {
+        socket = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
+        self.logger = logger
+    }
+
+    func notify(_ state: State) {
+        guard let socket else { return }
+        let error = unsafe paytokend_unix_send(socket, state.rawValue)
+        guard error != 0 else { return }
+        logger.error(
+            "the service manager could not be told of this service's state",
+            metadata: [
+                "state": "\(state.rawValue)", "socket": "\(socket)",
+                "reason": "\(SystemError(call: "sendto", errno: error))",
+            ])
+    }
+}
+
+/// Why the daemon did not start: the sentence for standard error, and the status it exits with.
+struct StartFailure: Error, Sendable, Equatable {
+    let exitStatus: ExitStatus
+    let message: String
+
+    init(_ exitStatus: ExitStatus, _ message: String) {
+        self.exitStatus = exitStatus
+        self.message = message
+    }
+
+    init(listener error: ListenerError) {
+        let status: ExitStatus = if case .alreadyServed = error { .tryAgainLater } else { .configuration }
+        self.init(status, error.description)
+    }
+
+    init(ledger error: LedgerOpeningError) {
+        let status: ExitStatus =
+            switch error {
+            case .inUse, .notNow: .tryAgainLater
+            default: .configuration
+            }
+        self.init(status, error.description)
+    }
+}

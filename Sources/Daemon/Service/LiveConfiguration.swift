@@ -1,4 +1,5 @@
 import Ledger
+import Logging
 import PaymentToken
 import Refusals
 import Synchronization
@@ -84,5 +85,68 @@ extension Policies {
             access: configuration.access,
             trust: TrustPolicy(roots: roots, distrusted: configuration.trust.distrusted), roots: roots,
             distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow)
+    }
+}
+
+/// What SIGHUP can replace: who may do what, whom to trust, and how old a signature may be.
+struct Policies: Sendable {
+    let access: AccessPolicy
+    let trust: TrustPolicy
+    /// The certificates at which a chain may end, and how many others are refused by their fingerprint: for people.
+    let roots: [Certificate]
+    let distrusted: Int
+    let signingTimeWindow: SigningTimeWindow
+}
+
+/// The policies in force. A request takes one look and is judged by that to its end; a reload replaces all of them at
+/// once, so no request sees half of one.
+final class CurrentPolicies: Sendable {
+    private let policies: Mutex<Policies>
+
+    init(_ policies: Policies) {
+        self.policies = Mutex(policies)
+    }
+
+    var current: Policies { policies.withLock { $0 } }
+
+    func replace(with new: Policies) {
+        policies.withLock { $0 = new }
+    }
+}
+
+/// SIGHUP: access, trust, log level and PIN files are read again, all or nothing. Open connections are judged anew at
+/// their next request.
+struct Reload: Sendable {
+    let file: String
+    let assembly: Assembly
+    let log: StandardErrorLog
+    let logger: Logger
+
+    func run() async {
+        do throws(StartFailure) {
+            let configuration = try DaemonProgram.load(file)
+            let policies = try Policies(configuration)
+            // Before it is in force: nothing is decided by rules that are not in the record.
+            try await assembly.lifeRecords.reloaded(configuration.fileDigest)
+            let pending = assembly.live.replace(with: configuration, policies: policies)
+            log.level = configuration.log.level
+            // A PIN that was refused is tried again now that its file may have changed.
+            assembly.hsmTokens.retry()
+            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
+            if !pending.isEmpty {
+                logger.warning(
+                    "these settings were changed too, and stay as they were until a restart",
+                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            }
+            for warning in assembly.live.warnings {
+                logger.warning(
+                    "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+            }
+        } catch {
+            await assembly.lifeRecords.reloadRefused()
+            logger.error(
+                "configuration not reloaded; the one in force stays",
+                metadata: ["file": "\(file)", "reason": "\(error.message)"])
+        }
     }
 }

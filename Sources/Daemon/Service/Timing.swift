@@ -1,3 +1,4 @@
+import Foundation
 import Synchronization
 
 extension Task where Failure == Never {
@@ -33,4 +34,11 @@ private final class FirstValue<Value: Sendable>: Sendable {
             return waiting
         }?.resume(returning: value)
     }
+}
+
+/// Where the daemon's one notion of the present comes from, so that tests can stand at any time.
+struct WallClock: Sendable {
+    let now: @Sendable () -> Date
+
+    static let system = WallClock { Date() }
 }
