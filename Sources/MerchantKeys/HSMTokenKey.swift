@@ -2,7 +2,7 @@ import Foundation
 import PaymentToken
 import WorkerProtocol
 
-/// One key as one token shows it, after everything that the token says of itself has been checked.
+/// One key as one HSM token shows it, after everything that the HSM token says of it has been checked.
 struct HSMTokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm

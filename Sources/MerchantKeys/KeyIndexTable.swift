@@ -2,8 +2,8 @@ import Foundation
 import PaymentToken
 import WorkerProtocol
 
-/// Everything the index knows at one moment: what every token showed when it was last asked, and what that is worth
-/// beside the ledger's records.
+/// Everything the index knows at one moment: what every HSM token showed when it was last asked, compared with the
+/// ledger's records.
 struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
     /// By hash, ascending.
@@ -22,7 +22,7 @@ struct KeyIndexTable: Sendable {
 
     init() {}
 
-    /// Judges all keys anew. A token that is not named keeps what it showed last.
+    /// Compares all keys anew. An HSM token that is not named keeps what it showed last.
     init(
         after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
         now: Date
@@ -54,7 +54,7 @@ struct KeyIndexTable: Sendable {
         sorted = byHash.values.sorted(by: Self.inOrder)
     }
 
-    /// Judges one key anew, at a cost that does not depend on how many others there are.
+    /// Compares one key anew, at a cost that does not depend on how many others there are.
     ///
     /// - Parameter hsmTokens: by name, what tokens show under this hash as CKA_ID now; others keep what they showed last.
     ///   What is there and is another key waits for the token's next whole listing.
@@ -109,7 +109,7 @@ struct KeyIndexTable: Sendable {
             return KeyEntry(hash, copies: copies.map { ($0.hsmToken, $0.key) }, keyRecord: keyRecord, now: now)
         }
         if let keyRecord { return KeyEntry(missing: keyRecord, certificate: previous?.certificate) }
-        // Seen once, not shown now and never recorded: listed still, so that nobody wonders where it went.
+        // Seen once, not shown now and never recorded: it stays on the list, so that nobody wonders where it went.
         return previous.map { KeyEntry(gone: $0) }
     }
 }
@@ -120,7 +120,7 @@ extension KeyIndexTable {
         sorted[sorted.partitioningIndex { $0.publicKeyHash.hex > hex }...]
     }
 
-    /// What the tokens hold and cannot be listed as a key, and what only one of them holds, a sentence each.
+    /// What HSM tokens hold that cannot be listed as a key, and what only one of them holds, a sentence each.
     var warnings: [String] {
         unlisted.sorted { $0.key < $1.key }.flatMap(\.value) + soleHolders
     }
@@ -128,7 +128,7 @@ extension KeyIndexTable {
     /// Keys that would be lost, or away, with one token though there are several.
     private var soleHolders: [String] {
         guard unlisted.count > 1 else { return [] }
-        let alone = sorted.filter { $0.condition == .served && $0.hsmTokens.count == 1 && $0.state.isOfUse }
+        let alone = sorted.filter { $0.condition == .served && $0.hsmTokens.count == 1 && $0.state.canStillDecrypt }
         return Dictionary(grouping: alone) { $0.hsmTokens[0] }.sorted { $0.key < $1.key }.map { hsmToken, entries in
             let most = 5
             let names = entries.prefix(most).map { String($0.publicKeyHash.hex.prefix(16)) }
@@ -152,28 +152,18 @@ extension Array {
     }
 }
 
-extension KeyState {
-    /// Whether there may still be payments for the key.
-    fileprivate var isOfUse: Bool {
-        switch self {
-        case .preActivation, .active, .suspended, .deactivated: true
-        case .compromised, .destroyed: false
-        }
-    }
-}
-
 extension KeyEntry {
     fileprivate init(
         _ hash: PublicKeyHash, copies: [(hsmToken: String, key: HSMTokenKey)], keyRecord: KeyRecord?, now: Date
     ) {
-        let judged = copies.map { copy in
+        let compared = copies.map { copy in
             (copy.hsmToken, copy.key, keyRecord.map { copy.key.disagreement(with: $0) } ?? copy.key.disagreement)
         }
-        let good = judged.filter { $0.2 == nil }
-        let serving = good.isEmpty ? judged : good
+        let good = compared.filter { $0.2 == nil }
+        let serving = good.isEmpty ? compared : good
         let certificate = serving.flatMap { $0.1.certificates }.newestValid(at: now)
         var warnings =
-            good.isEmpty ? [] : judged.compactMap { hsmToken, _, why in why.map { "Token \(hsmToken): \($0)" } }
+            good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "Token \(hsmToken): \($0)" } }
         if certificate == nil { warnings.append("The token holds no certificate for this key.") }
 
         publicKeyHash = hash
@@ -182,7 +172,7 @@ extension KeyEntry {
         state = keyRecord?.state ?? .preActivation
         cutOff = keyRecord?.cutOff
         condition =
-            if let why = judged[0].2, good.isEmpty { .inconsistent(why) } else {
+            if let why = compared[0].2, good.isEmpty { .inconsistent(why) } else {
                 keyRecord == nil ? .external : .served
             }
         self.certificate = certificate

@@ -108,20 +108,13 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
 }
 
 extension MerchantCertificate {
-    /// SHA-256 of a merchant identifier's UTF-8 bytes, as Apple's extension carries it.
-    static func hash(ofIdentifier identifier: String) -> [UInt8] {
-        Array(SHA256.hash(data: Array(identifier.utf8)))
-    }
-}
-
-extension MerchantCertificate {
-    /// Judges whether this certificate may stand beside a merchant key, for imports.
+    /// Checks that this certificate may stand beside a merchant key, for imports.
     ///
     /// - Parameters:
     ///   - expected: the merchant identifier that the administrator named, if any. A certificate without a UID is
     ///     taken under it when its extension's hash is that name's.
-    ///   - allowExpired: takes one whose validity has passed. One whose validity has not begun is taken, with clocks
-    ///     being what they are, only within a day.
+    ///   - allowExpired: takes one whose validity has passed. One whose validity begins within a day is always taken,
+    ///     since clocks differ; a later one never.
     /// - Returns: the merchant identifier.
     /// - Throws: `certificate_unsuitable`, saying what the certificate is instead.
     public func merchantForImport(
@@ -141,7 +134,7 @@ extension MerchantCertificate {
         guard allowExpired || now <= notAfter else {
             throw Refusal(
                 .certificateUnsuitable,
-                "The certificate has expired. Import it with --allow-expired if tokens under it are still to be opened.",
+                "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened.",
                 details: "valid until \(notAfter.formatted(.iso8601))")
         }
         if let expected, !names(expected) {
@@ -152,7 +145,8 @@ extension MerchantCertificate {
         guard let merchant = merchantIdentifier ?? expected else {
             throw Refusal(
                 .certificateUnsuitable,
-                "The certificate has no merchant identifier in its subject (UID). Name it with --merchant-identifier.")
+                "The certificate has no merchant identifier in its subject (UID). Name it in the request (merchantIdentifier)."
+            )
         }
         return merchant
     }
@@ -162,9 +156,12 @@ extension MerchantCertificate {
         if let merchantIdentifier { return merchantIdentifier == merchant }
         return merchantIdentifierHash == Self.hash(ofIdentifier: merchant)
     }
-}
 
-extension MerchantCertificate {
+    /// SHA-256 of a merchant identifier's UTF-8 bytes, as Apple's extension carries it.
+    private static func hash(ofIdentifier identifier: String) -> [UInt8] {
+        Array(SHA256.hash(data: Array(identifier.utf8)))
+    }
+
     /// The exact bytes of SubjectPublicKeyInfo inside the certificate: the hash is over them as Apple encoded them.
     ///
     ///     TBSCertificate ::= SEQUENCE { version [0] EXPLICIT …, serialNumber, signature, issuer, validity, subject,

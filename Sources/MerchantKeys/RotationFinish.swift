@@ -1,72 +1,49 @@
 public import Foundation
-public import Refusals
+
+/// Why a rotation cannot be finished.
+public enum RotationFinishError: Error, Sendable, Equatable {
+    case noOldKey
+    /// The new key waits for its certificate, or there is no new key.
+    case newKeyNotActive
+    /// Of the cut-off: active keys can always be deactivated.
+    case transition(KeyTransitionError)
+    /// The new key opens nothing now, for this reason.
+    case newKeyFault(Rotation.Key, String)
+    /// Old by the day on which it came, and yet with the younger certificate: it is not certain which of the two Apple
+    /// encrypts to.
+    case oldKeyHasYoungerCertificate(old: Rotation.Key, new: Rotation.Key)
+    /// Opened payment tokens within the last hour. Force finishes all the same.
+    case oldKeyInUse
+    /// Has not opened a payment token yet. Force finishes all the same.
+    case newKeyUnproven(Rotation.Key)
+}
 
 extension Rotation {
     /// The old keys' records as they are once the rotation is finished.
     ///
     /// - Parameters:
-    ///   - cutOff: until when they still open tokens; nil: they do not from now on.
-    ///   - force: finishes although the old key still opens tokens, or the new one has opened none.
-    /// - Throws: `invalid_state`; `malformed_request` for a cut-off in the past or too far away.
-    public func finished(cutOff: Date?, force: Bool, now: Date) throws(Refusal) -> [KeyRecord] {
-        guard !oldKeys.isEmpty else {
-            throw Refusal(
-                .invalidState, "Merchant \(merchantIdentifier) has no old \(algorithm.name) key to deactivate.",
-                details: next)
+    ///   - cutOff: until when they still open payment tokens; nil: they do not from now on.
+    ///   - force: finishes although the old key is in use, or the new one is unproven.
+    public func finished(cutOff: Date?, force: Bool, now: Date) throws(RotationFinishError) -> [KeyRecord] {
+        guard !oldKeys.isEmpty else { throw .noOldKey }
+        guard let newKey, newKey.keyRecord.state == .active else { throw .newKeyNotActive }
+        var retired: [KeyRecord] = []
+        do throws(KeyTransitionError) {
+            for key in oldKeys { retired.append(try key.keyRecord.changed(to: .deactivated, cutOff: cutOff, at: now)) }
+        } catch {
+            throw .transition(error)
         }
-        guard let newKey, newKey.keyRecord.state == .active else {
-            throw Refusal(
-                .invalidState,
-                "The new key has no certificate yet, so the old one is still needed. Import it first (rotate import).")
-        }
-        if let cutOff, cutOff <= now || cutOff > now.addingTimeInterval(Self.longestCutOff) {
-            throw Refusal(
-                .malformedRequest, "cutOff must lie in the future, and within 90 days.", details: "cutOff")
-        }
-        try requireServing(newKey)
-        if !force { try requireProven(of: newKey) }
-        return oldKeys.map { key in
-            var keyRecord = key.keyRecord
-            (keyRecord.state, keyRecord.cutOff) = (.deactivated, cutOff)
-            return keyRecord
-        }
-    }
-
-    /// Late tokens arrive for hours after Apple's switch, not for months.
-    static let longestCutOff: TimeInterval = 90 * 86_400
-
-    /// What no haste excuses: without the new key, or with the wrong one for the new one, payments end.
-    private func judge(_ newKey: Key) throws(Refusal) {
-        if let fault = newKey.fault {
-            throw Refusal(
-                .invalidState,
-                "The new key \(newKey.short) opens nothing now, so the old one is still needed. Mend that "
-                    + "first.", details: fault)
-        }
+        // Force does not excuse these two: without a new key that works, or with the wrong one taken for it, payments
+        // end.
+        if let fault = newKey.fault { throw .newKeyFault(newKey, fault) }
         if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
-            throw Refusal(
-                .invalidState,
-                "Key \(younger.short), which came earlier, has a younger certificate than \(newKey.short), so it is not "
-                    + "certain which of them Apple uses. Retire the right one by its name: paytokenctl key retire KEY.")
+            throw .oldKeyHasYoungerCertificate(old: younger, new: newKey)
         }
-    }
-
-    private func requireProven(of newKey: Key) throws(Refusal) {
-        let anyway = "or finish with --force."
-        if oldInLastHour > 0 {
-            throw Refusal(
-                .invalidState,
-                "The old key opened \(Self.paymentTokens(oldInLastHour)) within the last hour, the last one at "
-                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has opened none for an "
-                    + "hour, \(anyway)",
-                details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
+        if !force {
+            guard oldInLastHour == 0 else { throw .oldKeyInUse }
+            guard newKey.isProven else { throw .newKeyUnproven(newKey) }
         }
-        guard newKey.isProven else {
-            throw Refusal(
-                .invalidState,
-                "The new key has opened no token yet. Activate its certificate in Apple's developer portal "
-                    + "first, \(anyway)", details: newKey.short)
-        }
+        return retired
     }
 }
 

@@ -17,7 +17,7 @@ struct KeyIndexTests {
         let (key, record) = try pair()
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
-        #expect(entry.decrypts(at: now))
+        #expect(entry.isServed(at: now))
         #expect(entry.merchantIdentifier == "merchant.com.example.shop")
         #expect(entry.algorithm == .ec)
         #expect(entry.hsmTokens == ["primary"])
@@ -32,7 +32,7 @@ struct KeyIndexTests {
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
         #expect(entry.state == state)
-        #expect(entry.decrypts(at: now) == (state == .active))
+        #expect(entry.isServed(at: now) == (state == .active))
         key.certificates = []
     }
 
@@ -43,7 +43,7 @@ struct KeyIndexTests {
         #expect(entry.condition == .external)
         #expect(entry.state == .preActivation)
         #expect(entry.merchantIdentifier == "merchant.com.example.shop")
-        #expect(!entry.decrypts(at: now))
+        #expect(!entry.isServed(at: now))
     }
 
     @Test("A key whose CKA_ID is not its public key's hash is inconsistent, under the hash that is right")
@@ -145,7 +145,7 @@ struct KeyIndexTests {
         #expect(gone.condition == .missing)
         #expect(gone.certificate != nil)
         #expect(gone.state == .active)
-        #expect(!gone.decrypts(at: now))
+        #expect(!gone.isServed(at: now))
         index.rebuild(hsmTokens: [("primary", [key])], keyRecords: [record], now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
@@ -191,7 +191,7 @@ struct KeyIndexTests {
         key.isProtected = false
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition.name == "inconsistent")
-        #expect(!entry.decrypts(at: now))
+        #expect(!entry.isServed(at: now))
     }
 
     @Test("A key that only one of several tokens shows is named, unless no payment comes for it any more")
@@ -247,6 +247,11 @@ struct KeyIndexTests {
         }
         #expect(reason.contains(part), "\(reason)", sourceLocation: sourceLocation)
         #expect(entry.hsmTokens.isEmpty, sourceLocation: sourceLocation)
-        #expect(!entry.decrypts(at: now), sourceLocation: sourceLocation)
+        #expect(!entry.isServed(at: now), sourceLocation: sourceLocation)
     }
+}
+
+extension KeyEntry {
+    /// A payment would be decrypted with it.
+    fileprivate func isServed(at now: Date) -> Bool { condition == .served && stateDecrypts(at: now) }
 }

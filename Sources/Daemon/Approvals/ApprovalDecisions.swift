@@ -4,7 +4,7 @@ import Ledger
 import MerchantKeys
 import Refusals
 
-/// The second person: decides requests, and has what was approved carried out at once.
+/// The second person's decisions. What is approved is carried out at once.
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -27,11 +27,7 @@ struct ApprovalDecisions: Sendable {
     let clock: WallClock
 
     func pending() async throws(Refusal) -> [Approval] {
-        do throws(LedgerFailure) {
-            return try await ledger.approvals(limit: 1000)
-        } catch {
-            throw error.refusal
-        }
+        try await refusing(ledger: await ledger.approvals(limit: 1000))
     }
 
     func decide(
@@ -59,8 +55,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// What was decided already, or too late, is said as that, and not as what the key's state makes of it. The
-    /// transaction judges it again.
+    /// An approval that was decided already, or comes too late, is refused for that reason, before the key's state can
+    /// give another one. The transaction checks it again.
     private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {
@@ -68,14 +64,15 @@ struct ApprovalDecisions: Sendable {
         case .expired: conflict = .expired
         case .approved, .done, .rejected, .withdrawn: conflict = .notPending(approval.status)
         }
-        throw Refusal(.approvalInvalid, conflict.description)
+        throw conflict.refusal
     }
 
-    /// Whoever asked must be another person, and still be somebody who may ask. The transaction judges the first again.
+    /// The requester must be another person, and must still have the role that asking takes. The transaction checks the
+    /// first again.
     private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
         guard person.isAnother(than: requester.person) else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.samePerson.description)
+            throw ApprovalConflict.samePerson.refusal
         }
         let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
         guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
@@ -101,7 +98,7 @@ struct ApprovalDecisions: Sendable {
         case .ledgerAcceptRestore:
             guard case .held(let disagreement) = gate.position,
                 RestoreAcceptance.parameters(disagreement) == approval.parameters
-            else { throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description) }
+            else { throw ApprovalConflict.otherParameters.refusal }
             _ = try await gate.acceptRestore(
                 reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
         case .auditKeyChange:
@@ -113,14 +110,10 @@ struct ApprovalDecisions: Sendable {
     }
 
     private func find(_ identifier: ApprovalIdentifier) async throws(Refusal) -> Approval {
-        do throws(LedgerFailure) {
-            guard let approval = try await ledger.approval(identifier) else {
-                throw LedgerFailure.approval(.unknown)
-            }
-            return approval
-        } catch {
-            throw error.refusal
+        guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
+            throw ApprovalConflict.unknown.refusal
         }
+        return approval
     }
 
     private static func recorded(_ decision: Decision) -> ApprovalDecision {

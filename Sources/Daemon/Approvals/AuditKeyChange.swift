@@ -5,8 +5,8 @@ import Logging
 import Refusals
 import WorkerProtocol
 
-/// Another key of the token that signs the checkpoints, which nobody puts into service alone. What the former one signed
-/// stays valid: an auditor then has both public keys.
+/// Replaces the key in the HSM token that signs the checkpoints, which nobody does alone. What the former key signed stays
+/// valid: an auditor then has both public keys.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
@@ -18,7 +18,7 @@ struct AuditKeyChange: Sendable {
 
     let ledger: any Ledger
     let hsmToken: any AuditToken
-    /// In the configuration.
+    /// As the configuration names it.
     let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate
@@ -26,25 +26,10 @@ struct AuditKeyChange: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
     let logger: Logger
-    /// Of two changes at once the second finds what the first has done.
+    /// Held during a change: of two at once the second finds what the first has done.
     private let lock = AsyncLock()
 
-    init(
-        ledger: any Ledger, hsmToken: any AuditToken, hsmTokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
-        rule: TwoPersonRule, recorder: UsageRecorder, clock: WallClock, logger: Logger
-    ) {
-        self.ledger = ledger
-        self.hsmToken = hsmToken
-        self.hsmTokenName = hsmTokenName
-        self.checkpoints = checkpoints
-        self.gate = gate
-        self.rule = rule
-        self.recorder = recorder
-        self.clock = clock
-        self.logger = logger
-    }
-
-    /// What is approved is the end of this key, not of one that has come since.
+    /// An approval is for replacing this key, not one that has come since.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
@@ -63,11 +48,11 @@ struct AuditKeyChange: Sendable {
                 approval: nil, by: caller, draft: draft)
             return .changed(from: current, to: next)
         }
-        let approval = try rule.request(
-            .auditKeyChange, parameters: Self.parameters(from: current), key: nil, keyState: nil, reason: reason,
-            by: caller, at: clock.now())
-        try await recorder.ask(approval, by: caller, for: draft)
-        return .pending(approval)
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .auditKeyChange, parameters: Self.parameters(from: current), reason: reason, by: caller,
+                    at: clock.now()), by: caller, for: draft))
     }
 
     /// Carries out what a second person approved, in one transaction with the approval.
@@ -80,8 +65,8 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// The key is planned in the ledger, made in the token, and put into service in one transaction with its record:
-    /// what breaks off before is gone on with by the next change, and the former key goes on signing.
+    /// The new key is planned in the ledger, made in the HSM token, and put into service in one transaction with its
+    /// audit record. When that breaks off, the former key goes on signing and the next change takes up the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
@@ -90,31 +75,28 @@ struct AuditKeyChange: Sendable {
         defer { lock.release() }
         let (current, planned) = try await keys()
         guard Self.parameters(from: current) == parameters else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+            throw ApprovalConflict.otherParameters.refusal
         }
         // What was recorded under the former key is sealed by it.
         try await checkpoints.seal()
         let next = try await hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
 
         var change = decision
-        var line = recorder.auditRecord(of: draft, by: caller)
-        line.event = .auditKeyChange(
+        var auditRecord = recorder.auditRecord(of: draft, by: caller)
+        auditRecord.event = .auditKeyChange(
             from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
-        line.token = AuditText(hsmTokenName)
-        change.records.append(line)
+        auditRecord.token = AuditText(hsmTokenName)
+        change.records.append(auditRecord)
         change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
         try await recorder.apply(change, for: draft)
         try await use(next)
         return next.checkpointKey
     }
 
-    /// It is decided and recorded by now: whatever fails here is tried again by every later seal or start.
+    /// The change is recorded by now. Whatever fails here is tried again by every later seal or start.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            checkpoints.use(key, newest: try await ledger.latestCheckpoint(), head: try await ledger.head())
-        } catch {
-            throw error.refusal
-        }
+        let newest = try await refusing(ledger: await ledger.latestCheckpoint())
+        checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
         logger.notice("another audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
         do throws(Refusal) {
             try await checkpoints.seal()
@@ -125,12 +107,7 @@ struct AuditKeyChange: Sendable {
 
     /// The key in service, and the identifier of one that was planned and never put into service.
     private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
-        let stored: [StoredAuditKey]
-        do throws(LedgerFailure) {
-            stored = try await ledger.auditKeys()
-        } catch {
-            throw error.refusal
-        }
+        let stored = try await refusing(ledger: await ledger.auditKeys())
         guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)
         else { throw .defect }
         return (key, stored.last { $0.publicKey == nil }?.identifier)

@@ -5,16 +5,18 @@ import Ledger
 import Logging
 import Refusals
 
-/// Taking the present clock for right, against what a wrong one has left in the ledger; which nobody does alone.
+/// Accepts the present clock as right, against what a wrong clock has left in the ledger, which nobody does alone.
 ///
-/// What a clock that was ahead has pruned is gone: of a token from before, nobody can tell whether it was released. So that no
-/// token is released twice, forgetting is taken back up to a fence only: tokens that were signed before the acceptance
-/// and the widest signing-time window are refused for good, later ones are served. Why that is enough: what was pruned had been
-/// claimed before the acceptance, and a token is claimed only while its signing time, which is Apple's, lies within the window of
-/// the clock; so none was signed more than a window after its claim. A clock that is behind at the acceptance as well
-/// would put the fence too early; it stands at least a window after the last release that the record shows. Claims that are still
-/// there go on refusing their own repeats.
-struct ClockAcceptance: Sendable {
+/// The claims that were pruned while the clock was ahead are gone: of a payment token from before, nobody can tell whether
+/// it was released. So that none is released twice, only those are served again that were signed after a fence: the
+/// acceptance plus the widest signing-time window. Those signed before the fence stay refused for good.
+///
+/// Why the fence is late enough: every pruned claim was made before the acceptance, and a payment token is claimed only
+/// while its signing time, which is Apple's, lies within the window around the clock. So no pruned one was signed more than
+/// a window after its claim. Should the clock be behind at the acceptance, the fence would stand too early; it therefore
+/// stands at least a window after the last release that the record shows. Claims that are still there go on refusing
+/// repeats.
+struct ClockAcceptance: ClockAccepting {
     /// What would be done.
     struct Plan: Sendable, Equatable {
         let now: Date
@@ -51,28 +53,28 @@ struct ClockAcceptance: Sendable {
                 draft: draft)
             return .accepted(plan)
         }
-        let approval = try rule.request(
-            .ledgerAcceptClock, parameters: Self.parameters(plan), key: nil, keyState: nil, reason: reason, by: caller,
-            at: plan.now)
-        try await recorder.ask(approval, by: caller, for: draft)
-        return .pending(approval)
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .ledgerAcceptClock, parameters: Self.parameters(plan), reason: reason, by: caller, at: plan.now),
+                by: caller, for: draft))
     }
 
-    /// Carries out what a second person approved, in one transaction with the approval. The fence is set by the time of the
-    /// approval.
+    /// Carries out what a second person approved, in one transaction with the approval. The fence is computed from the time
+    /// of the approval.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         let (plan, seen) = try await plan()
         guard Self.parameters(plan) == approval.parameters else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+            throw ApprovalConflict.otherParameters.refusal
         }
         try await carryOut(
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// What is approved is what was found ahead of the clock, no other.
+    /// An approval is for what was found ahead of the clock then, and nothing else.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })
@@ -81,16 +83,10 @@ struct ClockAcceptance: Sendable {
     }
 
     private func plan() async throws(Refusal) -> (Plan, LedgerTimes) {
-        let standing: LedgerClock.Standing
-        let newestRelease: Date?
-        do throws(LedgerFailure) {
-            standing = try await ledgerClock.look()
-            newestRelease = standing.forgottenAhead == nil ? nil : try await ledgerClock.ledger.newestRelease()
-        } catch {
-            throw error.refusal
-        }
+        let standing = try await refusing(ledger: await ledgerClock.look())
         var fence: Date?
         if let forgotten = standing.forgottenAhead {
+            let newestRelease = try await refusing(ledger: await ledgerClock.ledger.newestRelease())
             guard let window = standing.window else {
                 throw Refusal(
                     .invalidState,
@@ -121,13 +117,13 @@ struct ClockAcceptance: Sendable {
         approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         var change = decision
-        var line = recorder.auditRecord(of: draft, by: caller)
-        line.event = .ledgerAcceptClock(
+        var auditRecord = recorder.auditRecord(of: draft, by: caller)
+        auditRecord.event = .ledgerAcceptClock(
             LedgerClockAcceptance(
                 newestRecord: plan.newestRecord.map(AuditTime.init),
                 forgottenBefore: plan.forgottenBefore.map(AuditTime.init),
                 servedFrom: plan.servedFrom.map(AuditTime.init), reason: reason, approval: approval))
-        change.records.append(line)
+        change.records.append(auditRecord)
         change.clock = AdministrativeChange.ClockChange(
             forgottenBefore: seen.forgottenBefore, servedFrom: plan.servedFrom)
         try await recorder.apply(change, for: draft)
@@ -141,10 +137,10 @@ struct ClockAcceptance: Sendable {
     }
 }
 
-/// Taking an older ledger knowingly into service, which nobody does alone.
-struct RestoreAcceptance: Sendable {
+/// Takes an older ledger into service although the HSM token remembers a newer one, which nobody does alone.
+struct RestoreAcceptance: RestoreAccepting {
     enum Outcome: Sendable {
-        /// Where the ledger ends, and the sequence that the token remembered.
+        /// Where the ledger ends, and the sequence that the HSM token remembered.
         case accepted(ledgerSequence: Int, hsmTokenSequence: Int?)
         case pending(Approval)
     }
@@ -154,7 +150,7 @@ struct RestoreAcceptance: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
 
-    /// What is accepted is the disagreement that was seen, no other.
+    /// An approval is for the disagreement that was seen then, no other.
     static func parameters(_ disagreement: LedgerDisagreement) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
         parameters.add(disagreement.description)
@@ -172,10 +168,32 @@ struct RestoreAcceptance: Sendable {
                 reason: reason, by: AuditCaller(caller))
             return .accepted(ledgerSequence: ledgerSequence, hsmTokenSequence: hsmTokenSequence)
         }
-        let approval = try rule.request(
-            .ledgerAcceptRestore, parameters: Self.parameters(disagreement), key: nil, keyState: nil, reason: reason,
-            by: caller, at: clock.now())
-        try await recorder.ask(approval, by: caller, for: draft)
-        return .pending(approval)
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .ledgerAcceptRestore, parameters: Self.parameters(disagreement), reason: reason, by: caller,
+                    at: clock.now()), by: caller, for: draft))
     }
+}
+
+// MARK: What the routes ask
+
+/// Takes a ledger into service with which the HSM token disagrees.
+protocol RestoreAccepting: Sendable {
+    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    ///
+    /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
+    func accept(
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> RestoreAcceptance.Outcome
+}
+
+/// Takes the present clock for right, against what the ledger says about the time.
+protocol ClockAccepting: Sendable {
+    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    ///
+    /// - Throws: invalid_state when there is nothing to accept, or a signing-time window is off that would have to bound it.
+    func accept(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> ClockAcceptance.Outcome
 }

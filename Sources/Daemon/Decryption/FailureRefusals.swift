@@ -1,48 +1,35 @@
 import Ledger
-import PaymentToken
 import Refusals
 import WorkerProtocol
 
-extension WorkerFailure {
-    /// The one place where what a worker says becomes what a caller hears. The worker's own sentence names PKCS#11
-    /// calls and belongs in the log, not in an answer.
-    var refusal: Refusal {
-        switch kind {
-        case .decryptionFailed:
-            // The same refusal as for a point off the curve and a payload that is no JSON: a sentence of its own would
-            // tell them apart.
-            .decryptionFailed
-        case .keyNotFound:
-            Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
-        case .notSupported:
-            Refusal(.hsmUnavailable, "The token cannot restore this version's symmetric keys; status says why.")
-        case .overloaded:
-            Refusal(.overloaded, "Too many decryptions wait for the token.")
-        case .inputQuarantined:
-            Self.refusedInput(for: retryAfter ?? Int(QuarantinedInputs.period.components.seconds))
-        case .tokenUnavailable, .loginRefused:
-            Refusal(.hsmUnavailable, "The token that holds the merchant keys is not available at present.")
-        case .deadlineExceeded:
-            Refusal(.deadlineExceeded, "The token did not answer in time; repeat with the same reference.")
-        case .importRefused:
-            Refusal(.invalidState, "The token refused the key operation.", details: message)
-        case .auditRefused:
-            Refusal(.hsmUnavailable, "The token does not do its part for the key-usage record.", details: message)
-        case .protocolViolation:
-            Refusal(.internalError, "The daemon has a defect; its log has more.")
-        }
-    }
+// What the ledger and the HSM's workers fail at, as a caller hears it. Nowhere else does such a failure become a refusal;
+// the failure's own sentence names SQL, files and PKCS#11 calls and belongs in the log.
 
-    private static func refusedInput(for seconds: Int) -> Refusal {
-        Refusal(
-            .hsmUnavailable,
-            "This token was in flight when two workers ended, and is not tried again for \(seconds) s.",
-            retryAfter: seconds)
+/// The ledger's answer, or the refusal that its failure is to a caller.
+@discardableResult
+func refusing<Answer>(
+    ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
+) async throws(Refusal) -> Answer {
+    do {
+        return try await call()
+    } catch {
+        throw error.refusal
+    }
+}
+
+/// The HSM's answer, or the refusal that its failure is to a caller.
+@discardableResult
+func refusing<Answer>(
+    hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
+) async throws(Refusal) -> Answer {
+    do {
+        return try await call()
+    } catch {
+        throw error.refusal
     }
 }
 
 extension LedgerFailure {
-    /// The one place where the ledger's troubles become what a caller hears; a reason belongs in the log.
     var refusal: Refusal {
         switch self {
         case .overloaded:
@@ -52,11 +39,52 @@ extension LedgerFailure {
                 .ledgerUnavailable,
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
         case .approval(let conflict):
-            Refusal(.approvalInvalid, conflict.description)
+            conflict.refusal
         case .timesConflict:
             Refusal(.invalidState, description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)
         }
     }
+}
+
+extension WorkerFailure {
+    var refusal: Refusal {
+        switch kind {
+        case .decryptionFailed:
+            // The same refusal as for a point off the curve and a payload that is no JSON: a sentence of its own would
+            // tell them apart.
+            .decryptionFailed
+        case .keyNotFound:
+            Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
+        case .notSupported:
+            Refusal(.hsmUnavailable, "The HSM cannot open payment tokens of this version; status says why.")
+        case .overloaded:
+            Refusal(.overloaded, "Too many decryptions wait for the HSM.")
+        case .inputQuarantined:
+            Self.refusedInput(for: retryAfter ?? Int(QuarantinedInputs.period.components.seconds))
+        case .tokenUnavailable, .loginRefused:
+            Refusal(.hsmUnavailable, "The HSM that holds the merchant keys is not available at present.")
+        case .deadlineExceeded:
+            Refusal(.deadlineExceeded, "The HSM did not answer in time; repeat with the same reference.")
+        case .importRefused:
+            Refusal(.invalidState, "The HSM refused the key operation.", details: message)
+        case .auditRefused:
+            Refusal(.hsmUnavailable, "The HSM refused an operation for the key-usage record.", details: message)
+        case .protocolViolation:
+            .defect
+        }
+    }
+
+    private static func refusedInput(for seconds: Int) -> Refusal {
+        Refusal(
+            .hsmUnavailable,
+            "This payment was not opened: twice an HSM worker ended while it decrypted this payment token. For "
+                + "\(seconds) s the token is not tried again; repeat the request then, with the same reference.",
+            retryAfter: seconds)
+    }
+}
+
+extension ApprovalConflict {
+    var refusal: Refusal { Refusal(.approvalInvalid, description) }
 }

@@ -24,7 +24,7 @@ struct TokenDecryptor: Sendable {
     let clock: WallClock
     let arrivals: RefusedArrivals
 
-    /// - Parameter record: gets to know what is released or refused, as soon as it is known.
+    /// - Parameter draft: is told what is released or refused, as soon as it is known.
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> ReleasedPayment {
@@ -59,7 +59,7 @@ struct TokenDecryptor: Sendable {
         try expected.judgeApplicationData(paymentToken)
         try Self.requireDecrypting(of: key, at: now)
 
-        // Before the HSM is asked: a caller that repeats for ever must not take it from the others.
+        // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             arrivals.takeBack(paymentToken.publicKeyHash, at: now)
             throw Self.repeatedTooOften
@@ -114,11 +114,11 @@ struct TokenDecryptor: Sendable {
         return (evidence, try await trust.judge(evidence))
     }
 
-    /// A token outside the window is refused, unless it is the repetition of a release: the contract judges that by
-    /// everything but the window. Whether it is one is then decided by the claim itself.
+    /// A payment token outside the window is refused, unless it repeats a release: the contract exempts repetitions from
+    /// the window, and from nothing else. The claim then decides whether it is one.
     ///
-    /// - Returns: nil inside the window: whether it is a repetition is not asked for, and a transaction that is not known
-    ///   yet may be claimed. Outside, which repetition it is; ``Repeatability/no`` is refused.
+    /// - Returns: nil inside the window, where a transaction that is not known yet may be claimed. Outside, which kind of
+    ///   repetition it is; ``Repeatability/no`` is refused.
     private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
@@ -135,11 +135,9 @@ struct TokenDecryptor: Sendable {
 
     private static func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
+        // A key that no HSM token shows now may come back, unless its state does not decrypt anyway.
         case .served, .missing:
-            guard key.state.decrypts(at: now, cutOff: key.cutOff) else {
-                throw Self.notActive(key)
-            }
+            guard key.stateDecrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
                 throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
             }
@@ -194,7 +192,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// As the log names what is in trouble.
+    /// As the log names the HSM when it has a fault.
     private static let hsmComponent = "hsm"
 
     private static let repeatedTooOften = Refusal(
@@ -202,8 +200,8 @@ struct TokenDecryptor: Sendable {
         details: "the same caller gets it again only with the reference of the first request, and its "
             + "\(Release.mostRepeats) repeats are used up")
 
-    /// A repeat whose payment is not what the caller expects has cost the HSM as much as one that is. It keeps its own
-    /// refusal when it cannot be counted.
+    /// A repeat whose payment is not what the caller expects has cost the HSM as much as any other, so it counts. When it
+    /// cannot be counted it is still refused for its own reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {
@@ -237,7 +235,7 @@ struct TokenDecryptor: Sendable {
             faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
-        // A replay is refused without its record, too, when there is no room for it.
+        // Without a sequence the ledger had no room for the record, and a replay is refused all the same.
         if judged.sequence != nil { faults.ended(FaultLog.ledger) }
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
         draft.recorded(at: judged.sequence)
@@ -259,7 +257,7 @@ struct TokenDecryptor: Sendable {
                 details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, look "
                     + "at this host's clock and paytokenctl status")
         case .keyNotActive:
-            if let key = keys.entry(release.publicKeyHash), !key.state.decrypts(at: clock.now(), cutOff: key.cutOff) {
+            if let key = keys.entry(release.publicKeyHash), !key.stateDecrypts(at: clock.now()) {
                 throw Self.notActive(key)
             }
             throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")
@@ -267,11 +265,11 @@ struct TokenDecryptor: Sendable {
     }
 }
 
-/// What the decryptor asks of the HSM's side: one transaction's data, opened.
+/// What the decryptor asks of the HSM: one transaction's data, opened.
 protocol TransactionDecrypting: Sendable {
     /// - Parameters:
-    ///   - holders: the configured names of the tokens that show the key.
-    ///   - caller: who asks, as in records; callers are served in turn.
+    ///   - holders: the configured names of the HSM tokens that show the key.
+    ///   - caller: who asks, as in audit records; callers are served in turn.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for caller: String?
     ) async throws(WorkerFailure) -> OpenedTransaction

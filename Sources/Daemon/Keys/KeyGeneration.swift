@@ -5,7 +5,7 @@ import PaymentToken
 import Refusals
 import WorkerProtocol
 
-// Keys that are made inside a token, and the requests for their certificates.
+// Keys that are made inside an HSM token, and the requests for their certificates.
 extension KeyAdministration {
     struct KeyOrder: Sendable {
         let merchantIdentifier: String
@@ -20,11 +20,12 @@ extension KeyAdministration {
         case wouldMake(hsmToken: String)
     }
 
-    /// Makes a merchant's key pair inside one token. It opens nothing before its certificate is imported.
+    /// Makes a merchant's key pair inside one HSM token. It opens nothing before its certificate is imported.
     ///
-    /// A worker that ends meanwhile is asked again, and what was left unfinished in the token is finished by the next
-    /// generation for the merchant. A daemon that ends between token and ledger leaves a key that no ledger knows:
-    /// listed as external, used for nothing; the same command makes another.
+    /// When a worker ends meanwhile, its successor is asked for the outcome, and the next generation for the merchant
+    /// finishes what was left unfinished in the token. When the daemon itself ends between token and ledger, the token
+    /// keeps a key that no ledger knows: it is listed as external and used for nothing, and the same command makes
+    /// another.
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
@@ -34,31 +35,31 @@ extension KeyAdministration {
         draft.concerns(merchant: merchant)
         let hsmToken = try hsmTokenForNewKey(order.hsmToken)
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
-        try await proveLedgerWritable()
+        try await requireWritableLedger()
         draft.used(hsmToken: hsmToken.name)
-        // What a worker's end left behind is told from another order's key only when there is no other.
-        await lock.acquire()
-        defer { lock.release() }
+        // One at a time: a key that a worker's end left unfinished could otherwise not be told from another order's.
+        await generationLock.acquire()
+        defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
         draft.concerns(key: hash)
-        let key = KeyRecord(
+        let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, state: .preActivation,
             createdAt: clock.now(), origin: .generated)
         do throws(Refusal) {
             try await recorder.apply(
                 AdministrativeChange(
-                    at: clock.now(), key: key, precondition: .absent,
+                    at: clock.now(), key: keyRecord, precondition: .absent,
                     records: [recorder.auditRecord(of: draft, by: caller)]),
                 for: draft)
         } catch {
             throw await withdrawal(of: hash, from: hsmToken, after: error)
         }
-        return .made(try await entry(new: hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
+        return .made(try await newEntry(hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
     }
 
-    /// A PKCS#10 request that the key signs inside its token, recorded before it is given away.
+    /// A PKCS#10 request that the key signs inside its HSM token, recorded before it is given away.
     ///
-    /// - Returns: the key, and the request; none in a dry run.
+    /// - Returns: the request; nil in a dry run.
     func certificateRequest(
         for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> CertificateRequest? {
@@ -75,24 +76,19 @@ extension KeyAdministration {
             let hsmToken = hsmTokens.first(where: { entry.hsmTokens.contains($0.name) && $0.isServing })
         else {
             throw Refusal(
-                .hsmUnavailable, "No token that is available now shows this key.",
-                details: "paytokenctl status says why")
+                .hsmUnavailable, "No token that is available now shows this key.", details: Self.seeStatus)
         }
         guard !dryRun else { return nil }
         try gate.admit()
         draft.used(hsmToken: hsmToken.name)
-        let request: CertificateRequest
-        do {
-            request = try await CertificateRequest(
+        let request = try await refusing(
+            hsm: await CertificateRequest(
                 subjectPublicKeyInfo: information,
                 merchantIdentifier: entry.merchantIdentifier.isEmpty
                     ? entry.publicKeyHash.hex : entry.merchantIdentifier,
                 sign: { bytes throws(WorkerFailure) in
                     try await hsmToken.signRequest(bytes, publicKeyHash: entry.publicKeyHash.bytes)
-                })
-        } catch {
-            throw error.refusal
-        }
+                }))
         draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
         return request
     }
@@ -105,8 +101,8 @@ extension KeyAdministration {
         }
     }
 
-    /// The named token or the only one; it takes calls now.
-    func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
+    /// The named HSM token or the only one; it takes calls now.
+    private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
         let names = hsmTokens.map(\.name).joined(separator: ", ")
         guard name != nil || hsmTokens.count == 1 else {
             throw Refusal(
@@ -121,7 +117,7 @@ extension KeyAdministration {
         guard hsmToken.isServing else {
             throw Refusal(
                 .hsmUnavailable, "The token \(hsmToken.name) is not available, so no key was made.",
-                details: "paytokenctl status says why")
+                details: Self.seeStatus)
         }
         return hsmToken
     }
@@ -129,24 +125,22 @@ extension KeyAdministration {
     private func newKey(
         _ order: KeyOrder, in hsmToken: any TokenAdministering
     ) async throws(Refusal) -> PublicKeyHash {
-        let made: KeyDescription
-        do {
-            made = try await hsmToken.generateKey(
+        let made = try await refusing(
+            hsm: await hsmToken.generateKey(
                 order.algorithm, merchantIdentifier: order.merchantIdentifier,
-                known: Set(catalogue.index.entries.map(\.publicKeyHash.bytes)))
-        } catch {
-            throw error.refusal
-        }
+                known: Set(catalogue.index.entries.map(\.publicKeyHash.bytes))))
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: made.subjectPublicKeyInfo)
         guard made.identifier == hash.bytes else { throw .defect }
         return hash
     }
 
-    /// The key as the index has it. It is made and recorded by now: whatever does not work here is no reason to make
-    /// another one.
-    private func entry(new hash: PublicKeyHash, in hsmToken: any TokenAdministering) async throws(Refusal) -> KeyEntry {
+    /// The new key as the index has it. It is made and recorded by now, so a token that cannot be asked again is no
+    /// failure: the caller would make another key.
+    private func newEntry(
+        _ hash: PublicKeyHash, in hsmToken: any TokenAdministering
+    ) async throws(Refusal) -> KeyEntry {
         do throws(Refusal) {
-            try await lookAgain(at: hash, in: hsmToken)
+            try await refresh(hash, in: hsmToken)
         } catch {
             try? await catalogue.keyChanged(hash)
         }
@@ -154,12 +148,12 @@ extension KeyAdministration {
         return entry
     }
 
-    /// The ledger did not take the key's record: nobody has heard of the key, so it is taken out again.
+    /// The ledger did not take the key's record. The caller has not been told of the key, so it is removed again.
     private func withdrawal(
         of hash: PublicKeyHash, from hsmToken: any TokenAdministering, after refusal: Refusal
     ) async -> Refusal {
         if (try? await hsmToken.destroyKey(hash)) != nil { return refusal }
-        try? await lookAgain(at: hash, in: hsmToken)
+        try? await refresh(hash, in: hsmToken)
         return Refusal(
             refusal.code, refusal.message,
             details:

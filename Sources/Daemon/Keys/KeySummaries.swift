@@ -6,7 +6,7 @@ import WorkerProtocol
 /// A key as the API shows it.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// The tier at which these tokens open payments for a key of this algorithm now; nil when none can.
+    /// The tier at which these HSM tokens open payments for a key of this algorithm now; nil when none can.
     let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 
@@ -49,10 +49,10 @@ struct KeySummaries: Sendable {
 }
 
 extension TokenPool {
-    /// The tier that serves the key now. Where tokens differ it is the weakest: what can be promised for every payment.
+    /// The tier that serves the key now. Where HSM tokens differ it is the weakest: what can be promised for every payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
         let scheme: RestorationScheme = algorithm == .ec ? .ecV1 : .rsaV1
-        return hsmTokens.filter { holders.contains($0.name) }.compactMap { $0.tier(for: scheme) }
+        return tokens.filter { holders.contains($0.name) }.compactMap { $0.tier(for: scheme) }
             .max { $0.rawValue < $1.rawValue }
     }
 

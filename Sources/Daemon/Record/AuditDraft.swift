@@ -4,14 +4,13 @@ import PaymentToken
 import Synchronization
 import WorkerProtocol
 
-/// What one request leaves in the record, filled in as it becomes known: a refusal is recorded with what was known when
-/// it was refused.
+/// One request's audit record while it takes shape: a request that is refused is recorded with what was known by then.
 ///
-/// Nothing of a body fits in: identifiers, digests and closed sets of words are all it takes.
+/// It has room for identifiers, digests and words from closed sets only, so that nothing of a body can get into it.
 final class AuditDraft: Sendable {
     /// What is known so far.
     struct Facts: Sendable, Equatable {
-        /// Until an endpoint says what it does, a request like any other.
+        /// Until the endpoint says what it does, any request.
         var event = AuditEvent.request
         var merchant: AuditText?
         var publicKeyHash: AuditDigest?
@@ -24,7 +23,7 @@ final class AuditDraft: Sendable {
 
     var facts: Facts { state.withLock { $0.facts } }
 
-    /// Where it was recorded already, together with what it did.
+    /// Where the request was recorded already, in one transaction with what it did.
     var sequence: Int? { state.withLock { $0.sequence } }
 
     func `is`(_ event: AuditEvent) {

@@ -3,8 +3,8 @@ import Ledger
 
 /// The record as JSON lines: what a verifier reads.
 ///
-/// It goes through the chain in pages, so it needs the same memory for any number of records and holds nothing of the
-/// ledger while its reader takes time.
+/// It reads the chain in pages, so it needs the same memory for any number of records and holds nothing of the ledger
+/// while a slow reader takes its time.
 struct ChainExport: Sendable {
     let trail: any AuditTrail
     /// The first and the last sequence that are wanted; nil when no record is. It begins and ends at checkpoints, so
@@ -71,7 +71,7 @@ struct ChainExport: Sendable {
     }
 }
 
-/// The records that meet conditions other than a time, as JSON lines. What stands between them is left out, so nothing of
+/// The records that meet conditions other than a time, as JSON lines. The records between them are left out, so nothing of
 /// it can be verified; its first line says that.
 ///
 /// It begins with the signed checkpoint before its first record, when there is one, and ends with the checkpoint made for
@@ -88,23 +88,20 @@ struct SelectionExport: Sendable {
         guard let seal else { return }
         try await writer.write(
             FilteredExport.firstLine(filter, node: seal.checkpoint.node, through: last) + [0x0A])
-        var cursor: Int?
-        while true {
-            try Task.checkCancellation()
-            let page = try await trail.records(filter, order: .oldestFirst, after: cursor, limit: 500)
-            let records = page.records.prefix { $0.sequence <= last }
+        var pages = RecordPages(trail: trail, filter: filter)
+        var isFirst = true
+        while let records = try await pages.next(through: last) {
             var bytes: [UInt8] = []
-            if cursor == nil, let first = records.first,
+            if isFirst, let first = records.first,
                 let before = try await trail.latestCheckpoint(below: first.sequence)
             {
                 bytes += before.line + [0x0A]
             }
+            isFirst = isFirst && records.isEmpty
             for record in records { bytes += record.line + [0x0A] }
             try await writer.write(bytes)
-            cursor = records.last?.sequence ?? cursor
-            guard page.next == nil || records.count < page.records.count else { continue }
-            return try await writer.write(seal.line + [0x0A])
         }
+        try await writer.write(seal.line + [0x0A])
     }
 }
 
@@ -115,26 +112,23 @@ struct CSVExport: Sendable {
     /// Where it ends unless it follows.
     let last: Int
     let follows: Bool
+    /// How long a follower waits before it looks again.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
         try await writer.write(AuditCSV.header(filter))
-        var cursor: Int?
+        var pages = RecordPages(trail: trail, filter: filter)
         while true {
-            try Task.checkCancellation()
-            let page = try await trail.records(filter, order: .oldestFirst, after: cursor, limit: 500)
-            let records = follows ? page.records[...] : page.records.prefix { $0.sequence <= last }
-            var bytes: [UInt8] = []
-            for record in records { bytes.append(contentsOf: Self.row(record)) }
-            try await writer.write(bytes)
-            cursor = records.last?.sequence ?? cursor
-            guard page.next == nil || records.count < page.records.count else { continue }
+            while let records = try await pages.next(through: follows ? .max : last) {
+                try await writer.write(records.flatMap(Self.row))
+            }
             guard follows else { return }
             try await Task.sleep(for: pause)
+            pages.lookAgain()
         }
     }
 
-    /// A record that was changed so that it is none any more does not keep the others from being read.
+    /// A stored line that was damaged does not keep the others from being read.
     private static func row(_ record: StoredRecord) -> [UInt8] {
         do throws(AuditEntryError) {
             return AuditCSV.row(try AuditEntry(line: record.line))
@@ -143,4 +137,31 @@ struct CSVExport: Sendable {
                 "\"# Record \(record.sequence) cannot be read: \(error). Run paytokenctl audit verify.\"\r\n".utf8)
         }
     }
+}
+
+/// The records that a filter keeps, oldest first, page after page.
+private struct RecordPages {
+    let trail: any AuditTrail
+    let filter: AuditFilter
+    private var cursor: Int?
+    private var isAtEnd = false
+
+    init(trail: any AuditTrail, filter: AuditFilter) {
+        self.trail = trail
+        self.filter = filter
+    }
+
+    /// The next records up to a sequence; nil when there are none.
+    mutating func next(through last: Int) async throws -> ArraySlice<StoredRecord>? {
+        guard !isAtEnd else { return nil }
+        try Task.checkCancellation()
+        let page = try await trail.records(filter, order: .oldestFirst, after: cursor, limit: 500)
+        let records = page.records.prefix { $0.sequence <= last }
+        cursor = records.last?.sequence ?? cursor
+        isAtEnd = page.next == nil || records.count < page.records.count
+        return records
+    }
+
+    /// More may have been recorded since the end was reached.
+    mutating func lookAgain() { isAtEnd = false }
 }

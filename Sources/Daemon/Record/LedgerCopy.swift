@@ -5,7 +5,7 @@ import NIOPosix
 import Refusals
 import Synchronization
 
-/// One copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
+/// Allows one copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
 final class LedgerCopyLock: Sendable {
     private let isTaken = Mutex(false)
 
@@ -21,7 +21,7 @@ final class LedgerCopyLock: Sendable {
         return Lease(lock: self)
     }
 
-    /// Gives the turn back when it goes.
+    /// Releases the lock when it is deallocated.
     final class Lease: Sendable {
         private let lock: LedgerCopyLock
 
@@ -54,9 +54,9 @@ final class LedgerCopy: Sendable {
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + LowerCaseHexadecimal.random(bytes: 16)
         do {
-            try await onItsOwnThread { removeLeftOvers(of: path) }
+            try await onAnotherThread { removeLeftOvers(of: path) }
             let backup = try await ledger.backup(to: name)
-            let file = try await onItsOwnThread {
+            let file = try await onAnotherThread {
                 defer { try? FileManager.default.removeItem(atPath: name) }
                 return try FileHandle(forReadingFrom: URL(filePath: name))
             }
@@ -83,7 +83,7 @@ final class LedgerCopy: Sendable {
 
     func write(to writer: BodyWriter) async throws {
         while true {
-            let piece = try await Self.onItsOwnThread { [file] in
+            let piece = try await Self.onAnotherThread { [file] in
                 Array(try file.read(upToCount: Self.pieceBytes) ?? Data())
             }
             if piece.isEmpty { return }
@@ -95,8 +95,8 @@ final class LedgerCopy: Sendable {
 
     private static let suffix = ".backup-"
 
-    /// What a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: the turn
-    /// is taken, and the ledger's lock held.
+    /// Removes what a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: this
+    /// process holds the copy's lock, and the ledger's lock keeps other processes out.
     private static func removeLeftOvers(of path: String) {
         let ledger = URL(filePath: path)
         let directory = ledger.deletingLastPathComponent().path
@@ -110,7 +110,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private static func onItsOwnThread<Value: Sendable>(
+    private static func onAnotherThread<Value: Sendable>(
         _ work: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         try await NIOThreadPool.singleton.runIfActive(work)

@@ -1,79 +1,68 @@
 import AuditChain
 import Ledger
 import Refusals
-import WorkerProtocol
 
-extension LedgerGate {
-    /// What ledger and token show, read for one comparison.
-    struct LedgerEvidence: Sendable {
-        let head: ChainHead
-        /// The audit keys that the ledger knows, the oldest first.
-        let storedKeys: [StoredAuditKey]
-        let hsmTokenKeys: [AuditSigningKey]
-        /// The newest of this node's chain that an audit key in the token, or one that the ledger knows, has signed.
-        let remembered: SignedCheckpoint?
-        /// The newest of this node's chain, else of whichever, that an audit key in the token has signed.
-        let rememberedByHSMToken: SignedCheckpoint?
-        /// Whether there is any data object of ours, readable or not.
-        let hsmTokenRemembersSomething: Bool
+/// What the ledger and the HSM token show of each other, read for one comparison.
+struct LedgerEvidence: Sendable {
+    let head: ChainHead
+    /// The audit keys that the ledger knows, the oldest first.
+    let storedKeys: [StoredAuditKey]
+    let hsmTokenKeys: [AuditSigningKey]
+    /// The newest of this node's chain that an audit key in the HSM token, or one that the ledger knows, has signed.
+    let remembered: SignedCheckpoint?
+    /// The newest that an audit key in the HSM token has signed: of this node's chain, else of any node's.
+    let rememberedByHSMToken: SignedCheckpoint?
+    /// Whether the HSM token has any data object of ours, readable or not.
+    let hsmTokenRemembersSomething: Bool
 
-        init(ledger: any Ledger, hsmToken: any AuditToken) async throws(Refusal) {
-            do throws(LedgerFailure) {
-                head = try await ledger.head()
-                storedKeys = try await ledger.auditKeys()
-            } catch {
-                throw error.refusal
-            }
-            let heads: RememberedHeads
-            do throws(WorkerFailure) {
-                hsmTokenKeys = try await hsmToken.auditKeys().compactMap(AuditSigningKey.init)
-                let lines = try await hsmToken.rememberedHeads()
-                hsmTokenRemembersSomething = !lines.isEmpty
-                heads = RememberedHeads(lines)
-            } catch {
-                throw error.refusal
-            }
-            let inToken = hsmTokenKeys.map(\.checkpointKey)
-            let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
-            remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inToken + inLedger))
-            let ofToken = CheckpointKeys(inToken)
-            rememberedByHSMToken = heads.newest(of: head.node, signedBy: ofToken) ?? heads.newest(signedBy: ofToken)
+    init(ledger: any Ledger, hsmToken: any AuditToken) async throws(Refusal) {
+        head = try await refusing(ledger: await ledger.head())
+        storedKeys = try await refusing(ledger: await ledger.auditKeys())
+        hsmTokenKeys = try await refusing(hsm: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
+        let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
+        hsmTokenRemembersSomething = !lines.isEmpty
+        let heads = RememberedHeads(lines)
+        let inHSMToken = hsmTokenKeys.map(\.checkpointKey)
+        let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inHSMToken + inLedger))
+        let hsmKeys = CheckpointKeys(inHSMToken)
+        rememberedByHSMToken = heads.newest(of: head.node, signedBy: hsmKeys) ?? heads.newest(signedBy: hsmKeys)
+    }
+
+    /// The last audit key that the ledger put into service.
+    private var stored: StoredAuditKey? { storedKeys.last { $0.publicKey != nil } }
+
+    /// The ledger's audit key, where the HSM token holds it.
+    var signingKey: AuditSigningKey? {
+        guard let stored else { return nil }
+        return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
+    }
+
+    /// By which name the ledger knows its audit key.
+    var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId }
+
+    /// The audit key of the ledger that was lost: the one that signed what the HSM token remembers, or the only one there.
+    var keyOfLostLedger: AuditSigningKey? {
+        if let remembered = rememberedByHSMToken {
+            return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
         }
-
-        /// The ledger's audit key, where the token holds it.
-        var signingKey: AuditSigningKey? {
-            guard let stored = storedKeys.last(where: { $0.publicKey != nil }) else { return nil }
-            return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
-        }
-
-        /// By which name the ledger knows its audit key.
-        var storedKeyId: AuditDigest? {
-            storedKeys.last { $0.publicKey != nil }?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId
-        }
-
-        /// Whose ledger was lost: the key that signed what the token remembers, or the only one there is.
-        var keyOfLostLedger: AuditSigningKey? {
-            if let remembered = rememberedByHSMToken {
-                return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
-            }
-            return hsmTokenKeys.count == 1 ? hsmTokenKeys[0] : nil
-        }
+        return hsmTokenKeys.count == 1 ? hsmTokenKeys[0] : nil
     }
 }
 
-/// How a ledger and the token beside it contradict each other.
+/// How a ledger and the HSM token beside it contradict each other.
 enum LedgerDisagreement: Sendable, Equatable {
-    /// The ledger is new, and the token has an audit key: there was another ledger. `keyId` names the key that accepting
+    /// The ledger is new, and the HSM token has an audit key: there was another ledger. `keyId` names the key that accepting
     /// the new ledger would take over; nil when it is not clear which.
     case lost(remembered: Checkpoint?, keyId: AuditDigest?)
-    /// The ledger ends before the record that the token remembers.
+    /// The ledger ends before the record that the HSM token remembers.
     case rolledBack(ledgerSequence: Int, remembered: Checkpoint)
-    /// The ledger has another record where the token remembers one: it went on from an older copy, or was rewritten.
+    /// The ledger has another record where the HSM token remembers one: it went on from an older copy, or was rewritten.
     case forked(remembered: Checkpoint)
-    /// The key that seals this ledger's record is not in the token.
+    /// The key that seals this ledger's record is not in the HSM token.
     case anotherToken(keyId: AuditDigest?)
 
-    /// The sequence that the token remembers.
+    /// The sequence that the HSM token remembers.
     var hsmTokenSequence: Int? {
         switch self {
         case .lost(let remembered, _): remembered?.sequence
@@ -82,7 +71,8 @@ enum LedgerDisagreement: Sendable, Equatable {
         }
     }
 
-    /// What is wrong, and what can be done.
+    /// What is wrong, and what can be done. An approval to accept a restored ledger is bound to these very words
+    /// (``RestoreAcceptance/parameters(_:)``).
     var description: String {
         switch self {
         case .lost(let remembered, let keyId):
@@ -111,4 +101,32 @@ enum LedgerDisagreement: Sendable, Equatable {
         + "right ledger back. To take this one into service knowingly, start paytokend with --await-restore and run "
         + "paytokenctl ledger accept-restore: whatever it forgot can then be released again, and only the signing-time "
         + "window stands against that."
+}
+
+/// The checkpoints that an HSM token remembers, as far as they can be read: of all nodes, in no order. Anyone with the PIN
+/// can write there.
+struct RememberedHeads: Sendable {
+    private let heads: [SignedCheckpoint]
+
+    /// - Parameter lines: what is no checkpoint's line is left out.
+    init(_ lines: [[UInt8]]) {
+        heads = lines.compactMap { SignedCheckpoint(line: $0) }
+    }
+
+    /// The head with the highest sequence among those of a node that one of the keys signed. There are two when a process
+    /// ended between storing the new and removing the old one.
+    ///
+    /// The time decides between equal sequences only: otherwise a head that was signed while the clock was ahead would
+    /// hide all later ones, and an older ledger that was put back would not be noticed.
+    func newest(of node: AuditNode, signedBy keys: CheckpointKeys) -> SignedCheckpoint? {
+        newest(signedBy: keys) { $0.node == node }
+    }
+
+    /// The same of whichever node.
+    func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
+
+    private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {
+        heads.filter { isMeant($0.checkpoint) && keys[$0.checkpoint.keyId]?.verifies($0) == true }
+            .max { ($0.checkpoint.sequence, $0.checkpoint.time) < ($1.checkpoint.sequence, $1.checkpoint.time) }
+    }
 }

@@ -6,21 +6,22 @@ import Refusals
 import Synchronization
 import WorkerProtocol
 
-/// Nothing is released before ledger and token have been compared: a lost or rolled-back ledger has forgotten claims,
-/// and has revived keys that were suspended or compromised since.
+/// The write gate of the ledger: nothing is released or changed before the ledger has been compared with what the HSM token
+/// remembers. A ledger that was lost or rolled back has forgotten claims, and in it keys decrypt that were suspended or
+/// compromised since.
 final class LedgerGate: Sendable {
     enum Position: Sendable, Equatable {
-        /// The token has not been seen yet.
+        /// The HSM token has not been seen yet.
         case waiting
-        /// Ledger and token agree.
+        /// Ledger and HSM token agree.
         case open
-        /// They do not. Nothing is released until somebody takes the ledger into service knowingly.
+        /// They do not agree. Nothing is released until somebody accepts the ledger knowingly.
         case held(LedgerDisagreement)
     }
 
     private let ledger: any Ledger
     private let hsmToken: any AuditToken
-    /// In the configuration.
+    /// As the configuration names it.
     private let hsmTokenName: String
     private let checkpoints: Checkpoints
     private let clock: WallClock
@@ -46,7 +47,7 @@ final class LedgerGate: Sendable {
 
     var position: Position { state.withLock { $0 } }
 
-    /// Lets a release pass, or says why not.
+    /// - Throws: ledger_unavailable while nothing may be released.
     func admit() throws(Refusal) {
         switch position {
         case .open: return
@@ -61,7 +62,7 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares as soon as the token can be asked, until there is a verdict.
+    /// Compares as soon as the HSM token can be asked, until there is a verdict.
     func start(whenReady: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             while !Task.isCancelled, position == .waiting {
@@ -71,7 +72,7 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares once; without a verdict it is tried again; a ledger that was taken into service stays there.
+    /// Compares once. A ledger that was accepted meanwhile stays in service.
     func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
@@ -82,7 +83,7 @@ final class LedgerGate: Sendable {
             firstVerdict.yield(position)
             firstVerdict.finish()
         } catch {
-            // It is tried ten times a second.
+            // It is tried ten times a second, and logged when the reason changes.
             let isNew = lastFailure.withLock { last in
                 defer { last = error.message }
                 return last != error.message
@@ -93,10 +94,10 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Takes the ledger into service as it is, and has the token remember its end from now on.
+    /// Takes the ledger into service as it is, and has the HSM token remember its end from now on.
     ///
     /// - Parameter decision: the second person's, written in one transaction with the acceptance.
-    /// - Returns: where the ledger ends, and the sequence that the token remembered.
+    /// - Returns: where the ledger ends, and the sequence that the HSM token remembered.
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
@@ -127,29 +128,26 @@ final class LedgerGate: Sendable {
             signing = key
         }
         guard try await signing.isProven(by: hsmToken) else {
-            throw Refusal(.invalidState, "The token's audit key does not sign as its public key says; it is not used.")
+            throw Refusal(.invalidState, "The HSM's audit key does not sign as its public key says; it is not used.")
         }
         let sequence = evidence.head.sequence
-        do throws(LedgerFailure) {
-            var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
-            change.records.append(
-                AuditRecord(
-                    time: AuditTime(clock.now()),
-                    event: .ledgerAcceptRestore(
-                        LedgerRestore(
-                            ledgerSequence: sequence, tokenSequence: disagreement.hsmTokenSequence, reason: reason,
-                            approval: approval)),
-                    caller: caller))
-            try await ledger.apply(change)
-            if evidence.signingKey == nil {
-                try await ledger.planAuditKey(identifier: signing.identifier)
-                try await confirm(signing)
-            }
-        } catch {
-            throw error.refusal
+        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
+        change.records.append(
+            AuditRecord(
+                time: AuditTime(clock.now()),
+                event: .ledgerAcceptRestore(
+                    LedgerRestore(
+                        ledgerSequence: sequence, tokenSequence: disagreement.hsmTokenSequence, reason: reason,
+                        approval: approval)),
+                caller: caller))
+        try await refusing(ledger: await ledger.apply(change))
+        if evidence.signingKey == nil {
+            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier))
+            try await refusing(ledger: await confirm(signing))
         }
-        checkpoints.use(signing, newest: nil, head: try await Self.head(of: ledger))
-        // It is decided and recorded. From the next seal on the token remembers this chain; until then a start asks again.
+        checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
+        // The acceptance is recorded. The HSM token remembers this chain from the next seal on; a daemon that starts before
+        // that seal asks for the acceptance again.
         state.withLock { $0 = .open }
         do throws(Refusal) {
             try await checkpoints.seal()
@@ -170,18 +168,12 @@ final class LedgerGate: Sendable {
         guard let signing = evidence.signingKey else { return try await begin(evidence) }
         guard try await signing.isProven(by: hsmToken) else { return .anotherToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
-            // The process ended before the first head was stored, or somebody with the PIN removed it.
+            // Either the process ended before the first head was stored, or somebody with the PIN removed it.
             logger.warning("the token remembers no end of this ledger's record; it is told the present one")
             try await serve(signing, evidence)
             return nil
         }
-        let comparison: HeadComparison
-        do throws(LedgerFailure) {
-            comparison = try await ledger.compare(with: remembered.checkpoint)
-        } catch {
-            throw error.refusal
-        }
-        switch comparison {
+        switch try await refusing(ledger: await ledger.compare(with: remembered.checkpoint)) {
         case .continues:
             try await serve(signing, evidence)
             return nil
@@ -193,25 +185,20 @@ final class LedgerGate: Sendable {
     }
 
     private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
-        let newest: SignedCheckpoint?
-        do throws(LedgerFailure) {
-            newest = try await ledger.latestCheckpoint()
-        } catch {
-            throw error.refusal
-        }
+        let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: evidence.head)
         try await checkpoints.seal()
     }
 
-    /// A ledger without an audit key in service: with a token that has none either, one is made.
+    /// A ledger without an audit key in service gets one, unless the HSM token shows that another ledger was here.
     private func begin(_ evidence: LedgerEvidence) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
-            // A start that broke off leaves the key that this ledger planned, and nothing else: whatever stands beside it
-            // is another ledger's.
+            // A start that broke off leaves the one key that this ledger planned. Anything else in the HSM token is another
+            // ledger's.
             guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
                 let own = evidence.hsmTokenKeys.first,
                 own.identifier == planned, try await own.isProven(by: hsmToken)
@@ -220,21 +207,18 @@ final class LedgerGate: Sendable {
                     remembered: evidence.rememberedByHSMToken?.checkpoint,
                     keyId: evidence.keyOfLostLedger?.checkpointKey.keyId)
             }
-            try await confirming(own)
+            try await putIntoService(own)
             return nil
         }
-        try await confirming(hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
+        try await putIntoService(hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
         return nil
     }
 
-    private func confirming(_ key: AuditSigningKey) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            try await confirm(key)
-        } catch {
-            throw error.refusal
-        }
+    /// The ledger's first audit key goes into service.
+    private func putIntoService(_ key: AuditSigningKey) async throws(Refusal) {
+        try await refusing(ledger: await confirm(key))
         logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
-        checkpoints.use(key, newest: nil, head: try await Self.head(of: ledger))
+        checkpoints.use(key, newest: nil, head: try await refusing(ledger: await ledger.head()))
         try await checkpoints.seal()
     }
 
@@ -245,13 +229,5 @@ final class LedgerGate: Sendable {
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
                 token: AuditText(hsmTokenName)))
-    }
-
-    private static func head(of ledger: any Ledger) async throws(Refusal) -> ChainHead {
-        do throws(LedgerFailure) {
-            return try await ledger.head()
-        } catch {
-            throw error.refusal
-        }
     }
 }

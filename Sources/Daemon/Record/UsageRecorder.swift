@@ -4,14 +4,23 @@ import Ledger
 import ProductVersion
 import Refusals
 
+// The key-usage record: who did what with which key, as a hash chain in the ledger that the HSM token's audit key seals.
+//
+// Every request carries an AuditDraft, which fills up as the request becomes known. UsageRecorder turns it into an audit
+// record and writes that before the answer leaves; RefusalTally counts what is refused before anybody is known. Checkpoints
+// has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have been compared
+// (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger.
+//
+// Start here, then LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
+
 /// Writes what requests did into the ledger's record.
-struct UsageRecorder: Sendable {
+struct UsageRecorder: AuditLooking {
     let ledger: any Ledger
     let tally: RefusalTally
     let faults: FaultLog
     let clock: WallClock
 
-    /// The record of a request as far as it is known.
+    /// A request's audit record as far as the request is known.
     func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
         let facts = draft.facts
         return AuditRecord(
@@ -33,16 +42,17 @@ struct UsageRecorder: Sendable {
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
         guard !faults.isOngoing(FaultLog.ledger) else {
-            ledger.note(record)
+            ledger.note(auditRecord)
             return nil
         }
         do throws(LedgerFailure) {
-            return reference(try await ledger.append(record))
+            return reference(try await ledger.append(auditRecord))
         } catch {
             faults.began(FaultLog.ledger, error.description)
-            // What may be written yet is not to stand there twice; the ledger counts it if it is not written.
+            // The ledger may still write this record, and it must not stand there twice. If it is not written the ledger
+            // counts it.
             if case .timedOut(_, mayStand: true) = error { return nil }
-            ledger.note(record)
+            ledger.note(auditRecord)
             return nil
         }
     }
@@ -51,9 +61,9 @@ struct UsageRecorder: Sendable {
     ///
     /// - Throws: ledger_unavailable, and then it must not be shown or done.
     @discardableResult
-    func append(_ record: AuditRecord) async throws(Refusal) -> Int {
+    func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
-            return try await ledger.append(record)
+            return try await ledger.append(auditRecord)
         } catch {
             faults.began(FaultLog.ledger, error.description)
             throw error.refusal
@@ -62,25 +72,21 @@ struct UsageRecorder: Sendable {
 
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
     func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            draft.recorded(at: try await ledger.apply(change).last)
-        } catch {
-            throw error.refusal
-        }
+        draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
 
     /// Has an operation wait for a second person.
-    func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) {
+    ///
+    /// - Returns: the request, as the ledger has it now.
+    func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
         draft.is(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
             AdministrativeChange(
                 at: clock.now(), approval: .request(approval), records: [auditRecord(of: draft, by: caller)]),
             for: draft)
+        return approval
     }
 
-    /// Records a look into the record itself.
-    ///
-    /// - Throws: ledger_unavailable, and then nothing is shown.
     @discardableResult
     func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
         request.draft.is(event)
@@ -88,6 +94,16 @@ struct UsageRecorder: Sendable {
         request.draft.recorded(at: sequence)
         return sequence
     }
+}
+
+/// Records looks into the record itself.
+protocol AuditLooking: Sendable {
+    /// Durable when it answers; only then is anything shown.
+    ///
+    /// - Returns: the look's own sequence.
+    /// - Throws: ledger_unavailable or overloaded, and then nothing is shown.
+    @discardableResult
+    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
 }
 
 /// The records of the daemon's own life: start, configuration, stop.
@@ -120,7 +136,7 @@ struct LifeRecords: Sendable {
         do throws(StartFailure) {
             try await append(.stop)
         } catch {
-            // The ledger's trouble has been logged, and a stop is not to be refused.
+            // The ledger's fault has been logged, and a stop is not refused.
         }
     }
 

@@ -28,7 +28,7 @@ struct KeyGenerationRoutes: Sendable {
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
-        let entry = try administration.catalogue.index.find(request.pathArguments[0])
+        let entry = try administration.catalogue.index.entry(named: request.pathArguments[0])
         let made = try await administration.certificateRequest(
             for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(

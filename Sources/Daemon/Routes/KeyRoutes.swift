@@ -20,7 +20,7 @@ struct KeyRoutes: Sendable {
     }
 
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try .json(summaries.summary(index.find(request.pathArguments[0])))
+        try .json(summaries.summary(index.entry(named: request.pathArguments[0])))
     }
 
     private static func limit(_ text: String?) throws(Refusal) -> Int {

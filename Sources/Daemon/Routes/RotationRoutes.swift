@@ -76,14 +76,15 @@ struct RotationRoutes: Sendable {
 
 extension RotationStatus {
     init(_ rotation: Rotation) {
+        let guidance = RotationGuidance(rotation)
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
-            phase: rotation.phase.rawValue, next: rotation.next, newKey: rotation.newKey.map { RotationKey($0) },
+            phase: rotation.phase.rawValue, next: guidance.next, newKey: rotation.newKey.map { RotationKey($0) },
             oldKeys: (rotation.oldKeys + rotation.endingKeys).map { RotationKey($0) },
             steps: rotation.steps.map {
-                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: $0.text)
+                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: guidance.text(of: $0))
             },
-            remarks: rotation.warnings)
+            remarks: guidance.warnings)
     }
 }
 

@@ -139,7 +139,7 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.configuration, error.message)
         }
-        // One for all: an input that ended two workers is not to end a third.
+        // One for all tokens: an input that ended two workers must not end a third.
         let quarantine = QuarantinedInputs()
         let workers = settings.map { settings in
             let hsmToken = settings.name

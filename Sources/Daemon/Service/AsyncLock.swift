@@ -1,25 +1,26 @@
 import Synchronization
 
-/// One after the other, in the order in which they came.
+/// A lock for asynchronous work: whoever comes first goes first, and nobody's thread waits.
 final class AsyncLock: Sendable {
-    private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
+    private let state = Mutex((isHeld: false, waiting: [CheckedContinuation<Void, Never>]()))
 
-    /// Waits for the turn; ``give()`` must follow.
+    /// Waits until the lock is free; ``release()`` must follow.
     func acquire() async {
-        await withCheckedContinuation { (turn: CheckedContinuation<Void, Never>) in
+        await withCheckedContinuation { (caller: CheckedContinuation<Void, Never>) in
             let isMine = state.withLock { state in
-                defer { state.isTaken = true }
-                if state.isTaken { state.waiting.append(turn) }
-                return !state.isTaken
+                defer { state.isHeld = true }
+                if state.isHeld { state.waiting.append(caller) }
+                return !state.isHeld
             }
-            if isMine { turn.resume() }
+            if isMine { caller.resume() }
         }
     }
 
+    /// Hands the lock to the one that has waited longest.
     func release() {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
-            state.isTaken = false
+            state.isHeld = false
             return nil
         }?.resume()
     }

@@ -5,7 +5,7 @@ import Ledger
 import Logging
 import PaymentToken
 
-/// Forgets claims that nobody can need any more, once an hour.
+/// Removes claims that nobody can need any more, once an hour.
 struct ClaimPruning: Sendable {
     let ledger: any Ledger
     let live: LiveConfiguration
@@ -13,12 +13,7 @@ struct ClaimPruning: Sendable {
     let logger: Logger
 
     func start() -> Task<Void, Never> {
-        Task {
-            while !Task.isCancelled {
-                await prune()
-                try? await Task.sleep(for: .seconds(3600))
-            }
-        }
+        Task.repeating(every: .seconds(3600)) { await prune() }
     }
 
     func prune() async {
@@ -43,27 +38,22 @@ struct ClaimPruning: Sendable {
     }
 }
 
-/// Ends what nobody decided in time, with a record, and drops from the list what ended long ago: at start and then once
-/// a minute.
+/// Expires approvals that nobody decided in time, with an audit record, and removes from the list what ended long ago: at
+/// start and then once a minute.
 ///
-/// That nothing is approved too late does not depend on it: every decision looks at the clock.
+/// That nothing is approved too late does not depend on it, since every decision looks at the clock.
 struct ApprovalExpiry: Sendable {
     let ledger: any Ledger
     let clock: WallClock
     let logger: Logger
 
-    /// What has ended is listed so long after the time until which it could be decided. The record keeps it for ever.
+    /// For how long an approval that ended stays on the list after its expiry. The audit record keeps it for ever.
     static let listed = DurationText.days(30)
-    /// And at most so many of those. Open ones are bounded by account.
+    /// At most so many that ended stay on the list. Open ones are bounded by account.
     static let listedCount = 500
 
     func start() -> Task<Void, Never> {
-        Task {
-            while !Task.isCancelled {
-                await run()
-                try? await Task.sleep(for: .seconds(60))
-            }
-        }
+        Task.repeating(every: .seconds(60)) { await run() }
     }
 
     func run() async {
@@ -76,7 +66,8 @@ struct ApprovalExpiry: Sendable {
                 keeping: Self.listedCount)
             if forgotten > 0 { logger.info("old approvals removed", metadata: ["approvals": "\(forgotten)"]) }
         } catch {
-            // Why the ledger does not serve is said elsewhere; they are expired all the same.
+            // The ledger's fault is logged elsewhere. Undecided approvals are expired all the same, since decisions look at
+            // the clock.
             logger.info("approvals were not looked through", metadata: ["reason": "\(error)"])
         }
     }

@@ -21,7 +21,7 @@ final class LiveConfiguration: Sendable {
 
     var warnings: [ConfigurationWarning] { inForce.withLock { $0.warnings } }
 
-    /// After what time claims may be forgotten; nil when never.
+    /// After what time claims may be removed; nil when never.
     var claimRetention: ClaimRetention? {
         let configuration = inForce.withLock { $0 }
         return ClaimRetention(
@@ -29,7 +29,7 @@ final class LiveConfiguration: Sendable {
             windows: configuration.windows)
     }
 
-    /// Of verification and of every access rule; nil when one of them is off.
+    /// Of verification and of all access rules; nil when one of them is off.
     var widestWindow: Duration? {
         inForce.withLock { $0.windows }.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
@@ -64,7 +64,7 @@ extension Configuration {
     }
 
     fileprivate mutating func takeWhatMayChange(from new: Configuration) {
-        // Of what was started with, the warnings stay true as well.
+        // What stays as it was started keeps its warnings too.
         let kept = warnings.filter { $0.setting == .onePerson }
         warnings = new.warnings.filter { $0.setting != .onePerson } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
@@ -98,8 +98,8 @@ struct Policies: Sendable {
     let signingTimeWindow: SigningTimeWindow
 }
 
-/// The policies in force. A request takes one look and is judged by that to its end; a reload replaces all of them at
-/// once, so no request sees half of one.
+/// The policies in force. A request reads them once and is served by what it read to its end; a reload replaces all of
+/// them at once, so no request sees half of one.
 final class CurrentPolicies: Sendable {
     private let policies: Mutex<Policies>
 
@@ -114,8 +114,8 @@ final class CurrentPolicies: Sendable {
     }
 }
 
-/// SIGHUP: access, trust, log level and PIN files are read again, all or nothing. Open connections are judged anew at
-/// their next request.
+/// SIGHUP: access, trust, log level and PIN files are read again, all or nothing. On open connections the new rules apply
+/// from the next request on.
 struct Reload: Sendable {
     let file: String
     let assembly: Assembly

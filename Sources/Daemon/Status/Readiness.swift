@@ -47,7 +47,7 @@ final class Readiness: Sendable {
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
 
     func findings() async -> Findings {
-        // First, since it judges anew what a token showed while the ledger was away.
+        // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
         var findings = hsmTokenFindings()
         if let ledgerFault {
@@ -57,7 +57,7 @@ final class Readiness: Sendable {
         case .open: break
         case .waiting:
             findings.reasons.append(
-                reason("ledger", .ledgerUnavailable, "The ledger waits for the token that remembers its end."))
+                reason("ledger", .ledgerUnavailable, "The ledger waits for the HSM that remembers its end."))
         case .held(let disagreement):
             findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
         }
@@ -65,7 +65,7 @@ final class Readiness: Sendable {
         return findings
     }
 
-    /// Of a ledger that can be used: one that cannot be read says nothing about the clock.
+    /// Asked only while the ledger can be read: otherwise it says nothing about the clock.
     private func clockReasons() async -> [ReadinessAnswer.Reason] {
         if let look = clockLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.reasons }
         let reasons = (try? await ledgerClock.look())?.reasons ?? []
@@ -75,16 +75,16 @@ final class Readiness: Sendable {
         return reasons
     }
 
-    /// A token that is away makes the daemon unready only when it may hold a key that no other serves now. With two
-    /// tokens that hold the same keys, a load balancer that takes a host out because one of them died would turn half
-    /// an outage into a whole one, and on every host at once when the tokens are shared.
+    /// An HSM token that is away makes the daemon unready only when it may hold a key that no other serves now. Where two
+    /// tokens hold the same keys and one dies, a load balancer that took the host out would turn half an outage into a
+    /// whole one, and on every host at once when the tokens are shared.
     private func hsmTokenFindings() -> Findings {
-        // All is well most of the time, and then no key is looked at, however many there are.
+        // Most of the time no token has a fault. Then no key is looked at, however many there are.
         guard hsmTokens.tokens.contains(where: { Self.fault(of: $0) != nil }) else { return Findings() }
         let now = clock.now()
         let unserved = catalogue.index.entries.filter { entry in
             (entry.condition == .served || entry.condition == .missing)
-                && entry.state.decrypts(at: now, cutOff: entry.cutOff) && !hsmTokens.serves(entry)
+                && entry.stateDecrypts(at: now) && !hsmTokens.serves(entry)
         }
         let anyServes = hsmTokens.tokens.contains { Self.fault(of: $0) == nil }
         var findings = Findings()
@@ -101,7 +101,7 @@ final class Readiness: Sendable {
         return findings
     }
 
-    /// Why nothing is opened by a token now; nil when it serves a version.
+    /// Why an HSM token opens nothing now; nil when it serves a version.
     private static func fault(of hsmToken: TokenWorker) -> String? {
         switch hsmToken.condition {
         case .ready(let description):
@@ -112,7 +112,7 @@ final class Readiness: Sendable {
         }
     }
 
-    /// What to do comes before why, where it is known.
+    /// What can be done, where it is known, to be put before the reason.
     private static func advice(on shortcomings: [String]) -> String {
         shortcomings.contains { $0.contains("allow_extractable_secret is false") }
             ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
@@ -125,9 +125,9 @@ final class Readiness: Sendable {
 
 /// Whether the ledger can be written now, for readiness.
 ///
-/// Looking at the ledger writes to its disk, and anybody may ask: one look is under way at a time, and its finding
-/// serves all who ask within a second. While a look hangs, those who ask are told so, without another look and without
-/// waiting longer than ``patience`` after it began.
+/// Anybody may ask, and a probe writes to the ledger's disk. So one probe runs at a time, and its finding serves all who ask
+/// within a second. While a probe hangs, those who ask are told so: nobody starts another, and nobody waits longer than
+/// ``patience`` after it began.
 final class LedgerProbe: Sendable {
     private struct State {
         var last: (at: ContinuousClock.Instant, fault: String?)?

@@ -121,18 +121,34 @@ final class SoftwareAuditToken: AuditToken {
 
 /// A token whose signatures come only when the hang has ended.
 final class HangingAuditToken: AuditToken {
-    private struct State {
-        var hangs = false
-        var calls = 0
-        var waiting: [CheckedContinuation<Void, Never>] = []
-    }
-
     private let hsmToken: SoftwareAuditToken
-    private let state = Mutex(State())
+    let hang = Hang()
 
     init(_ hsmToken: SoftwareAuditToken) {
-        self.token = token
+        self.hsmToken = hsmToken
     }
+
+    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        await hang.pass()
+        return try await hsmToken.signCheckpoint(message, identifier: identifier)
+    }
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await hsmToken.auditKeys() }
+
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+        try await hsmToken.createAuditKey(identifier: identifier)
+    }
+
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await hsmToken.rememberedHeads() }
+
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+        try await hsmToken.rememberHead(line, node: node)
+    }
+}
+
+/// Calls that do not return while they hang.
+final class Hang: Sendable {
+    private let state = Mutex((hangs: false, calls: 0, waiting: [CheckedContinuation<Void, Never>]()))
 
     func begin() { state.withLock { $0.hangs = true } }
 
@@ -145,10 +161,10 @@ final class HangingAuditToken: AuditToken {
         for call in waiting { call.resume() }
     }
 
-    /// How many signatures were asked for.
+    /// How many were made.
     var calls: Int { state.withLock { $0.calls } }
 
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    func pass() async {
         await withCheckedContinuation { (call: CheckedContinuation<Void, Never>) in
             let passes = state.withLock { state in
                 state.calls += 1
@@ -157,18 +173,5 @@ final class HangingAuditToken: AuditToken {
             }
             if passes { call.resume() }
         }
-        return try await token.signCheckpoint(message, identifier: identifier)
-    }
-
-    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await token.auditKeys() }
-
-    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
-        try await token.createAuditKey(identifier: identifier)
-    }
-
-    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await token.rememberedHeads() }
-
-    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
-        try await token.rememberHead(line, node: node)
     }
 }

@@ -120,18 +120,18 @@ import Testing
         let description = try #require(try await token.auditKeys().first)
         let key = try #require(AuditSigningKey(description))
         checkpoints.use(key, newest: nil, head: try await fixture.ledger.head())
-        hanging.begin()
+        hanging.hang.begin()
         for _ in 0..<5 {
             try await fixture.append()
             let refusal = await #expect(throws: Refusal.self) { try await checkpoints.seal() }
             #expect(refusal?.code == .hsmUnavailable)
         }
-        #expect(hanging.calls == 1)
-        hanging.end()
+        #expect(hanging.hang.calls == 1)
+        hanging.hang.end()
         try await wait(for: "the last seal") {
             try await fixture.ledger.latestCheckpoint()?.checkpoint.sequence == fixture.ledger.head().sequence
         }
-        #expect(hanging.calls == 2)
+        #expect(hanging.hang.calls == 2)
     }
 
     @Test("before ledger and token were compared nothing is signed")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Daemon
 
-/// What the log says of trouble, at times that the test makes.
+/// What the log says of faults, at times that the test makes.
 @Suite struct FaultLogTests {
     private final class Lines: LogHandler, Sendable {
         private let said = Mutex<[String]>([])
@@ -48,7 +48,7 @@ import Testing
         faults = FaultLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
     }
 
-    @Test("it is said at once, then every ten seconds with how often, and once when it is over")
+    @Test("a fault is logged at once, then every ten seconds with how often, and once when it has ended")
     func lasting() {
         for _ in 0..<100 { faults.began("ledger", "full") }
         #expect(lines.taken() == ["unavailable 1"])
@@ -62,7 +62,7 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
-    @Test("trouble that comes and goes is one trouble until it has stayed away for a second")
+    @Test("a fault that comes and goes is one fault until it has stayed away for a second")
     func flapping() {
         for _ in 0..<20 {
             faults.began("ledger", "full")
@@ -78,7 +78,7 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
-    @Test("another reason is said at once")
+    @Test("another reason is logged at once")
     func anotherReason() {
         faults.began("ledger", "full")
         faults.began("ledger", "read-only")
@@ -86,7 +86,7 @@ import Testing
         #expect(lines.taken() == ["unavailable 1", "unavailable 1", "unavailable 1"])
     }
 
-    @Test("what was never in trouble is not available again")
+    @Test("what never had a fault is not available again")
     func quiet() {
         faults.ended("ledger")
         clock.pass(.seconds(2))

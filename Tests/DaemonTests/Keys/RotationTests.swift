@@ -1,11 +1,15 @@
 import Foundation
 import PaymentToken
 import Refusals
+import TestSupport
 import Testing
+import TokenForge
 import WorkerProtocol
 
+@testable import Daemon
 @testable import MerchantKeys
 
+/// What is derived from a merchant's keys, and what a person then reads.
 @Suite("Rotations, read off the keys")
 struct RotationTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -210,11 +214,11 @@ struct RotationTests {
     // MARK: Finishing
 
     private func refusal(_ rotation: Rotation, cutOff: Date? = nil, force: Bool = false) -> Refusal? {
-        do throws(Refusal) {
+        do throws(RotationFinishError) {
             _ = try rotation.finished(cutOff: cutOff, force: force, now: now)
             return nil
         } catch {
-            return error
+            return RotationGuidance(rotation).refusal(error)
         }
     }
 
@@ -275,5 +279,32 @@ struct RotationTests {
         #expect(refusal(waiting, force: true)?.message.contains("no certificate yet") == true)
         let two = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9))
         #expect(refusal(two, cutOff: now, force: true)?.code == .malformedRequest)
+    }
+}
+
+extension Rotation {
+    fileprivate var next: String { RotationGuidance(self).next }
+    fileprivate var warnings: [String] { RotationGuidance(self).warnings }
+}
+
+/// Active keys of one merchant with certificates of chosen ages.
+private struct ForgedPair {
+    private let authority: ForgeAuthority
+
+    init() throws { authority = try SharedForge.authority }
+
+    func key(notBeforeDaysAgo days: Double, importedHoursAgo hours: Double, now: Date) throws -> Rotation.Key {
+        var profile = MerchantCertificateProfile(merchantIdentifier: "m", now: now)
+        profile.notBefore = now.addingTimeInterval(-86_400 * days)
+        let forged = try ForgedMerchant(authority: authority, type: .p256, profile: profile)
+        let certificate = try MerchantCertificate(der: forged.certificate)
+        let keyRecord = KeyRecord(
+            publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+            createdAt: now.addingTimeInterval(-3600 * hours), origin: .imported)
+        return Rotation.Key(
+            keyRecord: keyRecord,
+            entry: KeyEntry(
+                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+                cutOff: nil, condition: .served, certificate: certificate, hsmTokens: ["primary"], warnings: []))
     }
 }
