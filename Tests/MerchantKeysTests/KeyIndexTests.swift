@@ -231,7 +231,7 @@ struct KeyIndexTests {
         return (key, record)
     }
 
-    private func index(_ keys: [KeyDescription], _ keyRecords: [KeyRecord], now: Date? = nil) -> KeyIndex {
+    private func index(_ keys: [KeyDescription], _ records: [KeyRecord], now: Date? = nil) -> KeyIndex {
         let index = KeyIndex()
         index.rebuild(hsmTokens: [("primary", keys)], keyRecords: records, now: now ?? self.now)
         return index

@@ -27,20 +27,20 @@ struct KeyIndexUpdateTests {
             switch Int.random(in: 0..<4, using: &random) {
             case 0:
                 shown[token]?[hash] = nil
-                tokens = [(token, [])]
+                hsmTokens = [(token, [])]
             case 1:
                 var key = key
                 if Bool.random(using: &random) { key.inconsistency = "The pair failed its test." }
                 shown[token]?[hash] = key
-                tokens = [(token, [key])]
+                hsmTokens = [(token, [key])]
             case 2:
                 var record = record
                 record.state = try #require(KeyState.allCases.randomElement(using: &random))
-                records[hash] = record
+                keyRecords[hash] = record
             default:
-                tokens = []
+                hsmTokens = []
             }
-            index.update(hash, hsmTokens: tokens, keyRecord: records[hash], now: now)
+            index.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecords[hash], now: now)
         }
         let whole = KeyIndex()
         // What was seen once stays listed, so the other one sees everything once too.
@@ -52,7 +52,7 @@ struct KeyIndexUpdateTests {
                 )
             ],
             keyRecords: [], now: now)
-        let known = records.values.sorted { $0.publicKeyHash.hex < $1.publicKeyHash.hex }
+        let known = keyRecords.values.sorted { $0.publicKeyHash.hex < $1.publicKeyHash.hex }
         whole.rebuild(
             hsmTokens: ["a", "b"].map { ($0, Array((shown[$0] ?? [:]).values)) }, keyRecords: known, now: now)
         #expect(index.entries.map(\.publicKeyHash) == whole.entries.map(\.publicKeyHash))

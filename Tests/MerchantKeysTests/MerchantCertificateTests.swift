@@ -87,7 +87,7 @@ struct MerchantCertificateTests {
         let der = try await CertificateWorkshop.make(
             key, subject: ["UID = \(Self.merchant)", "CN = shop"],
             extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
-        #expect(throws: MerchantCertificateError.unsupportedKey(kind: .paymentProcessing)) {
+        #expect(throws: MerchantCertificateError.unsupportedKey(purpose: .paymentProcessing)) {
             try MerchantCertificate(der: der)
         }
     }

@@ -21,7 +21,7 @@ struct ApprovalExpiryTests {
         let approval = try TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),
             by: RecordRoutesFixture.auditor, at: RecordFixture.noon)
-        try await fixture.recorder.ask(approval, by: RecordRoutesFixture.auditor, for: AuditDraft())
+        _ = try await fixture.recorder.ask(approval, by: RecordRoutesFixture.auditor, for: AuditDraft())
         return approval
     }
 

@@ -139,7 +139,7 @@ struct ClockAcceptanceTests {
         _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: draft)
         #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300)
         let entry = try #require(try await fixture.entries.last)
-        #expect(entry.event == "ledger_accept_clock" && entry.sequence == record.sequence)
+        #expect(entry.event == "ledger_accept_clock" && entry.sequence == draft.sequence)
         #expect(entry.details["forgottenBefore"]?.stringValue == AuditTime(ahead).text)
         #expect(entry.details["servedFrom"]?.stringValue == AuditTime(Self.noon + 300).text)
         #expect(entry.details["reason"]?.stringValue == "a year ahead")

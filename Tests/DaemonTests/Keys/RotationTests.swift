@@ -27,7 +27,7 @@ struct RotationTests {
             createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
         let entry = KeyEntry(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
-            cutOff: keyRecord.cutOff, condition: .served, certificate: nil, hsmTokens: tokens, warnings: [])
+            cutOff: keyRecord.cutOff, condition: .served, certificate: nil, hsmTokens: hsmTokens, warnings: [])
         return Rotation.Key(
             keyRecord: keyRecord, entry: entry,
             lastHour: KeyUses(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),

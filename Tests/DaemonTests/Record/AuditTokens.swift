@@ -122,7 +122,7 @@ final class SoftwareAuditToken: AuditToken {
 /// A token whose signatures come only when the hang has ended.
 final class HangingAuditToken: AuditToken {
     private let hsmToken: SoftwareAuditToken
-    let hang = Hang()
+    let hang = HangingCalls()
 
     init(_ hsmToken: SoftwareAuditToken) {
         self.hsmToken = hsmToken
@@ -147,7 +147,7 @@ final class HangingAuditToken: AuditToken {
 }
 
 /// Calls that do not return while they hang.
-final class Hang: Sendable {
+final class HangingCalls: Sendable {
     private let state = Mutex((hangs: false, calls: 0, waiting: [CheckedContinuation<Void, Never>]()))
 
     func begin() { state.withLock { $0.hangs = true } }

@@ -7,7 +7,7 @@ import Testing
 /// Whether the ledger answers: asked once at a time, and never waited for without end.
 @Suite struct LedgerProbeTests {
     /// The ledger answers when this does not hang.
-    private let hang = Hang()
+    private let hang = HangingCalls()
 
     private func probe(_ patience: Duration, _ faults: FaultLog) -> LedgerProbe {
         LedgerProbe(patience: patience, faults: faults) { [hang] () throws(LedgerFailure) in await hang.pass() }
