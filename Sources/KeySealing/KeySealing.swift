@@ -1,15 +1,16 @@
 internal import Crypto
 internal import Foundation
+internal import Glibc
 public import SecretMemory
 
-/// The way of a merchant's private key from the command line to the worker.
+/// How a merchant's private key gets from the command line, which seals it, to the worker, which opens it.
 ///
 /// The daemon lies between the two and must never hold a private key. So the command line seals the key to a public
 /// key that the worker made for this purpose at its start, and the daemon forwards what it cannot read.
 ///
 /// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is
 /// ``KeySealing/info``; the certificate that the key belongs to, in DER, is the associated data, so a sealed key
-/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is judged by
+/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is decided by
 /// the daemon's access rules.
 public enum KeySealing {
     /// `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.
@@ -73,6 +74,58 @@ public enum KeySealingError: Error, Sendable, Equatable {
     /// The cryptographic library did not seal.
     case notSealed
     /// The sealed key does not open: it was sealed to another worker or to this one before it was started anew, for
-    /// another certificate, or was changed on the way. Which of these is not to be known.
+    /// another certificate, or was changed on the way. HPKE does not tell which.
     case notOpened
+}
+
+extension KeySealing {
+    /// The worker's end: a key pair made for one life of the worker and never stored.
+    ///
+    /// A sealed key that was recorded on the way cannot be opened once the worker has ended. The private scalar is in
+    /// swift-crypto's memory, which is wiped when released but not locked.
+    public struct Recipient: Sendable {
+        private let privateKey: P256.KeyAgreement.PrivateKey
+
+        public init() {
+            privateKey = P256.KeyAgreement.PrivateKey()
+        }
+
+        /// A given scalar, 32 bytes: for tests that need both halves.
+        init(scalar: [UInt8]) throws {
+            privateKey = try P256.KeyAgreement.PrivateKey(rawRepresentation: scalar)
+        }
+
+        /// An uncompressed point on P-256, 65 bytes.
+        public var publicKey: [UInt8] { Array(privateKey.publicKey.x963Representation) }
+
+        /// Opens what ``KeySealing/seal(privateKey:certificate:to:)`` sealed to ``publicKey``.
+        ///
+        /// - Returns: PKCS#8 PrivateKeyInfo in DER, as its sender gave it: not parsed, not trusted.
+        /// - Throws: ``KeySealingError/unsuitableLength`` or ``KeySealingError/notOpened``.
+        public func open(
+            encapsulatedKey: [UInt8], sealed: [UInt8], certificate: [UInt8]
+        ) throws(KeySealingError) -> SecretBytes {
+            guard
+                sealed.count > overheadByteCount,
+                sealed.count <= maximumPrivateKeyByteCount + overheadByteCount
+            else { throw .unsuitableLength }
+            guard encapsulatedKey.count == pointByteCount else { throw .notOpened }
+            var opened: Data
+            do {
+                var recipient = try HPKE.Recipient(
+                    privateKey: privateKey, ciphersuite: ciphersuite, info: Data(info),
+                    encapsulatedKey: Data(encapsulatedKey))
+                opened = try recipient.open(sealed, authenticating: certificate)
+            } catch {
+                throw .notOpened
+            }
+            // HPKE gives plain memory, once: copied to where it is wiped, and overwritten here at once.
+            defer {
+                unsafe opened.withUnsafeMutableBytes { bytes in
+                    if let start = bytes.baseAddress { unsafe explicit_bzero(start, bytes.count) }
+                }
+            }
+            return SecretBytes(copying: opened.bytes)
+        }
+    }
 }

@@ -64,3 +64,122 @@ public struct Attribute: Sendable, Hashable {
     /// Big-endian, without leading zeros.
     public static func publicExponent(_ value: [UInt8]) -> Attribute { Attribute(.publicExponent, .bytes(value)) }
 }
+
+/// CKA_… (PKCS#11 v2.40 base §4): what an attribute is about.
+public struct AttributeType: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt
+
+    public init(rawValue: UInt) {
+        self.rawValue = rawValue
+    }
+
+    public static let objectClass = AttributeType(rawValue: CKA_CLASS)
+    public static let token = AttributeType(rawValue: CKA_TOKEN)
+    public static let `private` = AttributeType(rawValue: CKA_PRIVATE)
+    public static let label = AttributeType(rawValue: CKA_LABEL)
+    public static let application = AttributeType(rawValue: CKA_APPLICATION)
+    public static let value = AttributeType(rawValue: CKA_VALUE)
+    public static let certificateType = AttributeType(rawValue: CKA_CERTIFICATE_TYPE)
+    public static let issuer = AttributeType(rawValue: CKA_ISSUER)
+    public static let serialNumber = AttributeType(rawValue: CKA_SERIAL_NUMBER)
+    public static let keyType = AttributeType(rawValue: CKA_KEY_TYPE)
+    public static let subject = AttributeType(rawValue: CKA_SUBJECT)
+    public static let identifier = AttributeType(rawValue: CKA_ID)
+    public static let sensitive = AttributeType(rawValue: CKA_SENSITIVE)
+    public static let encrypt = AttributeType(rawValue: CKA_ENCRYPT)
+    public static let decrypt = AttributeType(rawValue: CKA_DECRYPT)
+    public static let wrap = AttributeType(rawValue: CKA_WRAP)
+    public static let unwrap = AttributeType(rawValue: CKA_UNWRAP)
+    public static let sign = AttributeType(rawValue: CKA_SIGN)
+    public static let verify = AttributeType(rawValue: CKA_VERIFY)
+    public static let derive = AttributeType(rawValue: CKA_DERIVE)
+    public static let modulus = AttributeType(rawValue: CKA_MODULUS)
+    public static let modulusBits = AttributeType(rawValue: CKA_MODULUS_BITS)
+    public static let publicExponent = AttributeType(rawValue: CKA_PUBLIC_EXPONENT)
+    public static let privateExponent = AttributeType(rawValue: CKA_PRIVATE_EXPONENT)
+    public static let prime1 = AttributeType(rawValue: CKA_PRIME_1)
+    public static let prime2 = AttributeType(rawValue: CKA_PRIME_2)
+    public static let exponent1 = AttributeType(rawValue: CKA_EXPONENT_1)
+    public static let exponent2 = AttributeType(rawValue: CKA_EXPONENT_2)
+    public static let coefficient = AttributeType(rawValue: CKA_COEFFICIENT)
+    public static let valueLength = AttributeType(rawValue: CKA_VALUE_LEN)
+    public static let extractable = AttributeType(rawValue: CKA_EXTRACTABLE)
+    public static let local = AttributeType(rawValue: CKA_LOCAL)
+    public static let neverExtractable = AttributeType(rawValue: CKA_NEVER_EXTRACTABLE)
+    public static let alwaysSensitive = AttributeType(rawValue: CKA_ALWAYS_SENSITIVE)
+    public static let modifiable = AttributeType(rawValue: CKA_MODIFIABLE)
+    public static let ecParameters = AttributeType(rawValue: CKA_EC_PARAMS)
+    public static let ecPoint = AttributeType(rawValue: CKA_EC_POINT)
+}
+
+/// What a token answered about one object's attributes. An attribute that the object does not have, or that the token does
+/// not give away (sensitive), is absent.
+public struct AttributeValues: Sendable, Hashable {
+    private let values: [AttributeType: [UInt8]]
+    private let oversized: Set<AttributeType>
+
+    init(_ values: [AttributeType: [UInt8]], oversized: Set<AttributeType> = []) {
+        self.values = values
+        self.oversized = oversized
+    }
+
+    /// Whether the token has a value that is larger than any is read, so that it is absent here.
+    public func isOversized(_ type: AttributeType) -> Bool { oversized.contains(type) }
+
+    /// The value as the library gave it.
+    public func bytes(_ type: AttributeType) -> [UInt8]? {
+        values[type]
+    }
+
+    /// A CK_BBOOL; nil also when the value is not one byte. Any byte but 0 counts as true.
+    public func flag(_ type: AttributeType) -> Bool? {
+        guard let value = values[type], value.count == 1 else { return nil }
+        return value[0] != 0
+    }
+
+    /// A CK_ULONG; nil also when the value has another size.
+    public func number(_ type: AttributeType) -> UInt? {
+        guard let value = values[type], value.count == MemoryLayout<UInt>.size else { return nil }
+        return value.nativeNumber
+    }
+
+    /// A text; nil also when the value is not UTF-8.
+    public func text(_ type: AttributeType) -> String? {
+        values[type].flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    public var objectClass: ObjectClass? { number(.objectClass).map(ObjectClass.init(rawValue:)) }
+    public var keyType: KeyType? { number(.keyType).map(KeyType.init(rawValue:)) }
+}
+
+extension [UInt8] {
+    /// The bytes as a number of the machine's own byte order, as the library wrote it.
+    fileprivate var nativeNumber: UInt {
+        var number: UInt = 0
+        unsafe Swift.withUnsafeMutableBytes(of: &number) { unsafe $0.copyBytes(from: self) }
+        return number
+    }
+}
+
+/// Elliptic curves as attributes name them.
+public enum EllipticCurve {
+    /// CKA_EC_PARAMS of P-256: the OBJECT IDENTIFIER 1.2.840.10045.3.1.7 in DER (RFC 5480 §2.1.1.1).
+    public static let p256Parameters: [UInt8] = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]
+
+    /// CKA_EC_POINT of a point: a DER OCTET STRING around it (PKCS#11 v2.40 §2.3.3).
+    /// - Parameter point: at most 127 bytes (P-256: 65, P-384: 97).
+    public static func attributeValue(forPoint point: [UInt8]) -> [UInt8] {
+        precondition(point.count < 128, "longer points need a longer DER length")
+        return [0x04, UInt8(point.count)] + point
+    }
+
+    /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare as some tokens have it. Both begin
+    /// with 0x04, so the size decides. Nil when it is neither. Whether it lies on the curve is not checked.
+    public static func p256Point(inAttributeValue value: [UInt8]) -> [UInt8]? {
+        switch value.count {
+        case 65 where value[0] == 0x04: value
+        case 67 where value.starts(with: [0x04, 65, 0x04]): Array(value.dropFirst(2))
+        default: nil
+        }
+    }
+}

@@ -1,3 +1,5 @@
+internal import CPKCS11
+
 /// A PKCS#11 call that did not succeed: which function, and why. The one error of everything that goes into the
 /// library. Carries nothing of what was passed in.
 public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -20,7 +22,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The library's return value; nil when it is not what is wrong.
+    /// The library's return value; nil when the cause is another one.
     ///
     /// Not inlined: where a typed `catch` reads this of a borrowed error, the optimiser of Swift 6.3.1 ends with an
     /// ownership error (CopyPropagation), so that no release could be built.
@@ -37,4 +39,61 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         case .implausible(let what): "\(call): the library answered implausibly: \(what)"
         }
     }
+}
+
+/// A CK_RV: what a PKCS#11 function returned (PKCS#11 v2.40 base §5.1).
+public struct ReturnValue: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: UInt
+
+    public init(rawValue: UInt) {
+        self.rawValue = rawValue
+    }
+
+    /// The standard's name, such as `CKR_PIN_INCORRECT`; what the standard does not name, vendors' own included, in
+    /// hexadecimal.
+    public var description: String {
+        Self.names[rawValue] ?? "CKR 0x" + String(rawValue, radix: 16)
+    }
+}
+
+extension ReturnValue {
+    public static let generalError = ReturnValue(rawValue: CKR_GENERAL_ERROR)
+    public static let functionFailed = ReturnValue(rawValue: CKR_FUNCTION_FAILED)
+    public static let argumentsBad = ReturnValue(rawValue: CKR_ARGUMENTS_BAD)
+    public static let hostMemory = ReturnValue(rawValue: CKR_HOST_MEMORY)
+    public static let slotIdentifierInvalid = ReturnValue(rawValue: CKR_SLOT_ID_INVALID)
+    /// PKCS#11 v3.0 CKR_TOKEN_RESOURCE_EXCEEDED.
+    public static let tokenResourceExceeded = ReturnValue(rawValue: 0x201)
+    public static let attributeSensitive = ReturnValue(rawValue: CKR_ATTRIBUTE_SENSITIVE)
+    public static let attributeTypeInvalid = ReturnValue(rawValue: CKR_ATTRIBUTE_TYPE_INVALID)
+    public static let deviceError = ReturnValue(rawValue: CKR_DEVICE_ERROR)
+    public static let deviceMemory = ReturnValue(rawValue: CKR_DEVICE_MEMORY)
+    public static let deviceRemoved = ReturnValue(rawValue: CKR_DEVICE_REMOVED)
+    public static let dataLengthRange = ReturnValue(rawValue: CKR_DATA_LEN_RANGE)
+    public static let encryptedDataInvalid = ReturnValue(rawValue: CKR_ENCRYPTED_DATA_INVALID)
+    public static let keyHandleInvalid = ReturnValue(rawValue: CKR_KEY_HANDLE_INVALID)
+    public static let mechanismParameterInvalid = ReturnValue(rawValue: CKR_MECHANISM_PARAM_INVALID)
+    public static let objectHandleInvalid = ReturnValue(rawValue: CKR_OBJECT_HANDLE_INVALID)
+    public static let operationActive = ReturnValue(rawValue: CKR_OPERATION_ACTIVE)
+    public static let operationNotInitialized = ReturnValue(rawValue: CKR_OPERATION_NOT_INITIALIZED)
+    public static let pinIncorrect = ReturnValue(rawValue: CKR_PIN_INCORRECT)
+    public static let pinInvalid = ReturnValue(rawValue: CKR_PIN_INVALID)
+    public static let pinLengthRange = ReturnValue(rawValue: CKR_PIN_LEN_RANGE)
+    public static let pinExpired = ReturnValue(rawValue: CKR_PIN_EXPIRED)
+    public static let pinLocked = ReturnValue(rawValue: CKR_PIN_LOCKED)
+    public static let sessionClosed = ReturnValue(rawValue: CKR_SESSION_CLOSED)
+    public static let sessionCount = ReturnValue(rawValue: CKR_SESSION_COUNT)
+    public static let sessionHandleInvalid = ReturnValue(rawValue: CKR_SESSION_HANDLE_INVALID)
+    public static let sessionReadOnly = ReturnValue(rawValue: CKR_SESSION_READ_ONLY)
+    public static let signatureInvalid = ReturnValue(rawValue: CKR_SIGNATURE_INVALID)
+    public static let signatureLengthRange = ReturnValue(rawValue: CKR_SIGNATURE_LEN_RANGE)
+    public static let tokenNotPresent = ReturnValue(rawValue: CKR_TOKEN_NOT_PRESENT)
+    public static let tokenNotRecognized = ReturnValue(rawValue: CKR_TOKEN_NOT_RECOGNIZED)
+    public static let tokenWriteProtected = ReturnValue(rawValue: CKR_TOKEN_WRITE_PROTECTED)
+    public static let unwrappingKeyHandleInvalid = ReturnValue(rawValue: CKR_UNWRAPPING_KEY_HANDLE_INVALID)
+    public static let userAlreadyLoggedIn = ReturnValue(rawValue: CKR_USER_ALREADY_LOGGED_IN)
+    public static let userNotLoggedIn = ReturnValue(rawValue: CKR_USER_NOT_LOGGED_IN)
+    public static let userPINNotInitialized = ReturnValue(rawValue: CKR_USER_PIN_NOT_INITIALIZED)
+    public static let bufferTooSmall = ReturnValue(rawValue: CKR_BUFFER_TOO_SMALL)
+    public static let cryptokiAlreadyInitialized = ReturnValue(rawValue: CKR_CRYPTOKI_ALREADY_INITIALIZED)
 }

@@ -6,8 +6,6 @@ public enum Mechanism: Sendable, Hashable {
     public enum KeyDerivationFunction: Sendable, Hashable {
         /// Nothing: the derived key is the shared secret, the point's x coordinate.
         case null
-        /// ANSI X9.63 with SHA-256: the counter comes after the secret.
-        case x963SHA256
         /// SP 800-56A one-step KDF with SHA-256: the counter comes first.
         case oneStepSHA256
     }
@@ -42,24 +40,21 @@ public enum Mechanism: Sendable, Hashable {
     case sha256KeyDerivation
     case rsaKeyPairGeneration
     case ecKeyPairGeneration
-    case aesKeyGeneration
-    case genericSecretKeyGeneration
 
-    public var type: MechanismType {
+    /// CKM_… (PKCS#11 v2.40 current mechanisms).
+    private var type: UInt {
         switch self {
-        case .ecdh1Derive: .ecdh1Derive
-        case .rsaX509: .rsaX509
-        case .rsaOAEPSHA256: .rsaOAEP
-        case .rsaPKCS1SHA256: .rsaPKCS1SHA256
-        case .ecdsa: .ecdsa
-        case .aesGCM: .aesGCM
-        case .concatenateBaseAndData: .concatenateBaseAndData
-        case .concatenateDataAndBase: .concatenateDataAndBase
-        case .sha256KeyDerivation: .sha256KeyDerivation
-        case .rsaKeyPairGeneration: .rsaKeyPairGeneration
-        case .ecKeyPairGeneration: .ecKeyPairGeneration
-        case .aesKeyGeneration: .aesKeyGeneration
-        case .genericSecretKeyGeneration: .genericSecretKeyGeneration
+        case .ecdh1Derive: CKM_ECDH1_DERIVE
+        case .rsaX509: CKM_RSA_X_509
+        case .rsaOAEPSHA256: CKM_RSA_PKCS_OAEP
+        case .rsaPKCS1SHA256: CKM_SHA256_RSA_PKCS
+        case .ecdsa: CKM_ECDSA
+        case .aesGCM: CKM_AES_GCM
+        case .concatenateBaseAndData: CKM_CONCATENATE_BASE_AND_DATA
+        case .concatenateDataAndBase: CKM_CONCATENATE_DATA_AND_BASE
+        case .sha256KeyDerivation: CKM_SHA256_KEY_DERIVATION
+        case .rsaKeyPairGeneration: CKM_RSA_PKCS_KEY_PAIR_GEN
+        case .ecKeyPairGeneration: CKM_EC_KEY_PAIR_GEN
         }
     }
 
@@ -101,7 +96,7 @@ public enum Mechanism: Sendable, Hashable {
                 unsafe withParameters(CK_KEY_DERIVATION_STRING_DATA(pData: data, ulLen: count), body)
             }
         default:
-            var mechanism = unsafe CK_MECHANISM(mechanism: type.rawValue, pParameter: nil, ulParameterLen: 0)
+            var mechanism = unsafe CK_MECHANISM(mechanism: type, pParameter: nil, ulParameterLen: 0)
             return unsafe body(&mechanism)
         }
     }
@@ -112,7 +107,7 @@ public enum Mechanism: Sendable, Hashable {
         var parameters = parameters
         return unsafe withUnsafeMutableBytes(of: &parameters) { bytes in
             var mechanism = unsafe CK_MECHANISM(
-                mechanism: type.rawValue, pParameter: bytes.baseAddress, ulParameterLen: CK_ULONG(bytes.count))
+                mechanism: type, pParameter: bytes.baseAddress, ulParameterLen: CK_ULONG(bytes.count))
             return unsafe body(&mechanism)
         }
     }
@@ -122,7 +117,6 @@ extension Mechanism.KeyDerivationFunction {
     var cValue: UInt {
         switch self {
         case .null: CKD_NULL
-        case .x963SHA256: CKD_SHA256_KDF
         case .oneStepSHA256: CKD_SHA256_KDF_SP800
         }
     }

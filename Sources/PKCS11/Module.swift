@@ -5,7 +5,7 @@ internal import Glibc
 public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The path is not absolute: a bare name would be looked up in places that others may fill.
     case pathNotAbsolute(String)
-    /// The dynamic loader refused it, and its own words.
+    /// The dynamic loader refused it; `reason` is its own message.
     case notLoadable(path: String, reason: String)
     /// Not a PKCS#11 library: it has no C_GetFunctionList.
     case noFunctionList(path: String)
@@ -24,9 +24,14 @@ public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// A loaded and initialised PKCS#11 library (PKCS#11 v2.40 base §5.4).
 ///
+/// This target is the binding to PKCS#11 and knows nothing of payments; HSMWorker and tests call it. A ``Module`` lists
+/// ``Slot``s, a slot's token opens ``Session``s, and a session has the standard's calls as methods: `Object.swift`,
+/// `KeyManagement.swift`, `Decryption.swift`, `Signing.swift`. C types and pointers stay inside; every failure is a
+/// ``CallError`` with the function's name and its return value.
+///
 /// A process has one for each library and keeps it: PKCS#11 libraries hold process-wide state, and a second
 /// C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some crash in
-/// their destructors; ``finalize()`` is optional. The process must not fork once a module is loaded.
+/// their destructors. The process must not fork once a module is loaded.
 ///
 /// Safe to use from any thread: the library is told to lock (CKF_OS_LOCKING_OK). Every method of this target that
 /// reaches the library blocks for as long as the library likes: never call one on the cooperative thread pool.
@@ -92,11 +97,6 @@ public final class Module: @unchecked Sendable {
         }
     }
 
-    /// C_Finalize. Every session, handle and login of this process ends; the module is of no use afterwards.
-    public func finalize() throws(CallError) {
-        try unsafe call("C_Finalize", functions.C_Finalize) { $0(nil) }
-    }
-
     /// Calls one of the library's functions and turns what it returned into an error.
     func call<Function>(
         _ name: String, _ function: Function?, _ body: (Function) -> CK_RV
@@ -109,5 +109,51 @@ public final class Module: @unchecked Sendable {
         guard value == CKR_OK else {
             throw CallError(call: name, cause: .returned(ReturnValue(rawValue: value)))
         }
+    }
+}
+
+/// A version number of the standard, a library or a device.
+public struct Version: Sendable, Hashable, CustomStringConvertible {
+    public let major: UInt8
+    public let minor: UInt8
+
+    init(_ version: CK_VERSION) {
+        major = version.major
+        minor = version.minor
+    }
+
+    public var description: String { "\(major).\(minor)" }
+}
+
+/// What a library says about itself (CK_INFO, PKCS#11 v2.40 base §3.1).
+public struct ModuleInfo: Sendable, Hashable {
+    /// The version of PKCS#11 that it follows.
+    public let cryptokiVersion: Version
+    public let manufacturer: String
+    public let libraryDescription: String
+    public let libraryVersion: Version
+}
+
+extension Module {
+    /// C_GetInfo.
+    public func info() throws(CallError) -> ModuleInfo {
+        var info = CK_INFO()
+        try unsafe call("C_GetInfo", functions.C_GetInfo) { unsafe $0(&info) }
+        return ModuleInfo(
+            cryptokiVersion: Version(info.cryptokiVersion),
+            manufacturer: String(paddedField: info.manufacturerID),
+            libraryDescription: String(paddedField: info.libraryDescription),
+            libraryVersion: Version(info.libraryVersion))
+    }
+}
+
+extension String {
+    /// A fixed-size field of the standard: UTF-8, padded with spaces (or, by libraries that err, with NULs). What is
+    /// not UTF-8 becomes U+FFFD.
+    init<Field>(paddedField field: Field) {
+        var bytes = unsafe withUnsafeBytes(of: field) { unsafe Array($0) }
+        if let end = bytes.firstIndex(of: 0) { bytes.removeSubrange(end...) }
+        while bytes.last == UInt8(ascii: " ") { bytes.removeLast() }
+        self = String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -1,4 +1,5 @@
 internal import CPKCS11
+public import SecretMemory
 
 /// A session with a token (PKCS#11 v2.40 base §5.6), closed when the value ends.
 ///
@@ -10,8 +11,8 @@ internal import CPKCS11
 /// last session with the token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module
-    /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then answers
-    /// CKR_SESSION_HANDLE_INVALID, and nobody else's session is closed under a number that was given away again.
+    /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then fails with
+    /// CKR_SESSION_HANDLE_INVALID, and a number that the library has given to another session meanwhile is not closed.
     private(set) var handle: UInt
     /// A session object that the session's user keeps from one operation to the next. It ends with the session in the
     /// token, and is forgotten here then.
@@ -66,5 +67,88 @@ extension Slot {
             throw CallError(call: "C_OpenSession", cause: .implausible("no session"))
         }
         return handle
+    }
+}
+
+/// CKU_… (PKCS#11 v2.40 base §3.3): who logs in.
+public enum UserType: Sendable, Hashable {
+    /// The normal user, who uses keys.
+    case user
+    /// The security officer, who sets the user's PIN.
+    case securityOfficer
+
+    var cValue: UInt {
+        switch self {
+        case .user: CKU_USER
+        case .securityOfficer: CKU_SO
+        }
+    }
+}
+
+// C_Login, C_Logout, C_GetSessionInfo (PKCS#11 v2.40 base §5.6).
+extension Session {
+    /// Logs the process in to the token, for every session with it. CKR_USER_ALREADY_LOGGED_IN is an error like others.
+    ///
+    /// CKR_PIN_INCORRECT must not be answered by trying again: tokens lock after a few wrong PINs.
+    public mutating func logIn(_ user: UserType, pin: borrowing SecretBytes) throws(CallError) {
+        guard let logIn = unsafe module.functions.C_Login else { throw CallError(call: "C_Login", cause: .missing) }
+        try Module.check(
+            "C_Login", unsafe pin.withMutablePointer { unsafe logIn(handle, user.cValue, $0, $1) })
+    }
+
+    /// Logs the process out, in every session with the token. Private session objects end.
+    public mutating func logOut() throws(CallError) {
+        try module.call("C_Logout", module.functions.C_Logout) { $0(handle) }
+    }
+
+    /// C_GetSessionInfo: whether the session still exists and who is logged in (nil: nobody). Cheap.
+    public mutating func loggedInUser() throws(CallError) -> UserType? {
+        var info = CK_SESSION_INFO()
+        try unsafe module.call("C_GetSessionInfo", module.functions.C_GetSessionInfo) { unsafe $0(handle, &info) }
+        return switch info.state {
+        case CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS: .user
+        case CKS_RW_SO_FUNCTIONS: .securityOfficer
+        default: nil
+        }
+    }
+}
+
+extension SecretBytes {
+    /// Lends a PIN where the standard wants a pointer that is not const. No library writes into a PIN.
+    func withMutablePointer(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> CK_RV) -> CK_RV {
+        unsafe withUnsafeBytes { bytes in
+            let pointer = unsafe UnsafeMutableRawPointer(mutating: bytes.baseAddress.unsafelyUnwrapped)
+            return unsafe body(pointer.assumingMemoryBound(to: UInt8.self), CK_ULONG(bytes.count))
+        }
+    }
+}
+
+// C_InitToken (PKCS#11 v2.40 base §5.5) and C_InitPIN (§5.6).
+extension Slot {
+    /// Initialises the slot's token: every object in it is destroyed. No session with it may be open. On a token that
+    /// was initialised before, `securityOfficerPIN` must be its present one.
+    /// - Parameter label: at most 32 bytes of UTF-8; padded with spaces as the standard wants it.
+    public func initializeToken(
+        label: String, securityOfficerPIN: borrowing SecretBytes
+    ) throws(CallError) {
+        var padded = Array(label.utf8)
+        guard padded.count <= 32 else { throw CallError(call: "C_InitToken", cause: .returned(.dataLengthRange)) }
+        padded.append(contentsOf: repeatElement(UInt8(ascii: " "), count: 32 - padded.count))
+        guard let initialize = unsafe module.functions.C_InitToken else {
+            throw CallError(call: "C_InitToken", cause: .missing)
+        }
+        try Module.check(
+            "C_InitToken",
+            unsafe securityOfficerPIN.withMutablePointer { unsafe initialize(identifier, $0, $1, &padded) })
+    }
+}
+
+extension Session {
+    /// C_InitPIN: sets the normal user's PIN. The security officer is logged in, and the session is read-write.
+    public mutating func initializePIN(_ pin: borrowing SecretBytes) throws(CallError) {
+        guard let initialize = unsafe module.functions.C_InitPIN else {
+            throw CallError(call: "C_InitPIN", cause: .missing)
+        }
+        try Module.check("C_InitPIN", unsafe pin.withMutablePointer { unsafe initialize(handle, $0, $1) })
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 /// child. They are cut into slots of a few sizes, and a slot that is given back is wiped and used again, because two
 /// system calls a secret would cost more than what the secret is used for.
 ///
-/// Pages are kept once mapped: what the process needs at its busiest is what it keeps.
+/// Pages are kept once mapped: the pool stays as large as the process has ever needed it.
 package enum LockedPages {
     /// What the pool holds now, in bytes.
     package struct Usage: Sendable, Equatable {
@@ -79,7 +79,7 @@ package enum LockedPages {
         let size = (count + pageSize - 1) / pageSize * pageSize
         let pages = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let pages = unsafe pages, unsafe pages != MAP_FAILED else {
-            // No memory at all: what Swift's own allocations do then.
+            // Out of memory: Swift's own allocations end the process too.
             preconditionFailure("no memory for secrets")
         }
         // Best effort beside the lock: both only fail on kernels that do not know the advice.

@@ -1,6 +1,7 @@
 import Glibc
 
-/// Bytes that must not be seen by anyone: a PIN, a shared secret, a symmetric key.
+/// Bytes that nobody may see: a PIN, a shared secret, a symmetric key. The worker, the daemon's configuration and the
+/// command line keep theirs in it; ``LockedPages`` is the memory, `SecretFile.swift` reads a secret from a file.
 ///
 /// They lie in memory that is locked (never swapped), left out of core dumps and wiped over its whole capacity when
 /// the value ends. There is one owner: the type cannot be copied by accident, only by ``duplicate()``. It has no
@@ -81,20 +82,6 @@ public struct SecretBytes: ~Copyable, Sendable {
         precondition(newCount >= 0 && newCount <= count, "a secret can only become shorter")
         unsafe explicit_bzero(slot.pointer + newCount, count - newCount)
         count = newCount
-    }
-
-    /// Whether both are the same bytes, in a time that depends on the lengths only.
-    public func isEqual(to other: borrowing SecretBytes) -> Bool {
-        guard count == other.count else { return false }
-        var difference: UInt8 = 0
-        unsafe withUnsafeBytes { mine in
-            unsafe other.withUnsafeBytes { theirs in
-                for index in mine.indices {
-                    unsafe difference |= mine[index] ^ theirs[index]
-                }
-            }
-        }
-        return difference == 0
     }
 
     /// How many bytes of the process's secret memory are not locked, because the limit on locked memory is used up:

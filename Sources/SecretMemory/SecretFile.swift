@@ -43,7 +43,7 @@ public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertib
 extension SecretBytes {
     /// Reads a PIN or another one-line secret from a file. One newline (LF) at the end is taken off.
     ///
-    /// The file's rights are judged on the opened file: nothing for others, no writing for the group. The group may
+    /// The file's permissions are checked on the opened file: nothing for others, no writing for the group. The group may
     /// read, since a file of root's that the daemon's group reads, mode 0640, is the usual way to keep the daemon from
     /// changing its own PIN. Symbolic links are followed; it is their target's rights that count.
     ///
@@ -55,7 +55,7 @@ extension SecretBytes {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw SecretFileError(path: path, reason: .unreadable(errno)) }
         defer { close(descriptor) }
-        try Self.judgeRights(descriptor, path)
+        try Self.checkPermissions(descriptor, path)
         // Room for the newline, and for one byte more to see that there is too much.
         var secret = SecretBytes(count: maximumCount + 2)
         secret.shrink(to: try Self.fill(&secret, from: descriptor, path))
@@ -68,7 +68,7 @@ extension SecretBytes {
         self = secret
     }
 
-    private static func judgeRights(_ descriptor: Int32, _ path: String) throws(SecretFileError) {
+    private static func checkPermissions(_ descriptor: Int32, _ path: String) throws(SecretFileError) {
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else {
             throw SecretFileError(path: path, reason: .unreadable(errno))

@@ -3,6 +3,8 @@ import Foundation
 import HSMWorker
 import ProductVersion
 
+/// The worker's program: it hardens its own process and hands the socket to ``WorkerService``. As a subcommand it
+/// initialises an empty token, which paytokenctl asks it to do because only this program links PKCS#11.
 @main
 struct PaytokendHSM: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -10,7 +12,7 @@ struct PaytokendHSM: ParsableCommand {
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
         discussion: "Without a subcommand it serves one token over the socket that is its standard input.",
         version: ProductVersion.current,
-        subcommands: [TokenInit.self])
+        subcommands: [InitializeToken.self])
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
@@ -27,5 +29,60 @@ struct PaytokendHSM: ParsableCommand {
 enum StandardError {
     static func write(_ line: String) {
         try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+    }
+}
+
+struct InitializeToken: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token-init",
+        abstract: "Initialises an empty token and prints what it is as one line of JSON.",
+        discussion: """
+            A token that has this label already is refused (exit status 1) and left as it is. \
+            PINs come from files that others cannot read.
+            """)
+
+    @Option(help: ArgumentHelp("The PKCS#11 library, by its absolute path.", valueName: "path"))
+    var module: String
+
+    @Option(help: "The token's label, at most 32 bytes.")
+    var label: String
+
+    @Option(help: ArgumentHelp("The file with the security officer's PIN.", valueName: "path"))
+    var soPinFile: String
+
+    @Option(help: ArgumentHelp("The file with the user's PIN.", valueName: "path"))
+    var pinFile: String
+
+    @Option(help: "The library's own initialisation string (NSS).")
+    var initArgs = ""
+
+    private struct Line: Encodable {
+        let label: String
+        let serialNumber: String
+        let slot: UInt
+    }
+
+    func run() throws {
+        for problem in ProcessHardening.apply(name: "paytokend-hsm") { StandardError.write(problem) }
+        do throws(TokenInitialization.Failure) {
+            let outcome = try TokenInitialization(
+                modulePath: module, label: label, securityOfficerPINFile: soPinFile, userPINFile: pinFile,
+                initializationString: initArgs
+            ).run()
+            print(outcome)
+        } catch {
+            StandardError.write(error.message)
+            _exit(error.status)
+        }
+        // Some libraries crash in their destructors: no exit handlers.
+        _exit(0)
+    }
+
+    private func print(_ outcome: TokenInitialization.Outcome) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        let line = Line(label: outcome.label, serialNumber: outcome.serialNumber, slot: outcome.slot)
+        guard let json = try? encoder.encode(line) else { return }
+        try? FileHandle.standardOutput.write(contentsOf: json + [UInt8(ascii: "\n")])
     }
 }

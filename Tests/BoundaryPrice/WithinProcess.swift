@@ -5,13 +5,14 @@ import WorkerProtocol
 
 /// The same work without the boundary, in two ways.
 final class WithinProcess: Sendable {
-    private let token: InProcessToken
+    private let token: ServedToken
     private let sessions: Int
     private let answers = Answers()
 
     init(_ opening: TokenOpening) throws {
-        token = try InProcessToken(opening)
+        token = try ServedToken(opening)
         sessions = Int(opening.sessions)
+        if case .failed(let failure) = token.answer(.listKeys, in: 0) { throw failure }
         token.startThreads { [answers] in answers.put($0, $1) }
     }
 

@@ -164,9 +164,9 @@ import WorkerProtocol
     func replacedPublicKey() async throws {
         let token = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
-        let stranger = P256.Signing.PrivateKey().publicKey
-        let file = token.directory.path("stranger.der")
-        try Data(stranger.derRepresentation).write(to: URL(fileURLWithPath: file))
+        let otherKey = P256.Signing.PrivateKey().publicKey
+        let file = token.directory.path("other.der")
+        try Data(otherKey.derRepresentation).write(to: URL(fileURLWithPath: file))
         for arguments in [
             ["--delete-object", "--type", "pubkey", "--id", hex(identifier)],
             [
@@ -177,7 +177,7 @@ import WorkerProtocol
             try #require(result.status == 0, "\(result)")
         }
         let worker = try await WorkerUnderTest.serving(token)
-        #expect(try await worker.auditKeys().map(\.publicPoint) == [Array(stranger.x963Representation)])
+        #expect(try await worker.auditKeys().map(\.publicPoint) == [Array(otherKey.x963Representation)])
         let answer = try await worker.sign(checkpoint, identifier)
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")

@@ -7,27 +7,13 @@ import WorkerProtocol
 @Suite struct DecryptionTests {
     /// A token with both merchants' keys.
     private func serving(_ kind: TokenKind = .softHSM) async throws -> WorkerUnderTest {
-        let token = try await kind.fresh()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token)
-        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
-            try await worker.mustImport(merchant, description)
-        }
-        return worker
-    }
-
-    private func ecPayment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
-    }
-
-    private func rsaPayment() throws -> EncryptedPayment {
-        try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+        try await .withMerchantKeys(try await kind.fresh())
     }
 
     @Test("what was encrypted to a merchant comes out byte for byte, EC and RSA", arguments: TokenKind.installed)
     func decrypts(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
-        for payment in [try ecPayment(), try rsaPayment()] {
+        for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
             let answer = try await worker.call(payment.request)
             #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
         }
@@ -49,7 +35,7 @@ import WorkerProtocol
         let worker = try await serving(kind)
         var expected: [UInt64: EncryptedPayment] = [:]
         for identifier in UInt64(1000)..<1060 {
-            let payment = identifier % 6 == 0 ? try rsaPayment() : try ecPayment()
+            let payment = identifier % 6 == 0 ? try EncryptedPayment.rsa() : try EncryptedPayment.ec()
             expected[identifier] = payment
             worker.send(try payment.request.encoded(identifier: identifier))
         }
@@ -62,12 +48,12 @@ import WorkerProtocol
     }
 
     @Test(
-        "every fault that a stranger can cause has the same answer, and the worker goes on",
+        "every fault that an untrusted caller can cause has the same answer, and the worker goes on",
         arguments: TokenKind.installed)
-    func strangersFaults(_ kind: TokenKind) async throws {
+    func callersFaults(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
-        let good = try ecPayment()
-        let goodRSA = try rsaPayment()
+        let good = try EncryptedPayment.ec()
+        let goodRSA = try EncryptedPayment.rsa()
         let rsaKey = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
 
         var faults: [(name: String, payment: EncryptedPayment)] = []
@@ -115,10 +101,10 @@ import WorkerProtocol
     @Test("a publicKeyHash that the token does not have is keyNotFound")
     func unknownKey() async throws {
         let worker = try await serving()
-        let stranger = try ForgeKey(generating: .p256)
-        let payment = try EncryptedPayment(ec: stranger.subjectPublicKeyInfo)
+        let otherKey = try ForgeKey(generating: .p256)
+        let payment = try EncryptedPayment(ec: otherKey.subjectPublicKeyInfo)
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
-        let short = try ecPayment().addressed(to: [1, 2, 3])
+        let short = try EncryptedPayment.ec().addressed(to: [1, 2, 3])
         #expect(try await worker.call(short.request).failureKind == .keyNotFound)
     }
 
@@ -133,7 +119,7 @@ import WorkerProtocol
         let second = try WorkerUnderTest(token)
         try await second.open(token)
         #expect(try await second.keys().count == 2)
-        for payment in [try ecPayment(), try rsaPayment()] {
+        for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
             let answer = try await second.call(payment.request)
             #expect(answer == .plaintext(payment.plaintext, tier: kind.tier(of: payment)))
         }

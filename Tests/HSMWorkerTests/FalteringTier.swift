@@ -8,7 +8,7 @@ import WorkerProtocol
 final class FalteringTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
-    let demand = "luck"
+    let requirement = "luck"
 
     private let calls = Mutex(0)
     private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?
@@ -29,5 +29,25 @@ final class FalteringTier: RestorationTier {
         }
         if let error = fault(call, input) { throw error }
         return try ECDHSecretTier().open(input, with: key, in: &session)
+    }
+}
+
+/// Which transaction fails, and how often it was tried.
+final class Faltering: Sendable {
+    private let state = Mutex<(victim: [UInt8], tries: Int)>(([], 0))
+
+    /// The key material of the transaction that fails; empty while none does.
+    var victim: [UInt8] {
+        get { state.withLock { $0.victim } }
+        set { state.withLock { $0.victim = newValue } }
+    }
+
+    /// How often the victim was tried, this time included; `Int.max` for any other transaction.
+    func applies(to input: Decryption) -> Int {
+        state.withLock { state in
+            guard !state.victim.isEmpty, input.keyMaterial == state.victim else { return .max }
+            state.tries += 1
+            return state.tries
+        }
     }
 }

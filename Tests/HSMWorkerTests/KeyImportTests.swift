@@ -115,12 +115,12 @@ import WorkerProtocol
     @Test("a private key that is not the certificate's leaves nothing behind")
     func mismatch() async throws {
         let (token, worker, description) = try await opened()
-        let stranger = try ForgeKey(generating: .p256)
+        let otherKey = try ForgeKey(generating: .p256)
         for (pkcs8, certificate) in [
-            (stranger.pkcs8, try SharedForge.ecMerchant.certificate),
+            (otherKey.pkcs8, try SharedForge.ecMerchant.certificate),
             (try SharedForge.rsaMerchant.key.pkcs8, try SharedForge.ecMerchant.certificate),
-            (stranger.pkcs8.dropLast() + [], try SharedForge.ecMerchant.certificate),
-            (stranger.pkcs8, [UInt8](repeating: 0x30, count: 40)),
+            (otherKey.pkcs8.dropLast() + [], try SharedForge.ecMerchant.certificate),
+            (otherKey.pkcs8, [UInt8](repeating: 0x30, count: 40)),
         ] {
             let answer = try await worker.importKey(pkcs8: Array(pkcs8), certificate: certificate, description)
             #expect(answer.failureKind == .importRefused, "\(answer)")
@@ -165,7 +165,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("keys that others put into the token are judged: wrong CKA_ID, extractable, no public key")
+    @Test("keys that others put into the token are checked: wrong CKA_ID, extractable, no public key")
     func inconsistent() async throws {
         let (token, _, _) = try await opened()
         let generated = try await tool(
@@ -205,9 +205,9 @@ import WorkerProtocol
     @Test("a private key whose public key is another's is found by the pair test")
     func wrongPair() async throws {
         let (token, _, _) = try await opened()
-        let (merchant, stranger) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))
+        let (merchant, otherKey) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))
         let file = token.directory
-        try file.write(stranger.pkcs8, to: "key.der")
+        try file.write(otherKey.pkcs8, to: "key.der")
         try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
         let identifier = hex(merchant.merchant.publicKeyHash)
         for arguments in [

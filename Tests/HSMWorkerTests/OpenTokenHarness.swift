@@ -47,10 +47,10 @@ final class OpenTokenHarness: Sendable {
     }
 
     func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        try EncryptedPayment.ec()
     }
 
-    /// What a seat does with one request. Blocks.
+    /// What a session does with one request. Blocks.
     func decrypt(
         _ payment: EncryptedPayment, in session: inout Session, callTimeout: UInt32 = 10_000
     ) -> Result<[UInt8], WorkerFailure> {

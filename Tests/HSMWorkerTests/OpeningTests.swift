@@ -56,7 +56,7 @@ import WorkerProtocol
         #expect(description.tierECv1 == .b && description.tierRSAv1 == .a)
         #expect(description.shortcomings.isEmpty)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .b))
     }
 

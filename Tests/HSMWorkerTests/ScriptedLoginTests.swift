@@ -56,7 +56,7 @@ import WorkerProtocol
         try place.set("99887766")
         try place.token.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<4 {
-            let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request).failureKind == .loginRefused)
         }
         #expect(try await worker.call(.probe).failureKind == .loginRefused)
@@ -79,8 +79,8 @@ import WorkerProtocol
         #expect(place.logins == [0])
     }
 
-    @Test("a token in trouble at the login has refused nothing: the same PIN is tried by the next worker")
-    func trouble() async throws {
+    @Test("a failing token at the login has refused nothing: the same PIN is tried by the next worker")
+    func failingToken() async throws {
         let place = try await Place()
         try place.token.play("fault C_Login always return=0x30")
         #expect(try await place.failure()?.kind == .tokenUnavailable)

@@ -10,18 +10,10 @@ import WorkerProtocol
     /// CKR_SESSION_COUNT and CKR_DEVICE_MEMORY.
     private static let (sessionCount, deviceMemory): (UInt, UInt) = (0xB1, 0x31)
 
-    private func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
-    }
-
     private func serving(
         _ token: ScriptedToken, sessions: UInt16 = 1, callTimeout: UInt32 = 10_000
     ) async throws -> WorkerUnderTest {
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: sessions) { $0.callTimeout = callTimeout }
-        try await worker.mustImport(SharedForge.ecMerchant, description)
-        try await worker.mustImport(SharedForge.rsaMerchant, description)
-        return worker
+        try await .withMerchantKeys(token, sessions: sessions) { $0.callTimeout = callTimeout }
     }
 
     private func opened(_ token: ScriptedToken) -> Int { token.calls("C_OpenSession").count { $0.value == 0 } }
@@ -36,13 +28,13 @@ import WorkerProtocol
         // One of the three holds the login.
         #expect(description.sessions == 2)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        let first = try payment()
+        let first = try EncryptedPayment.ec()
         #expect(try await worker.call(first.request) == .plaintext(first.plaintext, tier: .c))
         #expect(opened(token) == 3)
         try token.play()
         try await wait(for: "the other two sessions") { opened(token) == 5 }
         for _ in 0..<8 {
-            let payment = try payment()
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
         #expect(opened(token) == 5)
@@ -74,13 +66,13 @@ import WorkerProtocol
     func throttled(_ code: UInt) async throws {
         let token = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(token, callTimeout: 60_000)
-        let payment = try payment()
+        let payment = try EncryptedPayment.ec()
         try token.play("fault C_DeriveKey always return=\(code)")
         async let answer = worker.call(payment.request)
         try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == code } >= 3 }
         try token.play()
         #expect(try await answer == .plaintext(payment.plaintext, tier: .c))
-        // Nothing was broken, so nothing was mended.
+        // Nothing was broken, so nothing was repaired.
         #expect(token.calls("C_CloseSession").isEmpty && token.calls("C_Login").count == 1)
     }
 
@@ -89,11 +81,11 @@ import WorkerProtocol
         let token = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(token, callTimeout: 400)
         try token.play("fault C_DeriveKey always return=0x31")
-        let answer = try await worker.call(try payment().request)
+        let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .overloaded)
         #expect(answer.failureMessage.contains("CKR_DEVICE_MEMORY"), "\(answer)")
         try token.play()
-        let later = try payment()
+        let later = try EncryptedPayment.ec()
         #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
     }
 
@@ -102,7 +94,7 @@ import WorkerProtocol
         let token = try ScriptedToken(try await TokenDirectory())
         // Three quarters of it, 1.5 s, are there to try again.
         let worker = try await serving(token, callTimeout: 2000)
-        let (first, second) = (try payment(), try payment())
+        let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
         // The second call waits longer than that for the only session, and then the token is busy once.
         try token.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
         worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
@@ -131,15 +123,15 @@ import WorkerProtocol
         ]
         for (number, disturbance) in disturbances.enumerated() {
             try token.play(disturbance.instructions)
-            // The second session meets what the first one has mended.
+            // The second session meets what the first one has repaired.
             for _ in 0..<4 {
-                let payment = try payment()
+                let payment = try EncryptedPayment.ec()
                 let answer = try await worker.call(payment.request)
                 #expect(answer == .plaintext(payment.plaintext, tier: .c), "\(disturbance.what)")
             }
             #expect(token.calls("C_Login").count == number + 2, "\(disturbance.what)")
         }
-        let rsa = try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+        let rsa = try EncryptedPayment.rsa()
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
     }
 
@@ -157,7 +149,7 @@ import WorkerProtocol
             0x5, 0x6, 0x30, 0x32, 0xE0, 0x60, 0x82, 0x90, 0x91, 0xB0, 0xB3, 0x101, 0x8000_0001,
         ] {
             let payment =
-                isRSA ? try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo) : try payment()
+                isRSA ? try EncryptedPayment.rsa() : try EncryptedPayment.ec()
             let before = token.calls(call).count { $0.value == value }
             try token.play("fault \(call) nth=1 return=\(value)")
             let answer = try await worker.call(payment.request)
@@ -178,7 +170,7 @@ import WorkerProtocol
             "fault C_DeriveKey random=50 answer=0xB3", "fault C_DeriveKey random=35 return=0x31")
         var expected: [UInt64: EncryptedPayment] = [:]
         for identifier in UInt64(500)..<620 {
-            let payment = try payment()
+            let payment = try EncryptedPayment.ec()
             expected[identifier] = payment
             worker.send(try payment.request.encoded(identifier: identifier))
         }

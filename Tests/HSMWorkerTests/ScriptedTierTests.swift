@@ -14,14 +14,6 @@ import WorkerProtocol
         return (worker, try await worker.open(token, sessions: 1, allowExtractableSecret: allowExtractableSecret))
     }
 
-    private func ecPayment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
-    }
-
-    private func rsaPayment() throws -> EncryptedPayment {
-        try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
-    }
-
     @Test(
         "a token with the one-step KDF serves EC_v1 at tier A, whichever form of GCM parameters it takes",
         arguments: [
@@ -38,10 +30,10 @@ import WorkerProtocol
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         for _ in 0..<10 {
-            let payment = try ecPayment()
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
         }
-        let rsa = try rsaPayment()
+        let rsa = try EncryptedPayment.rsa()
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
     }
 
@@ -51,7 +43,7 @@ import WorkerProtocol
         let (worker, description) = try await serving(token)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         let before = token.calls().count
-        for _ in 0..<5 { _ = try await worker.call(try ecPayment().request) }
+        for _ in 0..<5 { _ = try await worker.call(try EncryptedPayment.ec().request) }
         let calls = token.calls().dropFirst(before).map(\.function)
         #expect(!calls.contains("C_GetAttributeValue"))
         for name in ["C_DeriveKey", "C_DecryptInit", "C_Decrypt", "C_DestroyObject"] {
@@ -71,7 +63,7 @@ import WorkerProtocol
             #expect(description.shortcomings[0].contains(word), "\(description.shortcomings)")
         }
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        let payment = try ecPayment()
+        let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
     }
 
@@ -88,7 +80,7 @@ import WorkerProtocol
             }
             #expect(sentence.contains("CKM_ECDH1_DERIVE with CKD_NULL") == allowed, "\(sentence)")
             #expect(sentence.contains("allow_extractable_secret is false") == !allowed, "\(sentence)")
-            #expect(try await worker.call(try ecPayment().request).failureKind == .notSupported)
+            #expect(try await worker.call(try EncryptedPayment.ec().request).failureKind == .notSupported)
         }
     }
 
@@ -108,14 +100,14 @@ import WorkerProtocol
         #expect(description.tierECv1 == .a)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try token.play("fault C_DeriveKey nth=1 logout")
-        let answer = try await worker.call(try ecPayment().request)
+        let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .tokenUnavailable)
         #expect(answer.failureMessage.contains("other tiers"), "\(answer)")
         try token.play()
         let (later, now) = try await serving(token)
         #expect(now.tierECv1 == .c)
         #expect(try await later.keys().count == 1)
-        let payment = try ecPayment()
+        let payment = try EncryptedPayment.ec()
         #expect(try await later.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
     }
 
@@ -197,9 +189,9 @@ import WorkerProtocol
     }
 
     @Test(
-        "what a stranger can send wrong is decryption_failed at every tier, and repairs nothing",
+        "what an untrusted caller can send wrong is decryption_failed at every tier, and repairs nothing",
         arguments: Stand.possible)
-    func strangers(_ stand: Stand) async throws {
+    func untrustedInput(_ stand: Stand) async throws {
         let token = try await stand.token()
         let (worker, description) = try await serving(token)
         #expect(description.tierECv1 == stand.tiers.ec && description.tierRSAv1 == stand.tiers.rsa)
@@ -208,7 +200,8 @@ import WorkerProtocol
         let before = token.calls().count
         for round in 0..<6 {
             var (tag, curve, oaep) = (
-                round.isMultiple(of: 2) ? try ecPayment() : try rsaPayment(), try ecPayment(), try rsaPayment()
+                round.isMultiple(of: 2) ? try EncryptedPayment.ec() : try EncryptedPayment.rsa(),
+                try EncryptedPayment.ec(), try EncryptedPayment.rsa()
             )
             tag.ciphertext[tag.ciphertext.count - 1 - round] ^= 1
             curve.keyMaterial[40 + round] ^= 1
@@ -217,7 +210,9 @@ import WorkerProtocol
                 let answer = try await worker.call(payment.request)
                 #expect(answer.failureKind == .decryptionFailed, "\(what): \(answer)")
             }
-            for (payment, tier) in [(try ecPayment(), stand.tiers.ec), (try rsaPayment(), stand.tiers.rsa)] {
+            for (payment, tier) in [
+                (try EncryptedPayment.ec(), stand.tiers.ec), (try EncryptedPayment.rsa(), stand.tiers.rsa),
+            ] {
                 #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: tier))
             }
         }

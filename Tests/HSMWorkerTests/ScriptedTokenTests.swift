@@ -16,10 +16,6 @@ import WorkerProtocol
         )
     }
 
-    private func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
-    }
-
     @Test("without faults the token behind it serves, with one login")
     func forwards() async throws {
         let token = try ScriptedToken(try await TokenDirectory())
@@ -28,7 +24,7 @@ import WorkerProtocol
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             try await worker.mustImport(merchant, description)
         }
-        let payment = try payment()
+        let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         #expect(token.calls("C_Login").map(\.value) == [0])
     }
@@ -69,7 +65,7 @@ import WorkerProtocol
         let (worker, description) = try await serving(token)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try token.play("fault C_DeriveKey always return=0x30")
-        let answer = try await worker.call(try payment().request)
+        let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .tokenUnavailable)
         #expect(answer.failureMessage.contains("CKR_DEVICE_ERROR"), "\(answer)")
     }
@@ -80,14 +76,14 @@ import WorkerProtocol
         let (worker, description) = try await serving(token)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try token.play("fault C_DeriveKey from=3 crash once")
-        for _ in 0..<2 { _ = try await worker.call(try payment().request) }
-        worker.send(try payment().request.encoded(identifier: 77))
+        for _ in 0..<2 { _ = try await worker.call(try EncryptedPayment.ec().request) }
+        worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
         #expect(try await worker.end() == 128 + SIGKILL)
         let (later, _) = try await serving(token)
         _ = try await later.keys()
         for _ in 0..<5 {
-            let payment = try payment()
+            let payment = try EncryptedPayment.ec()
             #expect(try await later.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
     }

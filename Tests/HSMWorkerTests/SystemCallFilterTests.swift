@@ -16,15 +16,7 @@ import WorkerProtocol
     }()
 
     private func serving(_ token: any WorkersToken, denying names: [String]) async throws -> WorkerUnderTest {
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token) { $0.deniedSystemCalls = names }
-        try await worker.mustImport(SharedForge.ecMerchant, description)
-        try await worker.mustImport(SharedForge.rsaMerchant, description)
-        return worker
-    }
-
-    private func payment() throws -> EncryptedPayment {
-        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        try await .withMerchantKeys(token) { $0.deniedSystemCalls = names }
     }
 
     /// The kernel's view: 0 none, 2 a filter (proc(5)).
@@ -41,7 +33,7 @@ import WorkerProtocol
         try token.play(
             "fault C_DeriveKey nth=1 exec", "fault C_DeriveKey nth=2 fork", "fault C_DeriveKey nth=3 connect")
         for _ in 0..<4 {
-            let payment = try payment()
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
         for attempt in ["execve", "fork", "connect"] {
@@ -58,13 +50,13 @@ import WorkerProtocol
         try token.play(
             "fault C_DeriveKey nth=1 fork", "fault C_DeriveKey nth=2 connect", "fault C_DeriveKey nth=3 exec")
         for _ in 0..<2 {
-            let payment = try payment()
+            let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
         #expect(token.calls("fork").map(\.value) == [0])
         #expect(token.calls("connect").map(\.value) == [UInt(ENOENT)])
         // Another program now, which ends at once.
-        worker.send(try payment().request.encoded(identifier: 77))
+        worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
         #expect(try await worker.end() == 0)
     }
@@ -75,7 +67,7 @@ import WorkerProtocol
         let worker = try await serving(try await kind.fresh(), denying: Self.everything)
         #expect(try filtering(worker) == "2")
         let (ec, rsa) = (
-            try payment(), try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+            try EncryptedPayment.ec(), try EncryptedPayment.rsa()
         )
         #expect(try await worker.call(ec.request) == .plaintext(ec.plaintext, tier: kind.tierECv1))
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: kind.tierRSAv1))

@@ -17,17 +17,18 @@ import WorkerProtocol
         #expect(try session.findObjects(matching: []).count == before)
     }
 
-    @Test("a tier that the token cannot do fails its trial and says with which call")
-    func failsTrial() throws {
+    @Test("a tier that the token cannot do fails its test and says with which call")
+    func selfTestFailure() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
-        let key = try ThrowawayKey(for: .rsaV1, in: &session)
+        let key = try TestKeyPair(for: .rsaV1, in: &session)
         let entry = try #require(key.entry)
-        #expect(OAEPInTokenTier().failsTrial(with: entry, in: &session)?.call?.call == "C_DecryptInit")
+        #expect(OAEPInTokenTier().selfTestFailure(with: entry, in: &session)?.call?.call == "C_DecryptInit")
         #expect(
-            UnwrappedKeyTier(form: .withVectorBits).failsTrial(with: entry, in: &session)?.call?.call == "C_UnwrapKey")
-        #expect(BareRSATier().failsTrial(with: entry, in: &session) == nil)
+            UnwrappedKeyTier(form: .withVectorBits).selfTestFailure(with: entry, in: &session)?.call?.call
+                == "C_UnwrapKey")
+        #expect(BareRSATier().selfTestFailure(with: entry, in: &session) == nil)
         key.destroy(in: &session)
-        #expect(BareRSATier().failsTrial(with: entry, in: &session)?.description.contains("CKR_") == true)
+        #expect(BareRSATier().selfTestFailure(with: entry, in: &session)?.description.contains("CKR_") == true)
     }
 
     @Test("where the strongest tiers are wanted and the token has none, each sentence names what it lacks")
@@ -49,7 +50,7 @@ import WorkerProtocol
     @Test("the public half of a known-answer key is the private half's", arguments: RestorationScheme.allCases)
     func knownAnswerKey(_ scheme: RestorationScheme) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
-        let (publicKey, _) = try #require(try KnownAnswerKey.create(for: scheme, in: &session))
+        let (publicKey, _) = try #require(try KnownKeyPair.create(for: scheme, in: &session))
         let info = try #require(try session.publicKey(publicKey, scheme.algorithm))
         #expect(info.algorithm == scheme.algorithm)
         #expect(info.der.count == (scheme == .ecV1 ? 91 : 294))
@@ -82,11 +83,11 @@ struct NSSTierTests {
     private func forms(_ form: Mechanism.GCMParameterForm, _ session: inout Session) throws {
         let tiers: [any RestorationTier] = [ConcatenationTier(form: form), UnwrappedKeyTier(form: form)]
         for tier in tiers {
-            let key = try ThrowawayKey(for: tier.scheme, in: &session)
+            let key = try TestKeyPair(for: tier.scheme, in: &session)
             defer { key.destroy(in: &session) }
             let entry = try #require(key.entry)
             let before = try session.findObjects(matching: []).count
-            let failure = tier.failsTrial(with: key, entry, in: &session)
+            let failure = tier.selfTestFailure(with: key, entry, in: &session)
             #expect(failure == nil, "\(String(describing: failure))")
             session.dropKeptObject()
             #expect(try session.findObjects(matching: []).count == before)
@@ -98,7 +99,7 @@ struct NSSTierTests {
 
     private func agree(_ session: inout Session) throws {
         for scheme in RestorationScheme.allCases {
-            let key = try ThrowawayKey(for: scheme, in: &session)
+            let key = try TestKeyPair(for: scheme, in: &session)
             defer { key.destroy(in: &session) }
             // Else the shared secret that begins with a zero byte would not be tried.
             #expect(key.isKnown)
@@ -108,13 +109,13 @@ struct NSSTierTests {
                 scheme == .ecV1
                 ? [ConcatenationTier(form: .withVectorBits), ECDHSecretTier()]
                 : [UnwrappedKeyTier(form: .withVectorBits), OAEPInTokenTier(), BareRSATier()]
-            let trial = try TrialTransaction(for: entry.publicKey)
-            var faults = [trial.input, trial.input, trial.input]
+            let transaction = try TestTransaction(for: entry.publicKey)
+            var faults = [transaction.input, transaction.input, transaction.input]
             faults[0].ciphertext[0] ^= 1
             faults[1].ciphertext = Array(faults[1].ciphertext.prefix(15))
             faults[2].keyMaterial[40] ^= 1
             for tier in tiers {
-                #expect(try tier.open(trial.input, with: entry, in: &session) == trial.plaintext)
+                #expect(try tier.open(transaction.input, with: entry, in: &session) == transaction.plaintext)
                 for fault in faults {
                     #expect(throws: RestorationError.self) { try tier.open(fault, with: entry, in: &session) }
                 }
@@ -128,11 +129,11 @@ struct NSSTierTests {
     func refusals() throws { try NSSSoftoken.alone(refusals) }
 
     private func refusals(_ session: inout Session) throws {
-        let key = try ThrowawayKey(for: .rsaV1, in: &session)
+        let key = try TestKeyPair(for: .rsaV1, in: &session)
         defer { key.destroy(in: &session) }
         let entry = try #require(key.entry)
-        let trial = try TrialTransaction(for: entry.publicKey)
-        var (tag, padding) = (trial.input, trial.input)
+        let transaction = try TestTransaction(for: entry.publicKey)
+        var (tag, padding) = (transaction.input, transaction.input)
         tag.ciphertext[0] ^= 1
         padding.keyMaterial[40] ^= 1
         for fault in [tag, padding] {

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import KeySealing
 import ProductVersion
@@ -138,18 +139,114 @@ final class WorkerUnderTest: Sendable {
     }
 }
 
-/// The kind of failure that an answer is; nil for any other answer.
+extension WorkerUnderTest {
+    /// A worker that has opened the token.
+    static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        try await worker.open(token)
+        return worker
+    }
+
+    /// The same, with both merchants' keys imported.
+    static func withMerchantKeys(
+        _ token: any WorkersToken, sessions: UInt16 = 2, _ change: (inout TokenOpening) -> Void = { _ in }
+    ) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(token)
+        let description = try await worker.open(token, sessions: sessions, change)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        return worker
+    }
+}
+
 extension WorkerAnswer {
+    /// The kind of failure that an answer is; nil for any other answer.
     var failureKind: WorkerFailure.Kind? {
         if case .failed(let failure) = self { failure.kind } else { nil }
+    }
+
+    /// The sentence of a failure; empty for any other answer.
+    var failureMessage: String {
+        if case .failed(let failure) = self { failure.message } else { "" }
     }
 }
 
 extension EncryptedPayment {
+    /// To the EC merchant.
+    static func ec() throws -> EncryptedPayment {
+        try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+    }
+
+    /// To the RSA merchant.
+    static func rsa() throws -> EncryptedPayment {
+        try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
+    }
+
     var request: WorkerRequest {
         .decrypt(
             Decryption(
                 publicKeyHash: publicKeyHash, scheme: otherInfo.isEmpty ? .rsaV1 : .ecV1, keyMaterial: keyMaterial,
                 otherInfo: otherInfo, ciphertext: ciphertext))
+    }
+}
+
+/// A worker's process, started as the daemon starts it. Not by Foundation's Process, which learns of a child's end from
+/// a descriptor that the child inherits, and the worker closes what it inherits.
+final class RunningWorker: Sendable {
+    private enum State {
+        case running([CheckedContinuation<Int32, Never>])
+        case ended(Int32)
+    }
+
+    let identifier: Int32
+    /// The daemon's end of the pair; the caller's to close.
+    let socket: Int32
+    private let state = Mutex(State.running([]))
+
+    struct NotStarted: Error {
+        let code: Int32
+    }
+
+    init(_ path: String, environment: [String: String]) throws {
+        let executable = unsafe paytokend_open_executable(path)
+        defer { close(executable) }
+        var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [strdup("paytokend-hsm"), nil]
+        var variables = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") }
+        unsafe variables.append(nil)
+        defer { unsafe (arguments + variables).forEach { unsafe free($0) } }
+        var (identifier, socket): (pid_t, Int32) = (0, -1)
+        let code = unsafe paytokend_spawn(executable, &arguments, &variables, &identifier, &socket)
+        guard code == 0 else { throw NotStarted(code: code) }
+        self.identifier = identifier
+        self.socket = socket
+        Thread { [self] in awaitEnd() }.start()
+    }
+
+    private func awaitEnd() {
+        var status: Int32 = 0
+        _ = unsafe paytokend_reap(identifier, &status)
+        let signal = status & 0x7F
+        let code = signal == 0 ? (status >> 8) & 0xFF : 128 + signal
+        let waiting: [CheckedContinuation<Int32, Never>] = state.withLock { state in
+            guard case .running(let waiting) = state else { return [] }
+            state = .ended(code)
+            return waiting
+        }
+        for continuation in waiting { continuation.resume(returning: code) }
+    }
+
+    /// The exit status, or 128 plus the signal that ended it.
+    func status() async -> Int32 {
+        await withCheckedContinuation { continuation in
+            let known: Int32? = state.withLock { state in
+                switch state {
+                case .ended(let status): return status
+                case .running(let waiting):
+                    state = .running(waiting + [continuation])
+                    return nil
+                }
+            }
+            if let known { continuation.resume(returning: known) }
+        }
     }
 }

@@ -302,7 +302,7 @@ static void attempt(enum what what) {
     }
 }
 
-struct script_verdict script_judge(const char *function) {
+struct script_verdict script_apply(const char *function) {
     struct script_verdict verdict = {0};
     unsigned long delay = 0;
     bool hangs = false, attempts[CONNECT + 1] = {false};

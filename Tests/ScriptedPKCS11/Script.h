@@ -27,8 +27,8 @@ struct script_verdict {
     bool closes_sessions;
 };
 
-/// Counts the call and judges it. Delays, hangs, leaks and ends the process here.
-struct script_verdict script_judge(const char *function);
+/// Counts the call and says what is to happen to it. Delays, hangs, leaks and crashes happen here.
+struct script_verdict script_apply(const char *function);
 
 /// What the script wants a call that failed to return.
 CK_RV script_error(const char *function, CK_RV value);

@@ -93,7 +93,7 @@ static void disturb(struct script_verdict verdict) {
 
 // A call as the script wants it: `result` is what `forwarded` evaluates to, or what the script says instead.
 #define SCRIPTED(name, forwarded)                                                                                      \
-    struct script_verdict verdict = script_judge(name);                                                                \
+    struct script_verdict verdict = script_apply(name);                                                                \
     disturb(verdict);                                                                                                  \
     CK_RV result = verdict.replaces_call ? verdict.value : script_error(name, (forwarded));                            \
     if (verdict.replaces_answer) {                                                                                     \

@@ -68,22 +68,6 @@ struct SecretBytesTests {
         #expect(behind == 0)
     }
 
-    @Test("Secrets are equal when every byte is", arguments: [0, 1, 32, 127, 128, 129, 2049, 70000])
-    func equality(count: Int) {
-        let original = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
-        let secret = SecretBytes(copying: original)
-        let same = secret.isEqual(to: secret.duplicate())
-        #expect(same)
-        let longer = secret.isEqual(to: SecretBytes(copying: original + [0]))
-        #expect(!longer)
-        for index in Set([0, count / 2, count - 1]) where count > 0 {
-            var other = original
-            other[index] ^= 0x80
-            let equal = secret.isEqual(to: SecretBytes(copying: other))
-            #expect(!equal, "byte \(index) differs")
-        }
-    }
-
     @Test("A duplicate has memory of its own")
     func duplicate() {
         var secret = SecretBytes(copying: [1, 2, 3])

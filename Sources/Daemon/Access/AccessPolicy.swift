@@ -1,4 +1,5 @@
 import Glibc
+import PaymentToken
 
 /// Who is served. The first rule that matches the peer decides alone; no match, no service.
 struct AccessPolicy: Sendable, Equatable {
@@ -17,8 +18,69 @@ struct AccessPolicy: Sendable, Equatable {
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
 
-    /// The caller that this peer is, or nil for a stranger.
+    /// The caller that this peer is, or nil when no rule matches it.
     func caller(for peer: PeerCredentials) -> Caller? {
         rules.first { $0.matches(peer, overflow: overflow) }.map { Caller(rule: $0, peer: peer) }
+    }
+}
+
+/// One entry of the configuration's `access`: whom it matches, and what those may do.
+struct AccessRule: Sendable, Equatable {
+    /// A user or group whose name was resolved when the configuration was read.
+    struct Account: Sendable, Equatable {
+        let name: String
+        let id: UInt32
+    }
+
+    /// The caller's name in records and for repeats; nil means the peer's uid.
+    var name: String?
+    var user: Account?
+    /// Primary or supplementary. With `user` too, both must match.
+    var group: Account?
+    var roles: Set<Role>
+    /// nil allows all merchants, an empty list none.
+    var merchants: [MerchantPattern]?
+    /// Names of `expected`'s members that each decrypt request must bring.
+    var requireExpected: Set<String> = []
+    /// nil means the one of `verification`.
+    var signingTimeWindow: SigningTimeWindow?
+
+    func matches(_ peer: PeerCredentials, overflow: OverflowIdentifiers) -> Bool {
+        // An unmapped peer shows the overflow identifier, whoever it is: that names nobody.
+        if let user, peer.uid != user.id || user.id == overflow.uid { return false }
+        if let group, !peer.belongs(to: group.id) || group.id == overflow.gid { return false }
+        return user != nil || group != nil
+    }
+}
+
+/// The uid and gid that stand for "not mapped in this user namespace" (user_namespaces(7)).
+struct OverflowIdentifiers: Sendable, Equatable {
+    let uid: UInt32
+    let gid: UInt32
+
+    static let current = OverflowIdentifiers(
+        uid: read("/proc/sys/kernel/overflowuid"), gid: read("/proc/sys/kernel/overflowgid"))
+
+    private static func read(_ path: String) -> UInt32 {
+        (try? SmallFile.text(at: path, maximumBytes: 32)).flatMap { UInt32($0.trimmingTrailingNewline) } ?? 65_534
+    }
+}
+
+/// What a caller may do. The raw values are those of the configuration.
+enum Role: String, CaseIterable, Sendable {
+    /// Decrypt and verify.
+    case decrypt
+    /// Metrics, status, key list and show.
+    case monitor
+    /// The key-usage record; implies monitor.
+    case audit
+    /// Everything else; implies monitor.
+    case admin
+}
+
+extension Set<Role> {
+    /// These roles and the ones they imply.
+    var withImplied: Set<Role> {
+        isDisjoint(with: [.audit, .admin]) ? self : union([.monitor])
     }
 }

@@ -15,7 +15,7 @@ struct PeerCredentials: Sendable, Hashable {
     let pid: Int32
     /// Read while the process that connected was running.
     let loginUID: LoginUID
-    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: a stranger's text.
+    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: text that the process chose, so not trusted.
     let comm: String?
 
     init(
@@ -35,7 +35,7 @@ struct PeerCredentials: Sendable, Hashable {
         gid == group || groups.contains(group)
     }
 
-    /// By what approvals tell persons apart; nil: unknown, who neither requests nor approves.
+    /// What approvals tell persons apart by; nil for an unknown person, who can neither request nor approve.
     var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)
@@ -85,5 +85,13 @@ extension PeerCredentials {
             }
             capacity = count
         }
+    }
+}
+
+/// What a process calls itself (proc(5), /proc/pid/comm); it can call itself anything.
+enum ProcessName {
+    /// nil where the process is gone or may not be looked at, or its name is not UTF-8.
+    static func of(process pid: Int32) -> String? {
+        ProcessFile.text("comm", of: pid).map { String($0.trimmingTrailingNewline) }
     }
 }

@@ -1,8 +1,18 @@
 import AuditChain
 import Foundation
+import Logging
 import PaymentToken
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
+///
+/// `DaemonProgram` reads it at the start and for `--check`, `Reload` at SIGHUP. Guaranteed: one run finds every problem and
+/// names its file, line and key; an unknown key is a problem; and nothing is changed, so a file can be checked while another
+/// is in force.
+///
+/// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
+/// TokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
+/// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``load(path:environment:)``.
+/// A new key is a property of its section's struct, its name in `keys`, and a line in the sample configuration.
 struct Configuration: Sendable {
     /// The absolute path it was read from.
     var file: String
@@ -60,8 +70,8 @@ extension Configuration {
     /// nil after a reported problem.
     private static func read(_ reader: ConfigurationReader) -> Configuration? {
         let text: String
-        do throws(BoundedFile.Failure) {
-            text = try BoundedFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
+        do throws(SmallFile.Failure) {
+            text = try SmallFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
         } catch {
             reader.problem("", line: nil, "cannot be read: \(error)")
             return nil
@@ -70,7 +80,7 @@ extension Configuration {
         guard reader.problems.isEmpty else { return nil }
         let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
-        var tokens = Self.tokens(root)
+        var tokens = TokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
@@ -81,7 +91,7 @@ extension Configuration {
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
-        ledger?.judgeRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
+        ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !tokens.isEmpty else { return nil }
         // Beside the ledger, where only the daemon's user reads: names are unique and fit into a path.
         let directory = URL(filePath: ledger.path).deletingLastPathComponent().path
@@ -93,39 +103,26 @@ extension Configuration {
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
     }
+}
 
-    private static func tokens(_ root: ConfigurationSection) -> [TokenSettings] {
-        guard root.node("tokens") != nil else {
-            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
-            return []
-        }
-        guard let elements = root.list("tokens") else { return [] }
-        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
-        if elements.count > maximumTokens {
-            let extra = elements[maximumTokens]
-            root.reader.problem(
-                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
-        }
-        let tokens = elements.prefix(maximumTokens).map { element in
-            let section = ConfigurationSection(
-                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
-            return (section: section, settings: TokenSettings(section))
-        }
-        judgeNames(tokens.map { ($0.section, $0.settings?.name) })
-        return tokens.compactMap(\.settings)
+/// `log`: to standard error.
+struct LogSettings: Sendable, Equatable {
+    enum Format: String, CaseIterable, Sendable {
+        /// One object a line.
+        case json
+        case text
     }
 
-    private static let maximumTokens = 16
+    var level: Logger.Level = .info
+    var format = Format.json
+}
 
-    /// A name is how records, metrics and `--token` tell tokens apart.
-    private static func judgeNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
-        var places: [String: String] = [:]
-        for (section, name) in tokens {
-            guard let name else { continue }
-            if let place = places[name] {
-                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
-            }
-            places[name] = places[name] ?? section.key("name")
-        }
+extension LogSettings {
+    static let keys = ["level", "format"]
+
+    init(_ section: ConfigurationSection) {
+        self.init()
+        level = section.choice("level", default: level)
+        format = section.choice("format", default: format)
     }
 }

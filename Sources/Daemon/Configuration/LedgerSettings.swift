@@ -54,7 +54,7 @@ extension LedgerSettings {
     }
 
     /// A claim that is forgotten while its token is still young enough could be released again.
-    func judgeRetention(against windows: [SigningTimeWindow], _ root: ConfigurationSection) {
+    func checkRetention(against windows: [SigningTimeWindow], _ root: ConfigurationSection) {
         let longest = windows.compactMap { window -> Duration? in
             if case .within(let duration) = window { duration } else { nil }
         }.max()

@@ -41,25 +41,3 @@ extension ListenerSettings {
         }
     }
 }
-
-extension ConfigurationSection {
-    /// A group by name or number.
-    func group(_ name: String) -> AccessRule.Account? {
-        guard let text = written(name) else { return nil }
-        guard let group = Accounts.group(text) else {
-            problem(name, "there is no group “\(ConfigurationText.shown(text))”; make it (groupadd), or name another")
-            return nil
-        }
-        return group
-    }
-
-    /// A user by name or number.
-    func user(_ name: String) -> AccessRule.Account? {
-        guard let text = written(name) else { return nil }
-        guard let user = Accounts.user(text) else {
-            problem(name, "there is no user “\(ConfigurationText.shown(text))”; make it (useradd), or name another")
-            return nil
-        }
-        return AccessRule.Account(name: text, id: user.uid)
-    }
-}

@@ -49,8 +49,8 @@ extension TrustSettings {
 
     private static func certificates(inFile path: String) throws(RootFileFlaw) -> [Certificate] {
         let bytes: [UInt8]
-        do throws(BoundedFile.Failure) {
-            bytes = try BoundedFile.bytes(at: path, maximumBytes: maximumFileBytes)
+        do throws(SmallFile.Failure) {
+            bytes = try SmallFile.bytes(at: path, maximumBytes: maximumFileBytes)
         } catch {
             throw RootFileFlaw(what: "cannot be read: \(error)")
         }

@@ -1,4 +1,3 @@
-import Foundation
 import NIOCore
 import NIOHTTP1
 import Refusals
@@ -9,7 +8,7 @@ import Refusals
 /// read brought. All methods run on the channel's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = ByteBuffer
+    typealias OutboundOut = HTTPServerResponsePart
 
     /// Sent through the pipeline when the daemon stops.
     struct Drain: Sendable {}
@@ -20,7 +19,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         var request: TimeAmount = .seconds(10)
         /// Of a body that is thrown away after an early refusal, so that the connection can stay.
         var discardedBody = 64 * 1024
-        /// What is read from a peer to which the last word was said, so that it can read it.
+        /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
+        /// make the kernel discard that answer.
         var lingerBytes = 1024 * 1024
         var linger: TimeAmount = .seconds(2)
     }
@@ -36,7 +36,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case responding
         case streaming(OutgoingStream)
         case writing
-        /// The last word is said; the peer is given time to read it.
+        /// The last answer is written; the peer is given time to read it.
         case lingering
         case closed
     }
@@ -51,11 +51,11 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let socket: SocketKind
     private let handler: any RequestHandler
     private let limits: Limits
-    private let gate: InputGate
+    private let input: BoundedInput
 
     private var state = State.idle
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
-    private var framing = AnswerEncoder.Framing()
+    private var framing = AnswerFraming()
     private var idleSince = NIODeadline.now()
     private var requestDeadline: Scheduled<Void>?
     private var idleTimer: Scheduled<Void>?
@@ -68,13 +68,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var refusalInFlight = false
 
     init(
-        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, gate: InputGate
+        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, input: BoundedInput
     ) {
         self.peer = peer
         self.socket = socket
         self.handler = handler
         self.limits = limits
-        self.gate = gate
+        self.input = input
     }
 
     // MARK: Events of the channel
@@ -88,12 +88,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         let part = unwrapInboundIn(data)
         switch part {
         case .head(let head):
-            // An ambiguous length is refused by MessageFraming; the gate's count does not matter then.
-            gate.headEnded(
+            // MessageFraming refuses an ambiguous length, so it does not matter how the input counts one.
+            input.headEnded(
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body: break
-        case .end: gate.messageEnded()
+        case .end: input.messageEnded()
         }
         queue.append(.part(part))
     }
@@ -106,7 +106,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? HTTPParserError else { return close(context) }
         // The decoder takes nothing any more; requests before the wrong bytes are still answered.
-        gate.discard(atMost: 0)
+        input.discard(atMost: 0)
         queue.append(error == .headerOverflow ? .headTooLarge : .notHTTP)
         advance(context)
     }
@@ -116,7 +116,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case is Drain:
             isDraining = true
             if case .streaming(let stream) = state { stream.drain() }
-            if case .idle = state, queue.isEmpty, gate.bytesSinceBoundary == 0 { close(context) }
+            if case .idle = state, queue.isEmpty, input.bytesSinceBoundary == 0 { close(context) }
         case ChannelEvent.inputClosed:
             inputClosed = true
             if case .lingering = state { close(context) } else { advance(context) }
@@ -138,7 +138,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         while let next = takeNext() {
             switch next {
             case .notHTTP:
-                // Cut off in a body that is thrown away: its request has been answered.
+                // The peer broke off in a body that is thrown away: its request has been answered already.
                 if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
                 refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
@@ -159,18 +159,18 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func wantMore(_ context: ChannelHandlerContext) {
         switch state {
-        case .idle where gate.bytesSinceBoundary == 0:
+        case .idle where input.bytesSinceBoundary == 0:
             if inputClosed || (isDraining && !refusalInFlight) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
-            if case .receiving(_, let limit, _) = state, gate.bytesSinceBoundary > 8 * limit + 65_536 {
-                // Chunk headers and extensions can outweigh the body they frame.
+            if case .receiving(_, let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
+                // Chunk sizes and extensions are not counted as body, and can be many times as large.
                 return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
             }
             if inputClosed { return close(context) }
             armRequestDeadline(context)
             read(context)
         case .lingering:
-            if gate.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
+            if input.discardAllowance ?? 0 > 0 { read(context) } else { close(context) }
         case .responding, .streaming, .writing, .closed: break
         }
     }
@@ -179,7 +179,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard case .idle = state else { return }
         let message: MessageFraming
         do throws(MessageFraming.Flaw) {
-            message = try MessageFraming(head, receivedAt: Date())
+            message = try MessageFraming(head)
         } catch {
             framing = .init(omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0, closes: true)
             return switch error {
@@ -207,8 +207,8 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
             state = .receiving(body: nil, limit: limit, respond: respond)
             if message.expectsContinue, queue.isEmpty {
-                let interim = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
-                context.writeAndFlush(wrapOutboundOut(interim), promise: nil)
+                let interim = HTTPResponseHead(version: .http1_1, status: .continue)
+                context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
             }
         }
     }
@@ -254,7 +254,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Answers
 
     private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
-        last(handler.answer(for: Refusal(code, message), peer: peer, socket: socket), context)
+        last(handler.answer(for: Refusal(code, message), peer: peer), context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.
@@ -263,15 +263,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         queue.removeAll()
         framing.closes = true
         state = .lingering
-        gate.discard(atMost: limits.lingerBytes)
-        let buffer = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
-        context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+        input.discard(atMost: limits.lingerBytes)
+        write(parts(of: answer, context), context, promise: nil)
         context.close(mode: .output, promise: nil)
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        context.eventLoop.scheduleTask(in: limits.linger) {
-            let (handler, context) = connection.value
-            handler.close(context)
-        }
+        context.eventLoop.assumeIsolated().scheduleTask(in: limits.linger) { self.close(context) }
         if inputClosed { close(context) }
     }
 
@@ -281,37 +276,48 @@ final class ConnectionHandler: ChannelInboundHandler {
             return stream(body, of: answer, context)
         }
         answer.abandon()
-        send(AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator), context)
+        send(parts(of: answer, context), context)
     }
 
     private func stream(_ body: BodyStream, of answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         let transfer = BodyTransfer(of: body, isHTTP10: framing.isHTTP10)
         if transfer == .untilClose { framing.closes = true }
-        let head = AnswerEncoder.encode(answer, framing: framing, allocator: context.channel.allocator)
-        context.writeAndFlush(wrapOutboundOut(head), promise: nil)
+        write(parts(of: answer, context), context, promise: nil)
         let stream = OutgoingStream(body, transfer: transfer, channel: context.channel)
         state = .streaming(stream)
-        stream.start { [self] end in
+        stream.start { [self] isWhole in
             guard case .streaming = state else { return }
-            guard let end else { return close(context) }
+            guard isWhole else { return close(context) }
             state = .writing
-            send(end, context)
+            send([.end(nil)], context)
         }
-        // The event came before the answer did.
+        // The daemon began to stop before this answer was ready.
         if isDraining { stream.drain() }
     }
 
+    private func parts(of answer: HTTPAnswer, _ context: ChannelHandlerContext) -> [HTTPServerResponsePart] {
+        answer.parts(framing, allocator: context.channel.allocator)
+    }
+
+    /// In one write to the socket.
+    private func write(
+        _ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?
+    ) {
+        for part in parts.dropLast() { context.write(wrapOutboundOut(part), promise: nil) }
+        if let last = parts.last { context.writeAndFlush(wrapOutboundOut(last), promise: promise) }
+    }
+
     /// Sends what ends an answer.
-    private func send(_ buffer: ByteBuffer, _ context: ChannelHandlerContext) {
+    private func send(_ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext) {
         idleSince = .now()
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        context.writeAndFlush(wrapOutboundOut(buffer)).whenComplete { result in
-            let (handler, context) = connection.value
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { result in
             switch result {
-            case .success: handler.written(context)
-            case .failure: handler.close(context)
+            case .success: self.written(context)
+            case .failure: self.close(context)
             }
         }
+        write(parts, context, promise: written)
     }
 
     private func written(_ context: ChannelHandlerContext) {
@@ -350,16 +356,14 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func armRequestDeadline(_ context: ChannelHandlerContext) {
         guard requestDeadline == nil else { return }
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        requestDeadline = context.eventLoop.scheduleTask(in: limits.request) {
-            let (handler, context) = connection.value
-            handler.requestDeadline = nil
-            switch handler.state {
+        requestDeadline = context.eventLoop.assumeIsolated().scheduleTask(in: limits.request) { [self] in
+            requestDeadline = nil
+            switch state {
             case .idle, .receiving:
-                handler.refuse(
+                refuse(
                     .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
                     context)
-            case .discarding: handler.close(context)
+            case .discarding: close(context)
             case .responding, .streaming, .writing, .lingering, .closed: break
             }
         }
@@ -372,18 +376,14 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     /// One timer that looks at the clock when it fires, rather than one more for each request.
     private func armIdleTimer(_ context: ChannelHandlerContext, in delay: TimeAmount) {
-        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        idleTimer = context.eventLoop.scheduleTask(in: delay) {
-            let (handler, context) = connection.value
-            handler.idleTimerFired(context)
-        }
+        idleTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.idleTimerFired(context) }
     }
 
     private func idleTimerFired(_ context: ChannelHandlerContext) {
         let since: NIODeadline?
         switch state {
         case .closed: return
-        // An answer that the peer does not take counts as idleness too.
+        // A peer that does not read its answer is idle too.
         case .idle where requestDeadline == nil, .writing: since = idleSince
         case .streaming(let stream): since = stream.owedSince
         default: since = nil

@@ -1,3 +1,8 @@
+import Foundation
+import NIOCore
+import NIOHTTP1
+import Synchronization
+
 /// An answer. The listener adds its length or framing, Date and Connection.
 struct HTTPAnswer: Sendable {
     enum Body: Sendable {
@@ -38,8 +43,81 @@ struct HTTPAnswer: Sendable {
             closes: closes)
     }
 
-    /// It will not be sent: nobody is there any more, or only its head is wanted.
+    /// Ends a stream that will not be sent, because the peer has left or asked for the head alone.
     func abandon() {
         if case .stream(let stream) = body { stream.ended(.abandoned) }
+    }
+}
+
+/// What the request says about its answer.
+struct AnswerFraming: Sendable {
+    /// HEAD: the length is told, the body left out.
+    var omitsBody = false
+    /// HTTP/1.0 must be told that the connection stays.
+    var isHTTP10 = false
+    var closes = true
+}
+
+extension HTTPAnswer {
+    /// The answer for NIOHTTP1's encoder; of a streamed one the head.
+    func parts(_ framing: AnswerFraming, allocator: ByteBufferAllocator) -> [HTTPServerResponsePart] {
+        let head = HTTPServerResponsePart.head(head(framing))
+        // To HEAD no end is written either: the encoder would make it the last chunk of a body that is left out.
+        guard case .bytes(let bytes) = body, !framing.omitsBody else { return [head] }
+        return [head, .body(.byteBuffer(allocator.buffer(bytes: bytes))), .end(nil)]
+    }
+
+    private func head(_ framing: AnswerFraming) -> HTTPResponseHead {
+        var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
+        switch body {
+        case .bytes(let bytes): fields.add(name: "Content-Length", value: String(bytes.count))
+        case .stream(let stream):
+            if let header = BodyTransfer(of: stream, isHTTP10: framing.isHTTP10).header {
+                fields.add(name: header.name, value: header.value)
+            }
+        }
+        fields.add(name: "Date", value: HTTPDate.now)
+        if framing.closes {
+            fields.add(name: "Connection", value: "close")
+        } else if framing.isHTTP10 {
+            fields.add(name: "Connection", value: "keep-alive")
+        }
+        return HTTPResponseHead(version: .http1_1, status: Self.status(status), headers: fields)
+    }
+
+    /// With the phrases of RFC 9110 §15.5.14 and §15.5.21 where NIOHTTP1 has older ones.
+    private static func status(_ code: Int) -> HTTPResponseStatus {
+        switch code {
+        case 413: .custom(code: 413, reasonPhrase: "Content Too Large")
+        case 422: .custom(code: 422, reasonPhrase: "Unprocessable Content")
+        default: HTTPResponseStatus(statusCode: code)
+        }
+    }
+}
+
+/// The Date header (RFC 9110 §5.6.7), made once a second.
+enum HTTPDate {
+    private static let cached = Mutex<(second: Int, text: String)>((Int.min, ""))
+
+    static var now: String {
+        let second = Int(Date().timeIntervalSince1970)
+        return cached.withLock { cached in
+            if cached.second != second { cached = (second, text(of: second)) }
+            return cached.text
+        }
+    }
+
+    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    static func text(of second: Int) -> String {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        let parts = calendar.dateComponents(
+            [.weekday, .day, .month, .year, .hour, .minute, .second],
+            from: Date(timeIntervalSince1970: Double(second)))
+        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        let two = { (number: Int?) in (number ?? 0) < 10 ? "0\(number ?? 0)" : "\(number ?? 0)" }
+        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1]) "
+            + "\(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
     }
 }

@@ -38,7 +38,7 @@ struct InheritedSockets: Sendable, Equatable {
             let name = names.indices.contains(Int(index)) ? names[Int(index)] : ""
             guard let kind = SocketKind(rawValue: name) else {
                 throw .unusable(
-                    "the inherited descriptor \(descriptor) is named “\(Self.printable(name))”; set "
+                    "the inherited descriptor \(descriptor) is named “\(ConfigurationText.shown(name))”; set "
                         + "FileDescriptorName= to paytokend or admin in the socket unit")
             }
             guard descriptors[kind] == nil else {
@@ -52,11 +52,5 @@ struct InheritedSockets: Sendable, Equatable {
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             descriptors[kind] = descriptor
         }
-    }
-
-    private static func printable(_ name: String) -> String {
-        String(
-            name.unicodeScalars.prefix(64).map { $0.isASCII && $0.value >= 32 && $0.value != 127 ? Character($0) : "?" }
-        )
     }
 }

@@ -6,13 +6,22 @@ import NIOPosix
 import Refusals
 
 /// The daemon's two listening sockets and the connections that came through them.
+///
+/// `DaemonProgram` starts it last and shuts it down first. It reads HTTP/1.1 requests from local processes that nobody has
+/// authenticated yet, and hands each, whole and bounded, with what the kernel says of its peer, to a ``RequestHandler``
+/// (`Router` in production). Guaranteed here: no connection takes more than its share (ConnectionLimits.swift), no request
+/// more memory or time than its limits (BoundedInput.swift, ConnectionHandler.swift), two readers cannot disagree about
+/// where a request ends (MessageFraming.swift), and at the end every request that was begun is answered or given up within
+/// the grace.
+///
+/// Start reading at RequestHandler.swift, what the handler sees; then ConnectionHandler.swift, one connection's life.
 final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
         let channel: any Channel
         /// nil for an inherited socket: its file is its owner's.
         let file: SocketFile?
-        let census: ConnectionCensus
+        let connectionLimits: ConnectionLimits
     }
 
     private let openings: [Opening]
@@ -23,17 +32,17 @@ final class Listener: Sendable {
         self.logger = logger
     }
 
-    /// Administration takes few connections, and must find room when the payments socket is flooded, or when one of
-    /// those who may connect takes all that he gets.
-    private static let administration = ConnectionCensus.Places(all: 64, eachUID: 16, reserved: 8)
+    /// Administration needs few connections, and needs them when the payments socket is flooded, or when one user who may
+    /// connect opens as many as the daemon lets him.
+    private static let administration = ConnectionLimits.Maximum(total: 64, perUID: 16, reserved: 8)
 
     /// Binds the sockets that were not inherited, and serves until ``shutdown(grace:)``.
-    /// - Parameter connectionLimits: for tests that cannot wait.
+    /// - Parameter requestLimits: for tests that cannot wait.
     /// - Throws: ``ListenerError``; on `.alreadyServed` the daemon exits with status 75.
     static func start(
         settings: ListenerSettings, inherited: InheritedSockets = .init(), handler: any RequestHandler,
         instruments: Instruments, group: any EventLoopGroup, logger: Logger,
-        connectionLimits: ConnectionHandler.Limits? = nil
+        requestLimits: ConnectionHandler.Limits? = nil
     ) async throws(ListenerError) -> Listener {
         let limit = DescriptorLimit.raise()
         let connections = DescriptorLimit.connections(wanted: settings.maxConnections, limit: limit)
@@ -42,20 +51,20 @@ final class Listener: Sendable {
                 "listener.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
                 metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
         }
-        let limits = connectionLimits ?? .init(idle: TimeAmount(settings.idleTimeout))
+        let limits = requestLimits ?? .init(idle: TimeAmount(settings.idleTimeout))
         var openings: [Opening] = []
         do throws(ListenerError) {
             for kind in SocketKind.allCases {
                 let (descriptor, file) = try descriptor(for: kind, settings: settings, inherited: inherited)
-                let census = ConnectionCensus(places(kind, settings, all: connections))
+                let connectionLimits = ConnectionLimits(maximum(kind, settings, all: connections))
                 let acceptor = ConnectionAcceptor(
-                    socket: kind, census: census, handler: handler, limits: limits, instruments: instruments,
-                    logger: logger)
+                    socket: kind, connectionLimits: connectionLimits, handler: handler, limits: limits,
+                    instruments: instruments)
                 do {
                     let channel = try await acceptor.bootstrap(group: group).withBoundSocket(descriptor).get()
                     // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
                     _ = listen(descriptor, SocketFile.backlog)
-                    openings.append(Opening(channel: channel, file: file, census: census))
+                    openings.append(Opening(channel: channel, file: file, connectionLimits: connectionLimits))
                 } catch {
                     file?.unlinkIfOurs()
                     throw ListenerError.unusable("cannot accept connections on the \(kind.rawValue) socket: \(error)")
@@ -71,15 +80,15 @@ final class Listener: Sendable {
         return Listener(openings: openings, logger: logger)
     }
 
-    private static func places(
+    private static func maximum(
         _ kind: SocketKind, _ settings: ListenerSettings, all: Int
-    ) -> ConnectionCensus.Places {
-        var places = ConnectionCensus.Places(all: all, eachUID: settings.maxConnectionsPerUID)
-        guard kind == .admin else { return places }
-        places.all = min(all, administration.all)
-        places.eachUID = min(places.eachUID, administration.eachUID)
-        places.reserved = administration.reserved
-        return places
+    ) -> ConnectionLimits.Maximum {
+        var maximum = ConnectionLimits.Maximum(total: all, perUID: settings.maxConnectionsPerUID)
+        guard kind == .admin else { return maximum }
+        maximum.total = min(all, administration.total)
+        maximum.perUID = min(maximum.perUID, administration.perUID)
+        maximum.reserved = administration.reserved
+        return maximum
     }
 
     private static func descriptor(
@@ -101,15 +110,15 @@ final class Listener: Sendable {
         for opening in openings {
             opening.file?.unlinkIfOurs()
             try? await opening.channel.close()
-            for channel in opening.census.drain() {
+            for channel in opening.connectionLimits.drain() {
                 channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
             }
         }
         let end = ContinuousClock.now + grace
-        while openings.contains(where: { !$0.census.served.isEmpty }), ContinuousClock.now < end {
+        while openings.contains(where: { !$0.connectionLimits.served.isEmpty }), ContinuousClock.now < end {
             try? await Task.sleep(for: .milliseconds(10))
         }
-        let left = openings.flatMap(\.census.served)
+        let left = openings.flatMap(\.connectionLimits.served)
         if !left.isEmpty {
             logger.warning(
                 "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
@@ -118,67 +127,18 @@ final class Listener: Sendable {
     }
 }
 
-/// Sets up each accepted connection.
-struct ConnectionAcceptor: Sendable {
-    let socket: SocketKind
-    let census: ConnectionCensus
-    let handler: any RequestHandler
-    let limits: ConnectionHandler.Limits
-    let instruments: Instruments
-    let logger: Logger
+/// Why the daemon cannot listen.
+enum ListenerError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// A daemon answers on this socket; nothing was unlinked. Exit status 75.
+    case alreadyServed(path: String)
+    /// Anything else: what failed, with what, and what to do.
+    case unusable(String)
 
-    private static let readBytes = 16 * 1024
-
-    func bootstrap(group: any EventLoopGroup) -> ServerBootstrap {
-        ServerBootstrap(group: group)
-            .serverChannelOption(.maxMessagesPerRead, value: 16)
-            .childChannelOption(.autoRead, value: false)
-            .childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
-            // A client may say that it has sent all, and still wait for the answer.
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
-            }
-    }
-
-    private func setUp(_ channel: any Channel) throws {
-        let pipeline = channel.pipeline.syncOperations
-        // The kernel fixed these at connect; they are asked for once.
-        guard
-            let peer = try pipeline.withUnsafeTransportIfAvailable(
-                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
-        else { throw ChannelError.operationUnsupported }
-        let verdict = census.arrive(channel, uid: peer.uid)
-        instruments.connections.add(1)
-        channel.closeFuture.whenComplete { _ in
-            census.depart(channel, uid: peer.uid, verdict: verdict)
-            instruments.connections.add(-1)
+    var description: String {
+        switch self {
+        case .alreadyServed(let path):
+            "another daemon already serves \(path); stop it first, or configure another path"
+        case .unusable(let what): what
         }
-        switch verdict {
-        case .serve:
-            let gate = InputGate()
-            let decoder = ByteToMessageHandler(
-                HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
-            try pipeline.addHandlers([
-                gate, decoder,
-                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, gate: gate),
-            ])
-        case .sayOverloaded:
-            let refusal = Refusal(
-                .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
-            try pipeline.addHandler(
-                OverloadedConnection(answer: handler.answer(for: refusal, peer: peer, socket: socket)))
-        case .close:
-            channel.close(promise: nil)
-        }
-    }
-
-    private static var headLimits: NIOHTTPDecoderLimitConfiguration {
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = 8 * 1024
-        limits.maxHeaderListSize = 16 * 1024
-        limits.maxHeaderFieldCount = 64
-        return limits
     }
 }

@@ -19,7 +19,7 @@ struct SocketFile: Sendable, Equatable {
         path: String, mode: UInt32, group: AccessRule.Account?
     ) throws(ListenerError) -> (descriptor: CInt, file: SocketFile) {
         let directory = try openDirectory(of: path)
-        // Two daemons that start together must not both take the other's new socket for a stale one. A stranger
+        // Two daemons that start together must not both take the other's new socket for a stale one. Another user
         // who may read the directory could hold this lock, so it is not waited for long: it only breaks a tie.
         for _ in 0..<100 where flock(directory, LOCK_EX | LOCK_NB) != 0 { usleep(20_000) }
         defer { close(directory) }

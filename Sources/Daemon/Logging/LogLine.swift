@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import StrictJSON
 
-/// One log event as one line. Whatever the values hold, a line stays one line, and one of bounded length.
+/// One log event as one line of bounded length, whatever its values hold.
 enum LogLine {
     /// Of one value, in Unicode scalars; what is longer is cut.
     static let longestValue = 2_048

@@ -1,4 +1,6 @@
+import Dispatch
 import Foundation
+import Glibc
 import Logging
 import Synchronization
 
@@ -22,8 +24,8 @@ final class StandardErrorLog: Sendable {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
-    /// For every logger at once. The format stays as it was at the start: who reads the log could not know from which
-    /// line on it is another.
+    /// For every logger at once. The format cannot be changed: a program that reads the log could not know from which line
+    /// on it is another.
     var level: Logger.Level {
         get { state.withLock { $0.level } }
         set { state.withLock { $0.level = newValue } }
@@ -75,5 +77,69 @@ struct StandardErrorLogHandler: LogHandler {
         if let provided = metadataProvider?.get() { merged.merge(provided) { $1 } }
         if let own = event.metadata { merged.merge(own) { $1 } }
         log.write(event, label: label, metadata: merged)
+    }
+}
+
+/// Writes lines to a descriptor, one write(2) each, on a thread of its own: whoever logs never waits, even when the
+/// reader of standard error has stopped. What does not fit the queue is dropped and counted.
+final class LogSink: Sendable {
+    private struct Backlog {
+        var bytes = 0
+        var dropped: UInt64 = 0
+    }
+
+    private let descriptor: CInt
+    private let maximumBacklogBytes: Int
+    private let queue = DispatchQueue(label: "paytokend.log")
+    private let backlog = Mutex(Backlog())
+
+    /// - Parameter descriptor: stays the caller's; it is not closed.
+    init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
+        self.descriptor = descriptor
+        self.maximumBacklogBytes = maximumBacklogBytes
+    }
+
+    /// Queues a line, which ends in LF.
+    /// - Returns: how many lines were dropped since the last one that was taken; nil when this one is dropped too.
+    @discardableResult
+    func write(_ line: [UInt8]) -> UInt64? {
+        let dropped: UInt64? = backlog.withLock { backlog in
+            guard backlog.bytes + line.count <= maximumBacklogBytes else {
+                backlog.dropped += 1
+                return nil
+            }
+            backlog.bytes += line.count
+            defer { backlog.dropped = 0 }
+            return backlog.dropped
+        }
+        guard let dropped else { return nil }
+        queue.async { [self] in
+            writeAll(line)
+            backlog.withLock { $0.bytes -= line.count }
+        }
+        return dropped
+    }
+
+    /// Waits until everything queued so far is written, but not longer than `milliseconds`. For the program's end.
+    func flush(milliseconds: Int = 1_000) {
+        let done = DispatchSemaphore(value: 0)
+        queue.async { done.signal() }
+        _ = done.wait(timeout: .now() + .milliseconds(milliseconds))
+    }
+
+    private func writeAll(_ line: [UInt8]) {
+        var rest = line[...]
+        while !rest.isEmpty {
+            let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count >= 0 {
+                rest = rest.dropFirst(count)
+            } else if errno == EAGAIN {
+                // Somebody who shares standard error made it non-blocking.
+                var poll = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                _ = unsafe Glibc.poll(&poll, 1, 1_000)
+            } else if errno != EINTR {
+                return
+            }
+        }
     }
 }

@@ -2,7 +2,6 @@ import Synchronization
 
 /// One named metric with its label names, as Prometheus knows them (text format 0.0.4).
 protocol MetricFamily: Sendable {
-    var name: String { get }
     /// Appends the family's HELP, TYPE and sample lines.
     func expose(to text: inout MetricsText)
 }
@@ -15,82 +14,196 @@ typealias LabelValues = [String]
 let maximumSeriesPerFamily = 2_000
 let maximumSeriesOfKeys = 100_000
 
-/// A value that only grows: `_total`.
-final class Counter: MetricFamily {
+/// What the kinds of metrics have in common: a name, and a value for each combination of label values.
+private final class Series<Value: Sendable>: Sendable {
     let name: String
-    private let help: String
-    private let labels: [String]
-    private let mostSeries: Int
-    private let series: Mutex<[LabelValues: UInt64]>
+    let help: String
+    let labels: [String]
+    private let maximum: Int
+    private let none: Value
+    private let values: Mutex<[LabelValues: Value]>
 
-    init(_ name: String, help: String, labels: [String] = [], mostSeries: Int = maximumSeriesPerFamily) {
+    /// - Parameter none: the value of a series of which nothing is known yet.
+    init(_ name: String, help: String, labels: [String], maximum: Int = maximumSeriesPerFamily, none: Value) {
         self.name = name
         self.help = help
         self.labels = labels
-        self.mostSeries = mostSeries
-        series = Mutex(labels.isEmpty ? [[]: 0] : [:])
+        self.maximum = maximum
+        self.none = none
+        values = Mutex(labels.isEmpty ? [[]: none] : [:])
+    }
+
+    subscript(_ labelValues: LabelValues) -> Value? { values.withLock { $0[labelValues] } }
+
+    /// Changes the series of these label values, or the one of `other` where the family is full.
+    func update(_ labelValues: LabelValues, _ change: (inout Value) -> Void) {
+        values.withLock { values in
+            let isKnown = values.count < maximum || values[labelValues] != nil
+            change(
+                &values[
+                    isKnown ? labelValues : LabelValues(repeating: "other", count: labelValues.count), default: none])
+        }
+    }
+
+    func replaceAll(_ newValues: [LabelValues: Value]) {
+        values.withLock { $0 = newValues }
+    }
+
+    /// Appends HELP, TYPE and the samples of each series, sorted by label values.
+    func expose(
+        as type: String, to text: inout MetricsText, _ samples: (inout MetricsText, LabelValues, Value) -> Void
+    ) {
+        text.header(name: name, help: help, type: type)
+        for (labelValues, value) in values.withLock({ $0 }).sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            samples(&text, labelValues, value)
+        }
+    }
+}
+
+/// A value that only grows: `_total`.
+final class Counter: MetricFamily {
+    private let series: Series<UInt64>
+
+    init(_ name: String, help: String, labels: [String] = [], mostSeries: Int = maximumSeriesPerFamily) {
+        series = Series(name, help: help, labels: labels, maximum: mostSeries, none: 0)
     }
 
     /// - Parameter values: as many as the family has labels.
     func increment(_ values: String..., by amount: UInt64 = 1) {
-        series.withLock { $0[bounded(values, among: $0, mostSeries), default: 0] &+= amount }
+        series.update(values) { $0 &+= amount }
     }
 
-    func value(_ values: String...) -> UInt64 {
-        series.withLock { $0[values] ?? 0 }
-    }
+    func value(_ values: String...) -> UInt64 { series[values] ?? 0 }
 
     func expose(to text: inout MetricsText) {
-        text.header(name: name, help: help, type: "counter")
-        for (values, count) in series.withLock({ $0 }).sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            text.sample(name, labels: labels, values: values, value: String(count))
+        series.expose(as: "counter", to: &text) { text, values, count in
+            text.sample(series.name, labels: series.labels, values: values, value: String(count))
         }
     }
 }
 
 /// A value that goes up and down.
 final class Gauge: MetricFamily {
-    let name: String
-    private let help: String
-    private let labels: [String]
-    private let series: Mutex<[LabelValues: Double]>
+    private let series: Series<Double>
 
     init(_ name: String, help: String, labels: [String] = []) {
-        self.name = name
-        self.help = help
-        self.labels = labels
-        series = Mutex(labels.isEmpty ? [[]: 0] : [:])
+        series = Series(name, help: help, labels: labels, none: 0)
     }
 
     func set(_ values: String..., to value: Double) {
-        series.withLock { $0[bounded(values, among: $0)] = value }
+        series.update(values) { $0 = value }
     }
 
     func add(_ amount: Double, _ values: String...) {
-        series.withLock { $0[bounded(values, among: $0), default: 0] += amount }
+        series.update(values) { $0 += amount }
     }
 
     /// Replaces all series at once, so that what is gone is no longer shown.
-    func replaceAll(_ newSeries: [LabelValues: Double]) {
-        series.withLock { $0 = newSeries }
-    }
+    func replaceAll(_ newSeries: [LabelValues: Double]) { series.replaceAll(newSeries) }
 
-    func value(_ values: String...) -> Double? {
-        series.withLock { $0[values] }
-    }
+    func value(_ values: String...) -> Double? { series[values] }
 
     func expose(to text: inout MetricsText) {
-        text.header(name: name, help: help, type: "gauge")
-        for (values, number) in series.withLock({ $0 }).sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            text.sample(name, labels: labels, values: values, value: MetricsText.number(number))
+        series.expose(as: "gauge", to: &text) { text, values, number in
+            text.sample(series.name, labels: series.labels, values: values, value: MetricsText.number(number))
         }
     }
 }
 
-/// The series to count under: the asked one, or `other` once the family is full.
-func bounded<Value>(
-    _ values: LabelValues, among series: [LabelValues: Value], _ most: Int = maximumSeriesPerFamily
-) -> LabelValues {
-    series.count < most || series[values] != nil
-        ? values : LabelValues(repeating: "other", count: values.count)
+/// Observations counted into fixed buckets.
+final class Histogram: MetricFamily {
+    /// Upper bounds, ascending; +Inf is implied.
+    private let bounds: [Double]
+    private let series: Series<Observations>
+
+    private struct Observations {
+        /// One more than there are bounds: the last counts what exceeds them all. Not cumulative.
+        var counts: [UInt64]
+        var sum = 0.0
+    }
+
+    init(_ name: String, help: String, labels: [String] = [], bounds: [Double]) {
+        self.bounds = bounds
+        let none = Observations(counts: [UInt64](repeating: 0, count: bounds.count + 1))
+        series = Series(name, help: help, labels: labels, none: none)
+    }
+
+    /// - Parameter values: as many as the family has labels.
+    func observe(_ value: Double, _ values: String...) {
+        observe(value, values)
+    }
+
+    /// In seconds.
+    func observe(_ duration: Duration, _ values: String...) {
+        let (seconds, attoseconds) = duration.components
+        observe(Double(seconds) + Double(attoseconds) * 1e-18, values)
+    }
+
+    private func observe(_ value: Double, _ values: [String]) {
+        let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
+        series.update(values) { observations in
+            observations.counts[bucket] &+= 1
+            observations.sum += value
+        }
+    }
+
+    func expose(to text: inout MetricsText) {
+        let (name, labels) = (series.name, series.labels)
+        series.expose(as: "histogram", to: &text) { text, values, observations in
+            var cumulative: UInt64 = 0
+            for (bound, count) in zip(bounds, observations.counts) {
+                cumulative &+= count
+                text.sample(
+                    name + "_bucket", labels: labels + ["le"], values: values + [MetricsText.number(bound)],
+                    value: String(cumulative))
+            }
+            cumulative &+= observations.counts[bounds.count]
+            text.sample(
+                name + "_bucket", labels: labels + ["le"], values: values + ["+Inf"], value: String(cumulative))
+            text.sample(name + "_sum", labels: labels, values: values, value: MetricsText.number(observations.sum))
+            text.sample(name + "_count", labels: labels, values: values, value: String(cumulative))
+        }
+    }
+}
+
+/// Prometheus' text exposition format, version 0.0.4.
+struct MetricsText {
+    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    private(set) var text = ""
+
+    mutating func header(name: String, help: String, type: String) {
+        text += "# HELP \(name) \(Self.escaped(help, quotes: false))\n# TYPE \(name) \(type)\n"
+    }
+
+    mutating func sample(_ name: String, labels: [String], values: [String], value: String) {
+        text += name
+        if !labels.isEmpty {
+            text += "{"
+            text += zip(labels, values).map { "\($0)=\"\(Self.escaped($1, quotes: true))\"" }.joined(separator: ",")
+            text += "}"
+        }
+        text += " \(value)\n"
+    }
+
+    /// Whole numbers without a fraction, others in the shortest form; infinities as the format spells them.
+    static func number(_ value: Double) -> String {
+        if value.isNaN { return "NaN" }
+        if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
+        return value == value.rounded() && abs(value) < 1e15 ? String(Int(value)) : value.description
+    }
+
+    /// Backslash and line feed are escaped everywhere, the double quote in label values.
+    private static func escaped(_ text: String, quotes: Bool) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where quotes: result += "\\\""
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
 }

@@ -64,7 +64,11 @@ final class Checkpoints: CheckpointSealing {
         let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.look() }
         return Task {
             await withTaskCancellationHandler {
-                for await _ in unsealed.looks { await sealIfDue() }
+                var retry = SealRetry()
+                for await _ in unsealed.looks where retry.isDue(at: .now) {
+                    let isSealed = await sealIfDue()
+                    retry.tried(successfully: isSealed, at: .now)
+                }
             } onCancel: {
                 ticking.cancel()
                 unsealed.finish()
@@ -72,12 +76,15 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    private func sealIfDue() async {
-        guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return }
+    /// - Returns: false when the token or the ledger failed it.
+    private func sealIfDue() async -> Bool {
+        guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
         do throws(Refusal) {
             _ = try await seal()
+            return true
         } catch {
             logger.error("the record was not sealed; it is tried again", metadata: ["reason": "\(error.message)"])
+            return false
         }
     }
 
@@ -262,4 +269,20 @@ final class UnsealedRecords: Sendable {
 
     /// Ends ``looks``.
     func finish() { wake.finish() }
+}
+
+/// When a seal that failed is tried again. While the HSM token is away every record makes a checkpoint due again, and each
+/// try costs a log line: so the pauses between tries are one second, then two, up to ten.
+struct SealRetry {
+    static let longestPause = Duration.seconds(10)
+
+    private var pause = Duration.zero
+    private var notBefore: ContinuousClock.Instant?
+
+    func isDue(at now: ContinuousClock.Instant) -> Bool { notBefore.map { now >= $0 } ?? true }
+
+    mutating func tried(successfully: Bool, at now: ContinuousClock.Instant) {
+        pause = successfully ? .zero : min(max(pause * 2, .seconds(1)), Self.longestPause)
+        notBefore = successfully ? nil : now + pause
+    }
 }

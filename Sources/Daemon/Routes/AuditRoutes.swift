@@ -4,7 +4,8 @@ import Ledger
 import Refusals
 import StrictJSON
 
-/// `GET /v1/audit/records`, `/v1/audit/export` and `/v1/audit/public-key`. Every look is recorded before its answer.
+/// `GET /v1/audit/records`, `/v1/audit/export` and `/v1/audit/public-key`. That somebody looked is recorded before anything
+/// is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let looks: any AuditLooking
@@ -14,13 +15,8 @@ struct AuditRoutes: Sendable {
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
-        let page: AuditPage
-        do throws(LedgerFailure) {
-            page = try await trail.records(
-                query.filter, order: query.order, after: query.cursor, limit: query.limit)
-        } catch {
-            throw error.refusalToShow
-        }
+        let page = try await Self.reading(
+            await trail.records(query.filter, order: query.order, after: query.cursor, limit: query.limit))
         let body = try Self.body(page)
         try await looks.look(.auditList(records: page.records.count), by: request)
         return EndpointAnswer(http: .json(status: 200, body))
@@ -30,12 +26,7 @@ struct AuditRoutes: Sendable {
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
-        let wanted: ClosedRange<Int>?
-        do throws(LedgerFailure) {
-            wanted = try await extent(query.filter)
-        } catch {
-            throw error.refusalToShow
-        }
+        let wanted = try await Self.reading(await extent(query.filter))
         let sequence = try await looks.look(Self.event(query, wanted), by: request)
         switch query.format {
         case .csv:
@@ -43,7 +34,7 @@ struct AuditRoutes: Sendable {
                 trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, follows: query.follows)
             return Self.answer("text/csv; charset=utf-8", query) { try await table.write(to: $0) }
         case .jsonl:
-            // An unsealed export would prove nothing of its end, so without the token there is none.
+            // Without a seal an export proves nothing about its end, so there is none while the HSM token cannot sign.
             let seal = try await checkpoints.seal()
             if query.filter.leavesGaps {
                 let selection = SelectionExport(
@@ -70,6 +61,16 @@ struct AuditRoutes: Sendable {
             AuditPublicKeyAnswer(keys: keys, head: head.map { String(decoding: $0.line, as: UTF8.self) }))
     }
 
+    private static func reading<Value>(
+        _ call: @autoclosure () async throws(LedgerFailure) -> Value
+    ) async throws(Refusal) -> Value {
+        do throws(LedgerFailure) {
+            return try await call()
+        } catch {
+            throw error.refusalToReader
+        }
+    }
+
     private func extent(_ filter: AuditFilter) async throws(LedgerFailure) -> ClosedRange<Int>? {
         if filter.since == nil, filter.until == nil { return 1...max(1, try await trail.head().sequence) }
         return try await trail.extent(since: filter.since, until: filter.until)
@@ -77,7 +78,7 @@ struct AuditRoutes: Sendable {
 
     private static func event(_ query: AuditExportQuery, _ wanted: ClosedRange<Int>?) -> AuditEvent {
         switch query.purpose {
-        // The verdict is the reader's: it does not take the daemon's word for it.
+        // The reader verifies by itself, so the daemon has no verdict to record.
         case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? 0)
         case .export:
             .auditExport(
@@ -95,7 +96,7 @@ struct AuditRoutes: Sendable {
                     do {
                         try await produce(writer)
                     } catch let failure as LedgerFailure {
-                        throw failure.refusalToShow
+                        throw failure.refusalToReader
                     }
                 }))
     }
@@ -118,9 +119,28 @@ struct AuditRoutes: Sendable {
 }
 
 extension LedgerFailure {
-    /// To somebody who wanted to see something.
-    fileprivate var refusalToShow: Refusal {
+    /// For whoever wanted to read the record, where nothing was to be released.
+    fileprivate var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")
+    }
+}
+
+/// `POST /v1/audit/key`.
+struct AuditKeyRoute: Sendable {
+    let keyChange: AuditKeyChange
+
+    func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let body = try AuditKeyChangeRequest(parsing: request.body)
+        let outcome = try await keyChange.change(
+            reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
+            draft: request.draft)
+        return switch outcome {
+        case .changed(let from, let to):
+            try .json(
+                AuditKeyChangeAnswer(status: "changed", from: from.keyId.hex, to: to.keyId.hex, publicKey: to.pem))
+        case .wouldChange(let from): try .json(AuditKeyChangeAnswer(status: "unchanged", from: from.keyId.hex))
+        case .pending(let approval): try .pending(approval)
+        }
     }
 }

@@ -1,4 +1,6 @@
+import DaemonAPI
 import Logging
+import PaymentToken
 import Refusals
 
 /// One method on one path: who may call it, and what answers.
@@ -45,17 +47,13 @@ struct Endpoint: Sendable {
     ///
     /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, a mistyped account number too.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
-        if let text = members["dry_run"] {
+        if members["dry_run"] != nil {
             switch dryRun {
             case .refused(let instead):
                 throw Refusal(
                     .malformedRequest, "This path has no dry run, and nothing was done; \(instead).", details: "dry_run"
                 )
-            case .offered:
-                guard ["true", "false"].contains(text) else {
-                    throw Refusal(
-                        .malformedRequest, "The query's dry_run must be true or false.", details: "dry_run")
-                }
+            case .offered: _ = try EndpointRequest.isDryRun(members)
             }
         }
         var known = query
@@ -86,21 +84,22 @@ struct Endpoint: Sendable {
     }
 }
 
-/// What an endpoint gets to see: that the peer may call it has been judged by then.
+/// What an endpoint gets to see. The router has checked by then that the peer may call it.
 struct EndpointRequest: Sendable {
     let caller: Caller?
     let peer: PeerCredentials
-    let socket: SocketKind
     /// What `{…}` stood for, in the path's order.
     let pathArguments: [String]
     let query: [String: String]
     let body: [UInt8]
-    /// What of this request goes into the record.
+    /// What of this request goes into its audit record.
     let draft: AuditDraft
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
     /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.
-    func isDryRun() throws(Refusal) -> Bool {
+    func isDryRun() throws(Refusal) -> Bool { try Self.isDryRun(query) }
+
+    fileprivate static func isDryRun(_ query: [String: String]) throws(Refusal) -> Bool {
         switch query["dry_run"] {
         case nil, "false": return false
         case "true": return true
@@ -122,4 +121,15 @@ struct EndpointAnswer: Sendable {
     var outcome = "ok"
     /// Never anything of the payment itself.
     var metadata: Logger.Metadata = [:]
+}
+
+extension EndpointAnswer {
+    /// A JSON answer of one of the API's types.
+    static func json(_ value: some Encodable, status: Int = 200, outcome: String = "ok") throws(Refusal) -> Self {
+        do {
+            return EndpointAnswer(http: .json(status: status, try JSONCoding.encode(value)), outcome: outcome)
+        } catch {
+            throw .defect
+        }
+    }
 }

@@ -1,26 +1,36 @@
+import AuditChain
 import DaemonAPI
 import Foundation
+import Ledger
 import MerchantKeys
+import PaymentToken
 import Refusals
+import WorkerProtocol
 
-/// `GET /v1/keys` and `GET /v1/keys/{key}`.
+/// `/v1/keys` and what is under it, and `POST /v1/certificates`.
 struct KeyRoutes: Sendable {
+    let administration: KeyAdministration
+    let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    let index: KeyIndex
 
-    /// `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into `after`.
+    // MARK: Looking
+
+    /// `GET /v1/keys`: `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into
+    /// `after`.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
+        let index = summaries.index
         let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
         let answer = ListAnswer(
             items: page.map { summaries.summary($0) },
             next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil)
-        return EndpointAnswer(http: .json(status: 200, answer.json()), outcome: "ok")
+        return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
+    /// `GET /v1/keys/{key}`.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try .json(summaries.summary(index.entry(named: request.pathArguments[0])))
+        try .json(summaries.summary(summaries.index.entry(named: request.pathArguments[0])))
     }
 
     private static func limit(_ text: String?) throws(Refusal) -> Int {
@@ -29,5 +39,145 @@ struct KeyRoutes: Sendable {
             throw Refusal(.malformedRequest, "The query's limit must be a number from 1 to 1000.")
         }
         return limit
+    }
+
+    // MARK: New keys
+
+    /// `POST /v1/keys`: a key pair made inside a token.
+    func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.keyGenerate)
+        let body = try KeyGenerationRequest(parsing: request.body)
+        let algorithm = try Self.algorithm(body.type)
+        let outcome = try await administration.generate(
+            KeyAdministration.KeyOrder(
+                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, hsmToken: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
+        return switch outcome {
+        case .made(let entry, let warnings): try .json(summaries.summary(entry, warnings))
+        case .wouldMake(let hsmToken):
+            try .json(
+                KeyGenerationDryRun(
+                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, token: hsmToken))
+        }
+    }
+
+    /// `POST /v1/keys/{key}/csr`: the certificate signing request for Apple's portal.
+    func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.csrCreate)
+        _ = try EmptyRequest(parsing: request.body)
+        let entry = try summaries.index.entry(named: request.pathArguments[0])
+        let made = try await administration.certificateRequest(
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
+        return try .json(
+            CertificateRequestAnswer(
+                publicKeyHash: entry.publicKeyHash.base64,
+                merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
+                algorithm: entry.algorithm.name, csr: made?.pem))
+    }
+
+    static func algorithm(_ name: String) throws(Refusal) -> KeyAlgorithm {
+        guard let algorithm = KeyAlgorithm(name: name) else {
+            throw Refusal(.malformedRequest, "type must be EC or RSA.", details: "type")
+        }
+        return algorithm
+    }
+
+    // MARK: Imports
+
+    /// `POST /v1/keys/import`: a private key, sealed to each token's worker, with its certificate.
+    func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.keyImport(certificate: nil, approval: nil))
+        let body = try KeyImportRequest(parsing: request.body)
+        var sealedKeys: [KeyAdministration.SealedKey] = []
+        for key in body.sealedKeys {
+            sealedKeys.append(
+                KeyAdministration.SealedKey(
+                    hsmToken: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
+                    sealedPrivateKey: try Self.base64(key.sealedPrivateKey, "sealedPrivateKey")))
+        }
+        let outcome = try await administration.importKey(
+            KeyAdministration.KeyImport(
+                merchantIdentifier: body.merchantIdentifier,
+                certificate: try Self.base64(body.certificate, "certificate"),
+                sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
+        return try answer(outcome)
+    }
+
+    /// `POST /v1/certificates`: Apple's certificate for a key that a token holds already.
+    func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.certificateImport(certificate: nil))
+        let body = try CertificateImportRequest(parsing: request.body)
+        let outcome = try await administration.importCertificate(
+            Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
+        return try answer(outcome)
+    }
+
+    private func answer(_ outcome: KeyAdministration.Outcome) throws(Refusal) -> EndpointAnswer {
+        if case .pending(let approval) = outcome { return try .pending(approval) }
+        return try .json(summaries.summary(outcome))
+    }
+
+    private static func approval(_ text: String?) throws(Refusal) -> ApprovalIdentifier? {
+        guard let text else { return nil }
+        guard let identifier = ApprovalIdentifier(hex: text) else {
+            throw Refusal(.approvalInvalid, ApprovalConflict.unknown.description)
+        }
+        return identifier
+    }
+
+    static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
+        guard let data = Data(base64Encoded: text), !data.isEmpty else {
+            throw Refusal(.malformedRequest, "\(name) is not base64.", details: name)
+        }
+        return Array(data)
+    }
+
+    // MARK: States
+
+    /// `POST /v1/keys/{key}/state`.
+    func changeState(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
+        let body = try KeyStateRequest(parsing: request.body)
+        guard let state = KeyState(rawValue: body.to), state != .preActivation else {
+            throw Refusal(
+                .malformedRequest, "to must be active, suspended, deactivated, compromised or destroyed.", details: "to"
+            )
+        }
+        guard body.cutOff == nil || state == .deactivated else {
+            throw Refusal(.malformedRequest, "cutOff is for deactivated keys only.", details: "cutOff")
+        }
+        return try await answer(
+            lifecycle.change(
+                request.pathArguments[0],
+                KeyLifecycle.StateChange(to: state, reason: AuditReason(body.reason), cutOff: body.cutOff),
+                by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
+    }
+
+    /// `POST /v1/keys/{key}/adopt`: a key that came into the token by other means than this daemon may serve.
+    func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.keyAdopt(approval: nil))
+        let body = try KeyAdoptRequest(parsing: request.body)
+        return try await answer(
+            lifecycle.adopt(
+                request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
+                dryRun: request.isDryRun(), draft: request.draft))
+    }
+
+    private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {
+        switch outcome {
+        case .changed(let entry):
+            return try .json(summaries.summary(entry))
+        case .pending(let approval):
+            return try .pending(approval)
+        case .wouldChange(let entry, let state, let needsApproval):
+            var summary = summaries.summary(entry)
+            summary.state = state.rawValue
+            summary.remark =
+                "A dry run: nothing has been changed."
+                + (needsApproval ? " It would wait for a second person." : "")
+            return try .json(summary)
+        }
     }
 }

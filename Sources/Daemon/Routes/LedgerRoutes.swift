@@ -14,9 +14,6 @@ struct LedgerRoutes: Sendable {
     let clocks: any ClockAccepting
     private let copyLock = LedgerCopyLock()
 
-    /// A few words and a name.
-    static let bodyLimit = 4096
-
     init(
         ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
         restores: any RestoreAccepting, clocks: any ClockAccepting
@@ -29,7 +26,7 @@ struct LedgerRoutes: Sendable {
         self.clocks = clocks
     }
 
-    /// A consistent copy, made while all goes on, with its size and digest. It is recorded before its first byte leaves.
+    /// A consistent copy, made while the daemon serves, with its size and digest. It is recorded before its first byte leaves.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.ledgerBackup(bytes: nil, file: nil))
         try LedgerBackupRequest.check(request.body)
@@ -40,7 +37,7 @@ struct LedgerRoutes: Sendable {
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
         try await looks.look(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
-        // The token then remembers a record that no copy has: whichever is put back is seen to be older.
+        // The HSM token then remembers a record that no copy has, so any copy that is put back is seen to be older.
         try await checkpoints.seal()
         return EndpointAnswer(
             http: HTTPAnswer(

@@ -10,12 +10,12 @@ struct RotationRoutes: Sendable {
     let rotations: KeyRotations
     let summaries: KeySummaries
 
-    /// All under way, by merchant.
+    /// The rotations that are under way, sorted by merchant.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0) }, next: nil))
     }
 
-    /// One merchant's, under way or not: one item for each of EC and RSA that it has keys of.
+    /// One merchant's rotations, under way or not: an item for each algorithm, EC and RSA, of which it has keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(
@@ -38,7 +38,7 @@ struct RotationRoutes: Sendable {
         request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let (outcome, rotation) = try await rotations.importCertificate(
-            ImportRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
+            KeyRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         guard let key = summaries.summary(outcome) else { throw .defect }
         return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
@@ -70,7 +70,7 @@ struct RotationRoutes: Sendable {
 
     private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
         guard let name else { return nil }
-        return try KeyGenerationRoutes.algorithm(name)
+        return try KeyRoutes.algorithm(name)
     }
 }
 

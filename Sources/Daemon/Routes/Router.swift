@@ -1,14 +1,20 @@
 import DaemonAPI
-import Foundation
-import Logging
 import Refusals
 
-/// From a request's head to the endpoint that answers it. Peer, path, method and role are judged here, in this order,
-/// before a byte of the body is read; nothing past this file asks who may call what.
+/// From a request's head to the endpoint that answers it.
+///
+/// The listener gives each request to the router, the router to one row of the table (RouteTable.swift), whose method
+/// in a file beside this one reads the body, has the daemon's parts do the work, and says what to answer. What is
+/// guaranteed here: the peer's rule, the path, the method and the caller's role are checked in this order before a byte
+/// of the body is read, and nothing past this file asks who may call what, but for the merchant: a rule's merchants are
+/// checked where a payment token has said whose it is (`TokenDecryptor`, by ``Caller/allows(merchant:)``). Each request
+/// is logged and counted once (RequestLog.swift), and a refusal becomes an answer in one place (Refusals.swift).
+///
+/// Start reading at RouteTable.swift.
 struct Router: RequestHandler {
     let endpoints: [Endpoint]
     let policies: CurrentPolicies
-    let journal: RequestJournal
+    let requestLog: RequestLog
     let recorder: UsageRecorder
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
@@ -16,9 +22,9 @@ struct Router: RequestHandler {
         let segments = head.path.split(separator: "/", omittingEmptySubsequences: false)
         let here = endpoints.filter { $0.sockets.contains(socket) && $0.match(segments) != nil }
         let endpoint = here.first { $0.method == head.method }
-        let line = RequestLine(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, at: head.receivedAt)
+        let entry = RequestLog.Entry(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer)
         do throws(Refusal) {
-            // A stranger learns nothing of what there is.
+            // An untrusted caller learns nothing of what there is.
             guard caller != nil || endpoint?.role == nil && endpoint != nil else {
                 throw Refusal(
                     .forbidden, "No access rule matches this peer.",
@@ -44,14 +50,14 @@ struct Router: RequestHandler {
             return .accept(bodyLimit: endpoint.bodyLimit) { body in
                 await respond(
                     to: EndpointRequest(
-                        caller: caller, peer: peer, socket: socket, pathArguments: arguments, query: head.query,
+                        caller: caller, peer: peer, pathArguments: arguments, query: head.query,
                         body: body, draft: AuditDraft()),
-                    endpoint: endpoint, line: line)
+                    endpoint: endpoint, entry: entry)
             }
         } catch {
-            journal.finish(line, refusal: error)
+            requestLog.finish(entry, refusal: error)
             recorder.tally.count(error.code, of: peer, name: caller?.name)
-            var answer = Self.answer(error)
+            var answer = HTTPAnswer(refusal: error)
             if error.code == .methodNotAllowed {
                 // RFC 9110 §15.5.6: a 405 names the methods.
                 answer.headers.append(HTTPAnswer.Header(name: "Allow", value: Self.methods(here)))
@@ -60,35 +66,50 @@ struct Router: RequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
-        journal.count(refusal, of: "listener")
+    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer {
+        requestLog.count(refusal, of: "listener")
         recorder.tally.count(refusal.code, of: peer, name: policies.current.access.caller(for: peer)?.name)
-        return Self.answer(refusal)
+        return HTTPAnswer(refusal: refusal)
     }
 
-    private func respond(to request: EndpointRequest, endpoint: Endpoint, line: RequestLine) async -> HTTPAnswer {
+    private func respond(to request: EndpointRequest, endpoint: Endpoint, entry: RequestLog.Entry) async -> HTTPAnswer {
         do throws(Refusal) {
             try endpoint.checkQuery(request.query)
-            return followed(try await endpoint.respond(request), role: endpoint.role, line: line)
+            return logging(try await endpoint.respond(request), role: endpoint.role, entry: entry)
         } catch {
-            journal.finish(line, refusal: error)
-            guard let caller = request.caller, endpoint.role != nil else { return Self.answer(error) }
-            return Self.answer(error, audit: await recorder.refused(request.draft, by: caller, error.code))
+            requestLog.finish(entry, refusal: error)
+            guard let caller = request.caller, endpoint.role != nil else { return HTTPAnswer(refusal: error) }
+            return HTTPAnswer(refusal: error, audit: await recorder.refused(request.draft, by: caller, error.code))
         }
-    }
-
-    /// The one place where a refusal becomes an answer.
-    static func answer(_ refusal: Refusal, audit: AuditReference? = nil) -> HTTPAnswer {
-        let row = ErrorTable.row(for: refusal.code)
-        return .json(
-            status: row.status, RefusalAnswer(refusal, audit: audit).json,
-            headers: (refusal.retryAfter ?? row.retryAfter).map {
-                [HTTPAnswer.Header(name: "Retry-After", value: String($0))]
-            } ?? [],
-            closes: refusal.code == .requestTimeout || refusal.code == .requestTooLarge)
     }
 
     private static func methods(_ endpoints: [Endpoint]) -> String {
         endpoints.map(\.method).sorted().joined(separator: ", ")
+    }
+
+    /// Logs and counts the answer: a streamed one when its stream has ended. An endless stream also asks before each
+    /// piece whether its reader still has the role, so one that has lost it reads no further.
+    private func logging(_ answer: EndpointAnswer, role: Role?, entry: RequestLog.Entry) -> HTTPAnswer {
+        guard case .stream(var stream) = answer.http.body else {
+            requestLog.finish(entry, answer: answer)
+            return answer.http
+        }
+        var begun = entry
+        begun.took = entry.started.duration(to: .now)
+        let ended = stream.ended
+        stream.ended = { [requestLog, begun] end in
+            ended(end)
+            requestLog.finish(begun, answer: answer, streamed: end)
+        }
+        if stream.isEndless, let role {
+            let produce = stream.produce
+            stream.produce = { [policies] writer in
+                try await produce(
+                    writer.permitted { policies.current.access.caller(for: entry.peer)?.has(role) == true })
+            }
+        }
+        var http = answer.http
+        http.body = .stream(stream)
+        return http
     }
 }

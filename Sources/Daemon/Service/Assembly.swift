@@ -95,34 +95,24 @@ struct Assembly: Sendable {
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
-        let endpoints = Endpoints(
-            decrypt: DecryptRoute(decryptor: decryptor), verify: VerifyRoute(decryptor: decryptor),
-            health: HealthRoutes(readiness: readiness),
-            metrics: MetricsRoute(
-                instruments: instruments, index: index, clock: clock,
-                unlockedSecrets: UnlockedMemory(hsmTokens: hsmTokens),
-                ledgerClock: ledgerClock),
-            status: StatusRoute(
-                readiness: readiness, tokens: hsmTokens, index: index, ledger: ledger, live: live, clock: clock,
-                startedAt: clock.now()),
-            keys: KeyRoutes(summaries: summaries, index: index),
-            imports: ImportRoutes(administration: administration, summaries: summaries),
-            keyStates: KeyStateRoutes(lifecycle: lifecycle, summaries: summaries, clock: clock),
-            approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock))
-        let audit = AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints)
-        let ledgerRoutes = LedgerRoutes(
-            ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
-            restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
-            clocks: clockAcceptance)
+        let routes = RouteTable(
+            payments: PaymentRoutes(decryptor: decryptor),
+            monitoring: MonitoringRoutes(
+                readiness: readiness, tokens: hsmTokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
+                live: live, instruments: instruments, clock: clock, startedAt: clock.now()),
+            keys: KeyRoutes(administration: administration, lifecycle: lifecycle, summaries: summaries),
+            rotations: RotationRoutes(rotations: rotations, summaries: summaries),
+            approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
+            audit: AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints),
+            auditKey: AuditKeyRoute(keyChange: auditKey),
+            ledger: LedgerRoutes(
+                ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
+                restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
+                clocks: clockAcceptance))
         let router = Router(
-            endpoints: endpoints.all(bodyLimit: configuration.listener.maxRequestBytes)
-                + Endpoints.record(audit, ledgerRoutes)
-                + Endpoints.auditKey(AuditKeyRoute(keyChange: auditKey))
-                + Endpoints.generation(
-                    KeyGenerationRoutes(administration: administration, summaries: summaries),
-                    RotationRoutes(rotations: rotations, summaries: summaries)),
+            endpoints: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             policies: live.policies,
-            journal: RequestJournal(instruments: instruments, logger: logger), recorder: recorder)
+            requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),

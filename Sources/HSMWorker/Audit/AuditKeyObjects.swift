@@ -18,7 +18,7 @@ struct AuditKeyObjects: Sendable {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
 
-    /// What is not asked for, some tokens allow: every other use is forbidden by name.
+    /// Every other use is forbidden by name, because some tokens allow what a template does not mention.
     var privateKeyTemplate: Template {
         Template(
             common(true) + [
@@ -68,7 +68,7 @@ extension Session {
         var identifiers: [[UInt8]] = []
         for object in try findObjects(matching: search) {
             let values = try attributes([.keyType, .identifier, .ecParameters], of: object)
-            if let identifier = values.bytes(.identifier), values.saysAuditKey(labelled: AuditKeyObjects.label),
+            if let identifier = values.bytes(.identifier), values.isAuditKey(labelled: AuditKeyObjects.label),
                 values.isOnP256, !identifiers.contains(identifier), try auditKeyFault(object) == nil
             {
                 identifiers.append(identifier)
@@ -77,11 +77,11 @@ extension Session {
         return identifiers
     }
 
-    /// Those private keys that have their numbers: SoftHSM adds them, and their curve, after the object's name.
-    mutating func whole(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
-        var whole: [ObjectHandle] = []
-        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { whole.append(object) }
-        return whole
+    /// Those private keys that are complete: SoftHSM stores a key's name first, and its curve and numbers afterwards.
+    mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
+        var complete: [ObjectHandle] = []
+        for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
+        return complete
     }
 
     /// The point of an audit key's public key object; nil when there is none on P-256.
@@ -92,8 +92,8 @@ extension Session {
         return nil
     }
 
-    /// Why a private key is not what an audit key has to be; nil when it is. What was asked for is not always what a
-    /// token does, and who has the PIN can put keys of his own under an audit key's name.
+    /// Why a private key is not what an audit key has to be; nil when it is. Tokens do not always follow a template, and
+    /// whoever has the PIN can store a key of his own under an audit key's name.
     ///
     /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL are the token's own statement on where the key comes from
     /// (PKCS#11 v2.40 §4.9, table 32). The first two are false for every key that is brought in, whatever its template says.
@@ -142,7 +142,7 @@ extension AttributeValues {
     fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
 
     /// Whether these are an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
-    func saysAuditKey(labelled label: String?) -> Bool {
+    func isAuditKey(labelled label: String?) -> Bool {
         label == AuditKeyObjects.label && keyType == .ec
             && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount
     }

@@ -6,7 +6,7 @@ import WorkerProtocol
 extension OpenToken {
     /// Every audit key that may be used and whose public key can be read.
     func auditKeys(in session: inout Session) throws(WorkerFailure) -> [AuditKeyDescription] {
-        try forRecord("The audit keys cannot be listed", &session) {
+        try forAuditRecord("The audit keys cannot be listed", &session) {
             (session) throws(CallError) -> Result<[AuditKeyDescription], WorkerFailure> in
             var keys: [AuditKeyDescription] = []
             for identifier in try session.auditKeyIdentifiers() {
@@ -24,18 +24,18 @@ extension OpenToken {
 
     /// Makes an audit key, or finds the one that has the identifier already.
     ///
-    /// Tokens store the public key first, and SoftHSM each key in two steps: what an interruption leaves behind is no
-    /// whole private key, and another try begins anew.
+    /// Tokens store the public key first, and SoftHSM stores each key in two steps: an interruption leaves no complete
+    /// private key, and another attempt begins anew.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
         try checkIdentifier(identifier)
         let entry = try exclusively { () throws(WorkerFailure) in
-            try forRecord("The audit key cannot be made", &session) {
+            try forAuditRecord("The audit key cannot be made", &session) {
                 (session) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure> in
                 let objects = AuditKeyObjects(identifier: identifier)
                 let privateKeys = try session.findObjects(matching: objects.privateKeys)
-                if try session.whole(privateKeys).isEmpty {
+                if try session.completeKeys(privateKeys).isEmpty {
                     for remnant in try privateKeys + session.findObjects(matching: objects.publicKeys) {
                         try session.destroyObject(remnant)
                     }
@@ -56,20 +56,21 @@ extension OpenToken {
             throw WorkerFailure(.auditRefused, "The audit key signs checkpoints and nothing else.")
         }
         let known = auditKeys[request.identifier]
-        let (key, signature) = try forRecord("The checkpoint cannot be signed", &session) {
+        let (key, signature) = try forAuditRecord("The checkpoint cannot be signed", &session) {
             (session) throws(CallError) -> Result<(AuditKeyEntry, [UInt8]), WorkerFailure> in
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
-                // Somebody else's tool may have replaced the object. Where it is not even found any more, the library
-                // may have lost its token.
-                guard known != nil, error.saysHandle else { throw error }
+                // Another program may have replaced the object. Where the token does not show the key at all any more,
+                // the library may have lost its token.
+                guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
                 return .failure(WorkerFailure(.tokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
             }
         }
-        guard let der = key.verified(signature, of: request.message) else {
+        guard let der = SubjectPublicKeyInfo.verifiedECDSA(signature, of: request.message, point: key.publicPoint)
+        else {
             auditKeys[request.identifier] = nil
             throw WorkerFailure(
                 .auditRefused,
@@ -120,7 +121,7 @@ extension Session {
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
-        let candidates = try whole(findObjects(matching: objects.privateKeys))
+        let candidates = try completeKeys(findObjects(matching: objects.privateKeys))
         guard !candidates.isEmpty else { return nil }
         var usable: ObjectHandle?
         var fault: String?
@@ -142,23 +143,51 @@ extension Session {
     }
 }
 
-extension AuditKeyEntry {
-    /// - Parameter signature: r ‖ s as the token gave it.
-    /// - Returns: DER; nil when it is not this key's signature.
-    fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
-        guard signature.count == 64,
-            let key = try? P256.Signing.PublicKey(x963Representation: publicPoint),
-            let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
-            key.isValidSignature(parsed, for: Data(message))
-        else { return nil }
-        return Array(parsed.derRepresentation)
-    }
-}
-
 extension [UInt8] {
     /// Whether these bytes can be a checkpoint's value: a JSON object that begins with its node, in printable ASCII.
     var isCheckpoint: Bool {
         count <= FieldBound.checkpoint && starts(with: Array("{\"node\":\"".utf8)) && last == UInt8(ascii: "}")
             && allSatisfy { (0x20...0x7E).contains($0) }
+    }
+}
+
+extension OpenToken {
+    /// Makes calls for the audit record. After a failure a transaction that is known to be good tells whether the token
+    /// lacks this one function (`auditRefused`) or does not work at all (`tokenUnavailable`, for which the daemon ends the
+    /// worker: a token that lacks the function must not cost a worker each time).
+    func forAuditRecord<Value>(
+        _ task: String, _ session: inout Session,
+        _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
+    ) throws(WorkerFailure) -> Value {
+        let result: Result<Value, WorkerFailure>
+        do throws(CallError) {
+            result = try body(&session)
+        } catch {
+            let kind: WorkerFailure.Kind = works(&session) ? .auditRefused : .tokenUnavailable
+            throw WorkerFailure(kind, "\(task): \(error)\(error.writeAdvice).")
+        }
+        return try result.get()
+    }
+
+    private func works(_ session: inout Session) -> Bool {
+        guard (try? session.loggedInUser()) == .user else { return false }
+        guard let entry = keys.all.values.first else { return true }
+        guard let tier = tiers[RestorationScheme(entry.publicKey.algorithm)] else { return true }
+        return tier.openingFailure(with: entry, in: &session) == nil
+    }
+}
+
+extension Result where Failure == WorkerFailure {
+    static func refused(_ message: String) -> Self { .failure(WorkerFailure(.auditRefused, message)) }
+}
+
+extension CallError {
+    /// What to do about a token that cannot be written to; a fragment that follows the error.
+    fileprivate var writeAdvice: String {
+        switch returnValue {
+        case .tokenWriteProtected, .sessionReadOnly: ": the token is read-only, make it writable for its user"
+        case .deviceMemory: ": the token is full"
+        default: ""
+        }
     }
 }

@@ -4,8 +4,8 @@ import WorkerProtocol
 
 /// The data object that keeps a node's newest checkpoint. Private: it is seen after login only.
 ///
-/// SoftHSM changes no CKA_VALUE, so that the new object is created before the old ones are destroyed: whenever it is
-/// interrupted, one is there.
+/// SoftHSM cannot change a CKA_VALUE: the new object is created first and the old ones are destroyed then, so that after an
+/// interruption at any point one is there.
 struct RememberedHead: Sendable {
     static let application = "paytokend"
     static let labelPrefix = "paytokend audit head "
@@ -23,7 +23,7 @@ struct RememberedHead: Sendable {
     /// This node's objects.
     var objects: Template { Template(search) }
 
-    /// Those of every node, and what else bears the application's name.
+    /// The objects of every node, and whatever else has this application's name.
     static let candidates: Template = [.objectClass(.data), .token(true), .application(application)]
 }
 
@@ -41,7 +41,7 @@ final class RememberedHeadMap: Sendable {
 extension OpenToken {
     /// The lines of all nodes.
     func rememberedHeads(in session: inout Session) throws(WorkerFailure) -> [[UInt8]] {
-        try forRecord("The remembered checkpoints cannot be read", &session) {
+        try forAuditRecord("The remembered checkpoints cannot be read", &session) {
             (session) throws(CallError) -> Result<[[UInt8]], WorkerFailure> in
             var lines: [[UInt8]] = []
             for object in try session.findObjects(matching: RememberedHead.candidates) {
@@ -55,24 +55,24 @@ extension OpenToken {
         }
     }
 
-    /// Keeps a line, and then no other of its node.
+    /// Keeps this line, and destroys the node's other ones.
     func remember(_ head: HeadToRemember, in session: inout Session) throws(WorkerFailure) {
         guard !head.node.isEmpty, !head.line.isEmpty else {
             throw WorkerFailure(.auditRefused, "A remembered checkpoint has a node and a line.")
         }
         try exclusively { () throws(WorkerFailure) in
             let known = heads[head.node]
-            // Where a call fails, what the token holds is not known any more, and the next line searches.
+            // After a failed call it is not known what the token holds, and the next line searches again.
             heads[head.node] = nil
-            heads[head.node] = try forRecord("The token does not take the checkpoint", &session) {
+            heads[head.node] = try forAuditRecord("The token does not take the checkpoint", &session) {
                 (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in
                 let remembered = RememberedHead(node: head.node)
                 if let known {
                     do throws(CallError) {
                         if let kept = try session.replace(known, remembered, head.line) { return .success(kept) }
                     } catch {
-                        // Somebody else's tool may have removed the object.
-                        guard error.saysHandle else { throw error }
+                        // Another program may have removed the object.
+                        guard error.isStaleHandle else { throw error }
                     }
                 }
                 return .success(try session.keepAlone(remembered, head.line))
@@ -108,8 +108,8 @@ extension Session {
         return kept
     }
 
-    /// A remembered checkpoint's line; nil for another application's object that only bears the name, for another node's
-    /// where one is given, and for what is too long to have been written here.
+    /// A remembered checkpoint's line; nil for another program's object of the same application name, for another node's
+    /// where one is given, and for one that is too long to have been written here.
     fileprivate mutating func rememberedLine(
         _ object: ObjectHandle, of node: String = ""
     ) throws(CallError) -> [UInt8]? {

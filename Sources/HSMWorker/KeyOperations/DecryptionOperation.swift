@@ -4,17 +4,20 @@ import WorkerProtocol
 extension OpenToken {
     /// Restores one transaction's key and opens its data.
     ///
-    /// PKCS#11 return values do not tell a stranger's bytes from a token in trouble, and neither may be taken for the
-    /// other: the first must not cost a worker, the second must not refuse a good transaction for good. So an error is
-    /// believed when it comes again at the same call, while transactions that are known to be good go well between. A
-    /// wrong padding and a wrong tag take this way alike, whatever the token returns for them.
+    /// PKCS#11 return values do not tell bad input from a failing token, and mistaking one for the other is costly: input
+    /// blamed on the token would let a caller end workers at will, a failing token blamed on the input would refuse a good
+    /// payment for good. So the call is repeated before either is blamed: the input is refused when the same call returns
+    /// the same error three times while a transaction that is known to be good opens in between.
+    ///
+    /// A wrong padding and a wrong tag go this same way, whatever the token returns for them, so that no difference in
+    /// time or in calls tells one from the other (see ``WrappedKey``).
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
         guard let tier = tiers[input.scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(input.scheme.name); its status says why.")
         }
-        var doubts = DecryptionDoubts()
+        var failures = FailedAttempts()
         while true {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
@@ -27,64 +30,67 @@ extension OpenToken {
                 case .input:
                     throw Self.decryptionFailed
                 case .refused(let call):
-                    try mend(call, entry, tier, &doubts, &session, &deadline)
-                case .token(let call) where call.saysBusy:
+                    try recover(from: call, entry, tier, &failures, &session, &deadline)
+                case .token(let call) where call.isBusy:
                     guard deadline.wait() else {
                         throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
                     }
                 case .token(let call):
-                    try mend(call, entry, tier, &doubts, &session, &deadline)
+                    try recover(from: call, entry, tier, &failures, &session, &deadline)
                 }
             }
-            guard doubts.total < DecryptionDoubts.most, !deadline.isOver else {
-                throw WorkerFailure(.overloaded, "The token faltered again and again: \(doubts.last).")
+            guard failures.total < FailedAttempts.most, !deadline.isOver else {
+                throw WorkerFailure(
+                    .overloaded, "The token failed \(failures.total) times at one transaction: \(failures.last).")
             }
         }
     }
 
-    /// Finds out what an error means and does what can be done about it; the caller tries again when it returns.
+    /// After a failed attempt: finds the cause, repairs what can be repaired, and returns when the decryption is worth
+    /// another attempt.
     ///
-    /// - Parameter call: nil for a wrong tag that was found outside the token.
-    private func mend(
-        _ call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier, _ doubts: inout DecryptionDoubts,
-        _ session: inout Session, _ deadline: inout CallDeadline
+    /// - Parameter call: nil for a wrong tag that this process found.
+    private func recover(
+        from call: CallError?, _ entry: PrivateKeyEntry, _ tier: any RestorationTier,
+        _ failures: inout FailedAttempts, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        let times = doubts.count(call)
+        let times = failures.count(call)
         try restore(&session, &deadline)
-        if let call, call.saysHandle {
-            return try lookAgain(for: entry, call, &session, &deadline)
+        if let call, call.isStaleHandle {
+            return try findAgain(entry, call, &session, &deadline)
         }
-        if call?.saysSession == true {
+        if call?.isSessionLost == true {
             return try reopen(&session, &deadline)
         }
-        guard times < DecryptionDoubts.enough else {
-            if let call, !call.takesStrangersBytes {
+        guard times < FailedAttempts.enough else {
+            if let call, !call.processesUntrustedInput {
                 throw WorkerFailure(
-                    .overloaded, "The token falters at this transaction, though it works otherwise: \(call).")
+                    .overloaded, "The token fails at this transaction and opens others: \(call).")
             }
             throw Self.decryptionFailed
         }
-        guard tier.answersCanary(with: entry, in: &session) != nil else { return }
-        // It may be the session alone.
+        guard tier.openingFailure(with: entry, in: &session) != nil else { return }
+        // A new session may be all that is needed.
         try reopen(&session, &deadline)
-        guard let failure = tier.answersCanary(with: entry, in: &session) else { return }
-        guard failure.call?.saysBusy != true else { return }
+        guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
+        guard failure.call?.isBusy != true else { return }
         throw WorkerFailure(
             .tokenUnavailable,
             "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
-    /// Somebody else's tool may have replaced the object, or the token ended the session that owned the working copy.
-    private func lookAgain(
-        for entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
+    /// After a stale handle: another program may have replaced the key's object, or the token has ended the session that
+    /// owned the working copy.
+    private func findAgain(
+        _ entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        // An operation that did not end, or the session, may be in the way once.
+        // An operation that did not end, or a lost session, makes the search itself fail: once more in a new session.
         var isSecond = false
         while true {
             do throws(CallError) {
-                try exclusively { () throws(CallError) in try lookAgain(for: entry, in: &session) }
+                try exclusively { () throws(CallError) in try findAgain(entry, in: &session) }
             } catch {
-                if error.saysBusy, deadline.wait() { continue }
+                if error.isBusy, deadline.wait() { continue }
                 guard !isSecond else {
                     throw WorkerFailure(.tokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
                 }
@@ -99,7 +105,7 @@ extension OpenToken {
         }
     }
 
-    /// One answer for all that a stranger can cause.
+    /// One answer to everything that an untrusted caller can get wrong.
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
@@ -107,7 +113,7 @@ extension OpenToken {
     private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
-        guard let entry = keys.borrow(input.publicKeyHash) ?? newlyFound(input.publicKeyHash, in: &session) else {
+        guard let entry = keys.borrow(input.publicKeyHash) ?? borrowNew(input.publicKeyHash, in: &session) else {
             throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
         }
         // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
@@ -117,14 +123,12 @@ extension OpenToken {
         }
         return entry
     }
-}
 
-extension OpenToken {
-    /// The daemon asks only for keys that the token has shown: one that is not known came in while this worker listed
-    /// the others, by its predecessor.
-    private func newlyFound(_ hash: [UInt8], in session: inout Session) -> PrivateKeyEntry? {
+    /// The daemon asks only for keys that the token has shown. One that this worker does not know was imported through the
+    /// worker before it, while this one was listing the others.
+    private func borrowNew(_ hash: [UInt8], in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
-            // Listed anew, keys may be missing for a moment.
+            // A listing under way may have removed the key for a moment: it is looked up again under the lock.
             if let entry = keys.borrow(hash) { return entry }
             _ = try? describeKey(hash, in: &session)
             return keys.borrow(hash)
@@ -132,19 +136,19 @@ extension OpenToken {
     }
 }
 
-/// What went wrong with one transaction so far.
-private struct DecryptionDoubts {
-    /// So often the same, and the rest of the token well: then it is the transaction.
+/// The attempts at one transaction that have failed so far.
+private struct FailedAttempts {
+    /// So often the same error in succession, while other transactions open: the transaction is the cause.
     static let enough = 3
-    /// Of all kinds together.
+    /// Of all errors together.
     static let most = 8
 
     private(set) var total = 0
     private var latest: CallError??
     private var times = 0
 
-    /// - Parameter call: nil for a wrong tag that was found outside the token.
-    /// - Returns: How often this came, one after the other.
+    /// - Parameter call: nil for a wrong tag that this process found.
+    /// - Returns: How often this error came in succession.
     mutating func count(_ call: CallError?) -> Int {
         total += 1
         times = latest == .some(call) ? times + 1 : 1

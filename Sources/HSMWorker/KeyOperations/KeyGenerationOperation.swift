@@ -4,12 +4,12 @@ import WorkerProtocol
 extension OpenToken {
     /// Makes a merchant's key pair inside the token, tests it and serves it; or finishes one that was interrupted.
     ///
-    /// The pair gets its CKA_ID, the publicKeyHash, after its test: first the private key, then the public one. So a
-    /// public key with an unfinished identifier stands for every interruption.
+    /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one. So
+    /// wherever a generation is interrupted, its public key still has an unfinished identifier by which it is found.
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
-        let scheme: RestorationScheme = request.algorithm == .ec ? .ecV1 : .rsaV1
+        let scheme = RestorationScheme(request.algorithm)
         guard let tier = tiers[scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
         }
@@ -21,7 +21,7 @@ extension OpenToken {
         do throws(WorkerFailure) {
             return try finish(pair, request, tier, &session)
         } catch {
-            // Nothing was ever encrypted to it. Where the session is gone this fails, and the next try finishes it.
+            // Nothing was ever encrypted to it. Where the session is gone this fails, and the next attempt finishes the pair.
             for object in [pair.privateKey, pair.publicKey] { try? session.destroyObject(object) }
             throw error
         }
@@ -30,7 +30,7 @@ extension OpenToken {
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ tier: any RestorationTier, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
-        let publicKey = try session.forImport { (session) throws(CallError) in
+        let publicKey = try session.refusingOnError { (session) throws(CallError) in
             try session.publicKey(pair.publicKey, request.algorithm)
         }
         guard let publicKey else {
@@ -41,12 +41,12 @@ extension OpenToken {
         }
         try session.requireProtection(of: pair.privateKey)
         let entry = PrivateKeyEntry(publicKey: publicKey, object: pair.privateKey, working: pair.privateKey)
-        if let failure = tier.failsTrial(with: entry, in: &session) {
+        if let failure = tier.selfTestFailure(with: entry, in: &session) {
             throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).")
         }
         let hash = publicKey.publicKeyHash
         for object in [pair.privateKey, pair.publicKey] {
-            let identifier = try session.forImport { (session) throws(CallError) in
+            let identifier = try session.refusingOnError { (session) throws(CallError) in
                 try session.setAttributes([.identifier(hash)], of: object)
                 return try session.attributes([.identifier], of: object).bytes(.identifier)
             }
@@ -61,7 +61,7 @@ extension OpenToken {
     }
 }
 
-/// A key pair that was made, and is not yet a merchant key.
+/// A key pair that the token has made and that is not yet tested and named.
 private struct GeneratedPair {
     let publicKey: ObjectHandle
     let privateKey: ObjectHandle
@@ -71,27 +71,19 @@ extension Session {
     fileprivate mutating func makePair(_ request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair {
         let identifier = KeyGeneration.unfinishedIdentifier + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
         let common: [Attribute] = [.token(true), .identifier(identifier), .label(request.merchantIdentifier)]
-        let (mechanism, parameters): (Mechanism, [Attribute]) =
-            switch request.algorithm {
-            case .ec: (.ecKeyPairGeneration, [.ecParameters(EllipticCurve.p256Parameters)])
-            case .rsa:
-                (
-                    .rsaKeyPairGeneration,
-                    [.modulusBits(SubjectPublicKeyInfo.rsaModulusBits), .publicExponent([1, 0, 1])]
-                )
-            }
-        let publicKey = common + [.private(false)] + KeyUsage.publicKey(request.algorithm) + parameters
-        let privateKey = common + [.private(true)] + KeyUsage.privateKey(request.algorithm)
-        let pair = try forImport { (session) throws(CallError) in
+        let (mechanism, parameters) = request.algorithm.generation
+        let publicKey = common + [.private(false)] + KeyObjects.publicKeyUsage(request.algorithm) + parameters
+        let privateKey = common + [.private(true)] + KeyObjects.privateKeyUsage(request.algorithm)
+        let pair = try refusingOnError { (session) throws(CallError) in
             try session.generateKeyPair(mechanism, publicKey: Template(publicKey), privateKey: Template(privateKey))
         }
         return GeneratedPair(publicKey: pair.publicKey, privateKey: pair.privateKey)
     }
 
-    /// What an interrupted generation left: a public key that has no CKA_ID of its own yet, and its private key, which
-    /// may have got its one already. A public key alone is removed: its private key was never made.
+    /// What an interrupted generation left: a public key without its final CKA_ID, and its private key, which may have its
+    /// final CKA_ID already. A public key alone is removed: its private key was never made.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
-        try forImport { (session) throws(CallError) in
+        try refusingOnError { (session) throws(CallError) in
             let search: Template = [
                 .objectClass(.publicKey), .token(true), .label(request.merchantIdentifier),
                 .keyType(request.algorithm == .ec ? .ec : .rsa),
@@ -114,6 +106,20 @@ extension Session {
                 try session.destroyObject(object)
             }
             return nil
+        }
+    }
+}
+
+extension KeyAlgorithm {
+    /// How a token generates a pair, and what the public key's template says about it.
+    var generation: (mechanism: Mechanism, parameters: [Attribute]) {
+        switch self {
+        case .ec: (.ecKeyPairGeneration, [.ecParameters(EllipticCurve.p256Parameters)])
+        case .rsa:
+            (
+                .rsaKeyPairGeneration,
+                [.modulusBits(SubjectPublicKeyInfo.rsaModulusBits), .publicExponent([1, 0, 1])]
+            )
         }
     }
 }

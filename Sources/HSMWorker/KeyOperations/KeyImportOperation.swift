@@ -6,21 +6,21 @@ import WorkerProtocol
 extension OpenToken {
     /// Stores a private key with its public key and certificate, and tests the pair. All or nothing.
     ///
-    /// The private key comes last: what an interruption leaves behind is then no private key without its public one,
-    /// and the same import completes it.
+    /// The private key is created last: an interruption then never leaves a private key without its public key, and the
+    /// same import, made again, completes it.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
-        let certificate = try CertificateFields.forImport(request.certificate)
+        let certificate = try CertificateFields.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
         let publicKey = certificate.publicKey
         guard privateKey.publicKey == publicKey.key else {
             throw WorkerFailure(.importRefused, "The private key is not the one that the certificate is for.")
         }
-        let scheme: RestorationScheme = publicKey.algorithm == .ec ? .ecV1 : .rsaV1
+        let scheme = RestorationScheme(publicKey.algorithm)
         guard let tier = tiers[scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
         }
         let hash = publicKey.publicKeyHash
-        let present = try session.forImport { (session) throws(CallError) in
+        let present = try session.refusingOnError { (session) throws(CallError) in
             try session.findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
         }
         guard present.isEmpty else {
@@ -34,17 +34,17 @@ extension OpenToken {
             try session.store(request.certificate, certificate, objects, &created)
             if try session.publicKeys(objects).isEmpty {
                 created.append(
-                    try session.forImport { (session) throws(CallError) in
+                    try session.refusingOnError { (session) throws(CallError) in
                         try session.createObject(objects.publicKeyTemplate)
                     })
             }
-            let object = try session.forImport { (session) throws(CallError) in
+            let object = try session.refusingOnError { (session) throws(CallError) in
                 try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
             }
             created.append(object)
             let entry = PrivateKeyEntry(publicKey: publicKey, object: object, working: object)
             try session.requireProtection(of: object)
-            if let failure = tier.failsTrial(with: entry, in: &session) {
+            if let failure = tier.selfTestFailure(with: entry, in: &session) {
                 throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).")
             }
             add(entry)
@@ -57,7 +57,7 @@ extension OpenToken {
 
     /// Stores a certificate beside its private key; nothing when it is there already.
     func importCertificate(_ request: CertificateImport, in session: inout Session) throws(WorkerFailure) {
-        let certificate = try CertificateFields.forImport(request.certificate)
+        let certificate = try CertificateFields.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {
             throw WorkerFailure(.importRefused, "The certificate is for another key.")
         }
@@ -91,7 +91,7 @@ extension OpenToken {
 }
 
 extension CertificateFields {
-    fileprivate static func forImport(_ der: [UInt8]) throws(WorkerFailure) -> CertificateFields {
+    fileprivate static func refusingOnError(_ der: [UInt8]) throws(WorkerFailure) -> CertificateFields {
         do {
             return try CertificateFields(der: der)
         } catch {
@@ -101,20 +101,8 @@ extension CertificateFields {
 }
 
 extension Session {
-    /// Makes a call whose failure refuses the import or the generation, unless the session itself is gone.
-    mutating func forImport<Result>(
-        _ body: (inout Session) throws(CallError) -> Result
-    ) throws(WorkerFailure) -> Result {
-        do {
-            return try body(&self)
-        } catch {
-            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
-            throw WorkerFailure(.importRefused, "The token refuses: \(error).")
-        }
-    }
-
     fileprivate mutating func hasCertificate(_ der: [UInt8], _ hash: [UInt8]) throws(WorkerFailure) -> Bool {
-        try forImport { (session) throws(CallError) in
+        try refusingOnError { (session) throws(CallError) in
             for object in try session.findObjects(matching: [.objectClass(.certificate), .identifier(hash)]) {
                 if try session.attributes([.value], of: object).bytes(.value) == der { return true }
             }
@@ -123,7 +111,7 @@ extension Session {
     }
 
     fileprivate mutating func publicKeys(_ objects: KeyObjects) throws(WorkerFailure) -> [ObjectHandle] {
-        try forImport { (session) throws(CallError) in
+        try refusingOnError { (session) throws(CallError) in
             try session.findObjects(matching: [
                 .objectClass(.publicKey), .identifier(objects.publicKey.publicKeyHash),
             ])
@@ -135,18 +123,8 @@ extension Session {
     ) throws(WorkerFailure) {
         guard try !hasCertificate(der, objects.publicKey.publicKeyHash) else { return }
         created.append(
-            try forImport { (session) throws(CallError) in
+            try refusingOnError { (session) throws(CallError) in
                 try session.createObject(objects.certificateTemplate(der, certificate))
             })
-    }
-
-    /// What was asked for is not always what a token does.
-    mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
-        let values = try forImport { (session) throws(CallError) in
-            try session.attributes([.sensitive, .extractable], of: object)
-        }
-        guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
-            throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
-        }
     }
 }

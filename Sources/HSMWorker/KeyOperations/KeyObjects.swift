@@ -1,4 +1,5 @@
 import PKCS11
+import WorkerProtocol
 
 /// The objects that one merchant key is in a token: private key, public key, certificates. CKA_ID is the publicKeyHash
 /// on all, CKA_LABEL the merchant identifier.
@@ -13,37 +14,26 @@ struct KeyObjects: Sendable {
         ]
     }
 
+    /// What both halves of the pair have.
+    private var numbers: [Attribute] {
+        switch publicKey.key {
+        case .ec: [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
+        case .rsa(let modulus, let publicExponent):
+            [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
+        }
+    }
+
     /// Besides the secret numbers.
     var privateKeyTemplate: Template {
-        var template = Template(common(.privateKey, isPrivate: true))
-        for attribute in KeyUsage.privateKey(publicKey.algorithm) { template.append(attribute) }
-        switch publicKey.key {
-        case .ec:
-            for attribute: Attribute in [
-                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
-            ] { template.append(attribute) }
-        case .rsa(let modulus, let publicExponent):
-            for attribute: Attribute in [
-                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent),
-            ] { template.append(attribute) }
-        }
-        return template
+        Template(common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm) + numbers)
     }
 
     var publicKeyTemplate: Template {
-        var template = Template(common(.publicKey, isPrivate: false) + KeyUsage.publicKey(publicKey.algorithm))
-        switch publicKey.key {
-        case .ec(let point):
-            for attribute: Attribute in [
-                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
-                .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
-            ] { template.append(attribute) }
-        case .rsa(let modulus, let publicExponent):
-            for attribute: Attribute in [
-                .keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent),
-            ] { template.append(attribute) }
+        var attributes = common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm) + numbers
+        if case .ec(let point) = publicKey.key {
+            attributes.append(.ecPoint(EllipticCurve.attributeValue(forPoint: point)))
         }
-        return template
+        return Template(attributes)
     }
 
     func certificateTemplate(_ der: [UInt8], _ fields: CertificateFields) -> Template {
@@ -52,5 +42,82 @@ struct KeyObjects: Sendable {
                 .x509Certificate, .subject(fields.subject), .issuer(fields.issuer),
                 .serialNumber(fields.serialNumber), .value(der),
             ])
+    }
+
+    // MARK: Usage
+
+    /// What a private key may be used for, and how it is kept. Every other use is forbidden by name, because some tokens
+    /// allow what a template does not mention.
+    ///
+    /// The key may sign besides restoring: its certificate is requested with a PKCS#10 request, which the key itself signs
+    /// (RFC 2986 §3), and many tokens allow no later change. SP 800-57 part 1 §5.2 grants a key-establishment key that one
+    /// signature.
+    static func privateKeyUsage(_ algorithm: KeyAlgorithm) -> [Attribute] {
+        let isRSA = algorithm == .rsa
+        return [
+            .sensitive(true), .extractable(false), .sign(true), .derive(!isRSA), .decrypt(isRSA), .unwrap(isRSA),
+        ]
+    }
+
+    static func publicKeyUsage(_ algorithm: KeyAlgorithm) -> [Attribute] {
+        [.verify(true), .encrypt(algorithm == .rsa), .wrap(false)]
+    }
+}
+
+extension OpenToken {
+    /// Removes a key's objects: the private key first, so that an interruption leaves nothing that decrypts. Succeeds for
+    /// a key that the token does not have.
+    func destroyKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(WorkerFailure) {
+        let isGone: Bool
+        do throws(CallError) {
+            if let entry = keys.remove(publicKeyHash), entry.working != entry.object {
+                // The working copy would go on decrypting without its original. Where the token has lost the session
+                // that owned the copy, the copy is gone already.
+                do throws(CallError) {
+                    try session.destroyObject(entry.working)
+                } catch {
+                    guard error.isStaleHandle else { throw error }
+                }
+            }
+            for objectClass: ObjectClass in [.privateKey, .publicKey, .certificate] {
+                for object in try session.findObjects(matching: Self.objects(objectClass, publicKeyHash)) {
+                    try session.destroyObject(object)
+                }
+            }
+            isGone = try session.findObjects(matching: Self.objects(.privateKey, publicKeyHash)).isEmpty
+        } catch {
+            throw WorkerFailure(.tokenUnavailable, "The key's objects cannot be destroyed: \(error).")
+        }
+        guard isGone else {
+            throw WorkerFailure(.tokenUnavailable, "The token says that the key is destroyed, and still shows it.")
+        }
+    }
+
+    private static func objects(_ objectClass: ObjectClass, _ publicKeyHash: [UInt8]) -> Template {
+        [.objectClass(objectClass), .token(true), .identifier(publicKeyHash)]
+    }
+}
+
+extension Session {
+    /// Reads back whether a private key is kept as it was asked for: tokens do not always follow a template.
+    mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
+        let values = try refusingOnError { (session) throws(CallError) in
+            try session.attributes([.sensitive, .extractable], of: object)
+        }
+        guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
+            throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
+        }
+    }
+
+    /// Makes a call whose failure refuses the import, the generation or the request, unless the session itself is gone.
+    mutating func refusingOnError<Result>(
+        _ body: (inout Session) throws(CallError) -> Result
+    ) throws(WorkerFailure) -> Result {
+        do {
+            return try body(&self)
+        } catch {
+            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            throw WorkerFailure(.importRefused, "The token refuses: \(error).")
+        }
     }
 }

@@ -32,7 +32,7 @@ public struct TokenInitialization: Sendable {
 
     public struct Failure: Error, Sendable, Equatable {
         /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the token
-        /// does not do its part.
+        /// failed, 77 others can read a PIN's file.
         public let status: Int32
         /// One sentence for a person.
         public let message: String
@@ -85,7 +85,7 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            // As everywhere: a secret that others can read is not permitted, any other trouble makes it unreadable.
+            // As everywhere: a secret that others can read is not permitted, any other fault makes it unreadable.
             let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
             throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }

@@ -28,13 +28,13 @@ final class FrameStream: Sendable {
         return piece.isEmpty ? nil : piece
     }
 
-    /// Sends an answer. One thread at a time writes, and takes along what others answer meanwhile.
+    /// Sends an answer. One thread at a time writes, including what the others answer in the meantime.
     func send(_ answer: WorkerAnswer, for identifier: UInt64) {
         let frame: [UInt8]
         do throws(FrameError) {
             frame = try answer.encoded(identifier: identifier)
         } catch {
-            // Only a listing can be too large.
+            // Only a listing of keys can be too large.
             let failure = WorkerFailure(.notSupported, "The answer does not fit into a frame: too many keys.")
             guard let small = try? WorkerAnswer.failed(failure).encoded(identifier: identifier) else { return }
             frame = small

@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import WorkerProtocol
 
 /// What a process that holds a PIN and symmetric keys does first.
 public enum ProcessHardening {
@@ -7,7 +8,7 @@ public enum ProcessHardening {
     /// - Returns: Sentences about what the system refused.
     public static func apply(name: String) -> [String] {
         unsafe paytokend_set_process_name(name)
-        // A write to a daemon that has gone is an error to handle, not a death; some libraries' clients write too.
+        // A write to a daemon that has ended, or by a library to its HSM, shall fail and not end the process.
         _ = signal(SIGPIPE, SIG_IGN)
         var problems: [String] = []
         let privileges = paytokend_forbid_new_privileges()
@@ -19,10 +20,10 @@ public enum ProcessHardening {
         return problems
     }
 
-    /// Open descriptors that the library may have, whatever the daemon that started this process allows itself for its
-    /// connections: a library that leaks them fails here and is replaced, and one that walks through all of them, or
-    /// keeps them in an fd_set (select(2), 1,024 bits), is spared the daemon's 65,536. 256 sessions to a network HSM
-    /// fit, with files and sockets besides.
+    /// How many descriptors this process may have open. The daemon allows itself 65,536 for its connections, which a
+    /// vendor's library must not inherit: some libraries close every possible descriptor in a loop or keep descriptors in
+    /// an fd_set (select(2), 1,024 bits), and one that leaks them is to fail here and be replaced. 256 sessions with a
+    /// network HSM fit, beside files and other sockets.
     public static let descriptorLimit = 1024
 
     private static func limitDescriptors() -> Int32 {
@@ -43,5 +44,29 @@ public enum ProcessHardening {
     /// Closes what was inherited besides the standard descriptors.
     public static func closeInherited() {
         paytokend_close_from(3)
+    }
+}
+
+/// System calls that this process, its threads and every program that it starts can no longer make.
+enum SystemCallFilter {
+    /// To be called before the library is loaded, so that none of its code runs without the filter. A library that needs a
+    /// denied call fails with an error of its own when it is opened.
+    /// - Parameter names: of ``TokenOpening/deniedSystemCalls``; none means no filter.
+    static func apply(denying names: [String]) throws(WorkerFailure) {
+        guard !names.isEmpty else { return }
+        let copies: [UnsafeMutablePointer<CChar>?] = unsafe names.map { unsafe strdup($0) }
+        defer { unsafe copies.forEach { unsafe free($0) } }
+        let pointers = unsafe copies.map { unsafe UnsafePointer($0) }
+        let code = unsafe paytokend_deny_system_calls(pointers, pointers.count)
+        guard code != 0 else { return }
+        let reason =
+            switch code {
+            case EINVAL: "one of them is unknown, or the kernel has no seccomp filters"
+            case ENOTSUP: "this is neither x86-64 nor AArch64"
+            default: unsafe String(cString: strerror(code))
+            }
+        throw WorkerFailure(
+            .tokenUnavailable,
+            "deny_system_calls (\(names.joined(separator: ", "))) cannot be put in force: \(reason).")
     }
 }

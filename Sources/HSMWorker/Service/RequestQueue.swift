@@ -4,8 +4,8 @@ import WorkerProtocol
 /// Requests between the one thread that reads them and the session threads. When it is full the reader waits, and the
 /// daemon's socket fills up behind it.
 ///
-/// While the sessions have enough to do the reader rests, and then reads many requests at once: to wake for each would
-/// take a core from a library that computes, twice for every request.
+/// While enough requests wait, the reader rests, and then reads many at once: waking it for each request would cost two
+/// thread switches a request, on cores that a computing library needs.
 final class RequestQueue: @unchecked Sendable {
     struct Entry: Sendable {
         let identifier: UInt64
@@ -17,11 +17,11 @@ final class RequestQueue: @unchecked Sendable {
     private var first = 0
     private var isReaderResting = false
     private let capacity: Int
-    /// So many requests waiting are enough to do.
+    /// While more requests than these wait, the reader rests.
     private let enough: Int
     private let condition = NSCondition()
 
-    /// The end of the input is noticed that much later, in seconds.
+    /// In seconds. The end of the input is noticed at most that much later.
     private static let longestRest = 0.02
 
     init(capacity: Int, sessions: Int) {
@@ -44,8 +44,8 @@ final class RequestQueue: @unchecked Sendable {
         condition.lock()
         while requests.count - first >= capacity { condition.wait() }
         requests.append(Entry(identifier: identifier, request: request))
-        // One, not all: dozens of sessions would wake for each request. The reader, which puts, is not among those that
-        // wait.
+        // One and not all: dozens of sessions would wake for each request. Only sessions wait here, because the reader is
+        // the thread that puts.
         condition.signal()
         condition.unlock()
     }
@@ -62,7 +62,7 @@ final class RequestQueue: @unchecked Sendable {
             requests.removeFirst(first)
             first = 0
         }
-        // The reader waits when the queue is full, or rests; no session waits at the same time, since there are requests.
+        // Only the reader can be waiting here (the queue was full, or it rests): sessions do not wait while there are requests.
         let left = requests.count - first
         if left == capacity - 1 || left == enough && isReaderResting { condition.signal() }
         condition.unlock()

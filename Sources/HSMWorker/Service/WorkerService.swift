@@ -1,11 +1,17 @@
 import Foundation
-import PKCS11
-import Synchronization
 import WorkerProtocol
 
-/// Serves one token to the daemon at the other end of a socket.
+/// Serves one token to the daemon at the other end of a socket. Called by paytokend-hsm and by nobody else.
 ///
-/// The calling thread reads; every session has a thread of its own; answers leave in the order in which they are ready.
+/// This target is everything that the worker process does: it holds the vendor's library, the PIN, the sessions and the
+/// key handles, and reads only frames, which it treats as hostile. A merchant's private key never leaves the token; a
+/// transaction's symmetric key leaves it in tier C only, and never this process.
+///
+/// The calling thread reads frames; each session has a thread of its own; answers are written in the order in which they
+/// are ready. To follow a decryption, read on at ``ServedToken`` (queue and threads), ``TokenSession`` (one session and the
+/// requests that it answers), `KeyOperations/DecryptionOperation.swift` (when a call is repeated) and `Tiers` (what the
+/// token is asked). ``OpenToken`` says how a token is opened, `Token/SessionRepair.swift` what is done when it ends
+/// sessions or the login.
 public enum WorkerService {
     /// Exit statuses besides 0, which is the end of the input.
     private enum Status {
@@ -19,15 +25,15 @@ public enum WorkerService {
     public static func serve(descriptor: Int32) -> Int32 {
         let stream = FrameStream(descriptor: descriptor)
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
-        var queue: RequestQueue?
+        var token: ServedToken?
         do throws(FrameError) {
-            while let piece = next(stream, queue) {
+            while let piece = next(stream, token) {
                 decoder.append(piece)
                 while let frame = try decoder.next() {
                     let request = try WorkerRequest(frame)
-                    if let queue {
+                    if let token {
                         guard case .open = request else {
-                            queue.put(frame.identifier, request)
+                            token.submit(request, identifier: frame.identifier)
                             continue
                         }
                         return violation("The token is open already.", frame, stream)
@@ -36,7 +42,10 @@ public enum WorkerService {
                         return violation("The first request must open the token.", frame, stream)
                     }
                     do throws(WorkerFailure) {
-                        queue = try open(opening, frame.identifier, stream)
+                        let opened = try ServedToken(opening)
+                        opened.startThreads { stream.send($1, for: $0) }
+                        stream.send(.opened(opened.description), for: frame.identifier)
+                        token = opened
                     } catch {
                         stream.send(.failed(error), for: frame.identifier)
                         return Status.unavailable
@@ -49,56 +58,13 @@ public enum WorkerService {
         return decoder.isAtBoundary ? 0 : Status.protocolViolation
     }
 
-    private static func next(_ stream: FrameStream, _ queue: RequestQueue?) -> [UInt8]? {
-        queue?.awaitDemand()
+    private static func next(_ stream: FrameStream, _ token: ServedToken?) -> [UInt8]? {
+        token?.awaitDemand()
         return stream.read()
     }
 
     private static func violation(_ message: String, _ frame: Frame, _ stream: FrameStream) -> Int32 {
         stream.send(.failed(WorkerFailure(.protocolViolation, message)), for: frame.identifier)
         return Status.protocolViolation
-    }
-
-    private static func open(
-        _ opening: TokenOpening, _ identifier: UInt64, _ stream: FrameStream
-    ) throws(WorkerFailure) -> RequestQueue {
-        let token = try OpenToken.open(opening)
-        // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
-        let queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
-        let seats = (0..<Int(opening.sessions)).map { _ in SessionSeat(token) }
-        try seat(seats, opening)
-        for (number, seat) in seats.enumerated() {
-            let thread = Thread {
-                while true {
-                    seat.settle()
-                    seat.serve(queue.take(), stream)
-                }
-            }
-            thread.name = "session-\(number)"
-            thread.stackSize = 1024 * 1024
-            thread.start()
-        }
-        var description = token.description
-        description.sessions = UInt16(clamping: token.seated.load(ordering: .relaxed))
-        description.unlockedSecrets = UnlockedSecrets.inBytes
-        stream.send(.opened(description), for: identifier)
-        return queue
-    }
-
-    /// Opens the sessions. While a worker takes over from another, the token may have room for some of them only: one
-    /// must be had now, the others come when there is room.
-    private static func seat(_ seats: [SessionSeat], _ opening: TokenOpening) throws(WorkerFailure) {
-        var deadline = CallDeadline(callTimeout: opening.callTimeout)
-        for (number, seat) in seats.enumerated() {
-            do throws(CallError) {
-                try seat.open(&deadline)
-            } catch {
-                if error.saysBusy, number > 0 { return }
-                throw WorkerFailure(
-                    .tokenUnavailable, "\(error) for session \(number + 1) of \(opening.sessions).")
-            }
-            // Only the first is waited for.
-            deadline = CallDeadline(callTimeout: 0)
-        }
     }
 }

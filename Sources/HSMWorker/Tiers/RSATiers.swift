@@ -8,7 +8,7 @@ import WorkerProtocol
 struct OAEPInTokenTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
-    let demand = "C_Decrypt by CKM_RSA_PKCS_OAEP with SHA-256"
+    let requirement = "C_Decrypt by CKM_RSA_PKCS_OAEP with SHA-256"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -20,7 +20,7 @@ struct OAEPInTokenTier: RestorationTier {
             message = try session.decrypt(
                 input.keyMaterial, .rsaOAEPSHA256, key: key.working, capacity: key.modulus.count)
         } catch {
-            guard error.mayComeOfInput else { throw .token(error) }
+            guard error.mayBeCausedByInput else { throw .token(error) }
             WrappedKey.fail(input.ciphertext, with: substitute)
             throw .refused(error)
         }
@@ -37,7 +37,7 @@ struct OAEPInTokenTier: RestorationTier {
 struct BareRSATier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
-    let demand = "CKM_RSA_X_509"
+    let requirement = "CKM_RSA_X_509"
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -69,7 +69,7 @@ struct BareRSATier: RestorationTier {
 }
 
 extension SecretBytes {
-    /// Some tokens cut leading zeros off, and every OAEP block begins with one.
+    /// Some tokens strip leading zeros, and every OAEP block begins with one.
     fileprivate consuming func paddedWithLeadingZeros(to count: Int) -> SecretBytes {
         guard self.count < count else { return self }
         var padded = SecretBytes(count: count)
@@ -78,5 +78,41 @@ extension SecretBytes {
             unsafe withUnsafeBytes { unsafe target[missing...].copyBytes(from: $0) }
         }
         return padded
+    }
+}
+
+/// The symmetric key of one RSA_v1 transaction.
+///
+/// A caller must not be able to tell a wrong padding from a wrong tag or from a symmetric key of a wrong size: with that
+/// answer he could open any wrapped key by some thousand attempts (Manger, CRYPTO 2001). So all three do the same work, in
+/// the token and here: where there is no key to open the data with, a substitute key is tried, and fails.
+enum WrappedKey {
+    /// AES-128.
+    static let byteCount = 16
+
+    /// A wrapped key is as long as the modulus and smaller (RFC 8017 §7.1.2 and §5.1.2). Both numbers are public.
+    static func checkRange(_ wrapped: [UInt8], modulus: [UInt8]) throws(RestorationError) {
+        guard wrapped.count == modulus.count, wrapped.lexicographicallyPrecedes(modulus) else { throw .input }
+    }
+
+    /// A key that opens nothing. Made before each attempt, needed or not, so that the time to make it shows nothing.
+    static func substitute() -> SecretBytes {
+        SecretBytes(copying: (0..<byteCount).map { _ in .random(in: .min ... .max) })
+    }
+
+    /// - Parameter substitute: tried where `key` has another size than Apple's.
+    static func open(
+        _ ciphertext: [UInt8], with key: borrowing SecretBytes, or substitute: borrowing SecretBytes
+    ) throws(RestorationFailure) -> [UInt8] {
+        guard key.count == byteCount else {
+            fail(ciphertext, with: substitute)
+            throw RestorationFailure()
+        }
+        return try GCM.open(ciphertext, key: key)
+    }
+
+    /// Takes the time that a wrong tag takes.
+    static func fail(_ ciphertext: [UInt8], with substitute: borrowing SecretBytes) {
+        _ = try? GCM.open(ciphertext, key: substitute)
     }
 }

@@ -2,7 +2,7 @@ import Glibc
 import PKCS11
 import WorkerProtocol
 
-/// The tiers of one token, chosen by making each do its work on a throwaway key: mechanism lists lie.
+/// The tiers of one token, chosen by making each do its work on a test key pair: mechanism lists lie.
 struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
@@ -24,12 +24,12 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: How long a token that is busy is waited for; else it would stand too low from then on.
+    /// - Parameter deadline: How long a busy token is waited for; it would get too low a tier otherwise.
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
-        // Libraries write to syslog what they cannot do. Here they are asked for just that, and what they lack stands
-        // among the shortcomings: lines in the journal at each start would tell nobody more.
+        // Libraries write to syslog what they cannot do. These tests ask for just that, and the result stands among the
+        // shortcomings: lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
@@ -37,8 +37,8 @@ struct TierSelection: Sendable {
         rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)
     }
 
-    /// Whether both stand at the same tiers.
-    func isLike(_ other: TierSelection) -> Bool {
+    /// Whether both have the same tiers.
+    func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
     }
 
@@ -46,9 +46,9 @@ struct TierSelection: Sendable {
         _ scheme: RestorationScheme, in session: inout Session, _ allowExtractableSecret: Bool,
         _ deadline: inout CallDeadline
     ) -> (any RestorationTier)? {
-        let key: ThrowawayKey
+        let key: TestKeyPair
         do throws(CallError) {
-            key = try deadline.patiently { () throws(CallError) in try ThrowawayKey(for: scheme, in: &session) }
+            key = try deadline.retryingWhileBusy { () throws(CallError) in try TestKeyPair(for: scheme, in: &session) }
         } catch {
             shortcomings.append("\(scheme.name): no key pair could be made for the test: \(error)")
             return nil
@@ -59,16 +59,18 @@ struct TierSelection: Sendable {
             return nil
         }
         var lacks: [String] = []
-        var former: TrialFailure?
+        var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
             guard candidate.protection != .c || allowExtractableSecret else { break }
-            // The other form of the parameters is for tokens that do not take the first: a library that reads one
-            // where it got the other might read too far.
+            // The second form of the parameters is tried only where the token refused the first: a library that
+            // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
-            if isSecondForm, former?.saysParameters != true { continue }
-            guard let failure = Self.failsTrial(candidate, key, entry, &session, &deadline) else { return candidate }
+            if isSecondForm, former?.isAboutParameters != true { continue }
+            guard let failure = Self.selfTestFailure(candidate, key, entry, &session, &deadline) else {
+                return candidate
+            }
             former = failure
-            if !isSecondForm { lacks.append("\(candidate.demand) (\(failure))") }
+            if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }
         }
         shortcomings.append(
             "\(scheme.name): the token lacks "
@@ -82,14 +84,14 @@ struct TierSelection: Sendable {
 }
 
 extension TierSelection {
-    /// Twice, since a token may falter for a moment, and would stand at a lower tier from then on.
-    private static func failsTrial(
-        _ candidate: any RestorationTier, _ key: borrowing ThrowawayKey, _ entry: PrivateKeyEntry,
+    /// Twice: after one passing error the token would have too low a tier for as long as the worker runs.
+    private static func selfTestFailure(
+        _ candidate: any RestorationTier, _ key: borrowing TestKeyPair, _ entry: PrivateKeyEntry,
         _ session: inout Session, _ deadline: inout CallDeadline
-    ) -> TrialFailure? {
+    ) -> SelfTestFailure? {
         var isSecond = false
-        while let failure = candidate.failsTrial(with: key, entry, in: &session) {
-            if failure.call?.saysBusy == true, deadline.wait() { continue }
+        while let failure = candidate.selfTestFailure(with: key, entry, in: &session) {
+            if failure.call?.isBusy == true, deadline.wait() { continue }
             if isSecond { return failure }
             isSecond = true
         }
@@ -97,15 +99,19 @@ extension TierSelection {
     }
 }
 
-extension TrialFailure {
+extension SelfTestFailure {
     /// Whether the token did not take AES-GCM's parameters.
-    fileprivate var saysParameters: Bool {
+    fileprivate var isAboutParameters: Bool {
         guard let call, ["C_DecryptInit", "C_Decrypt"].contains(call.call) else { return false }
         return call.returnValue == .mechanismParameterInvalid || call.returnValue == .argumentsBad
     }
 }
 
 extension RestorationScheme {
+    init(_ algorithm: KeyAlgorithm) {
+        self = algorithm == .ec ? .ecV1 : .rsaV1
+    }
+
     var name: String {
         switch self {
         case .ecV1: "EC_v1"

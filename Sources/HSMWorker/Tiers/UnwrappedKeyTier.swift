@@ -12,12 +12,12 @@ import WorkerProtocol
 struct UnwrappedKeyTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.a
-    let demand = "C_UnwrapKey by CKM_RSA_PKCS_OAEP with SHA-256"
+    let requirement = "C_UnwrapKey by CKM_RSA_PKCS_OAEP with SHA-256"
     let form: Mechanism.GCMParameterForm
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
     /// Without CKA_VALUE_LEN: the wrapped key says its size (PKCS#11 v2.40 base §5.13, C_UnwrapKey).
-    private static let template = Template(KeyInToken.attributes)
+    private static let template = Template(TransactionKey.attributes)
 
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
@@ -30,7 +30,7 @@ struct UnwrappedKeyTier: RestorationTier {
         do throws(CallError) {
             symmetricKey = try session.unwrapKey(input.keyMaterial, .rsaOAEPSHA256, with: key.working, Self.template)
         } catch {
-            guard error.mayComeOfInput else {
+            guard error.mayBeCausedByInput else {
                 // Where the session or the login is gone, so is the substitute.
                 session.dropKeptObject()
                 throw .token(error)
@@ -38,11 +38,11 @@ struct UnwrappedKeyTier: RestorationTier {
             paddingError = error
         }
         let result = decrypt(input.ciphertext, symmetricKey, substitute, &session)
-        KeyInToken.destroy(symmetricKey, &session)
+        TransactionKey.destroy(symmetricKey, &session)
         if paddingError != nil { session.keptObject = nil }
         switch result {
         case .success(let plaintext) where paddingError == nil: return plaintext
-        case .failure(.token(let error)) where paddingError == nil || !error.saysHandle: throw .token(error)
+        case .failure(.token(let error)) where paddingError == nil || !error.isStaleHandle: throw .token(error)
         case .success, .failure: break
         }
         unwrapOnceMore(key, succeeding: paddingError != nil, &session)
@@ -56,14 +56,14 @@ struct UnwrappedKeyTier: RestorationTier {
     private func decrypt(
         _ ciphertext: [UInt8], _ key: ObjectHandle, _ substitute: ObjectHandle, _ session: inout Session
     ) -> Result<[UInt8], RestorationError> {
-        let isApples: Bool
+        let hasApplesSize: Bool
         do throws(CallError) {
-            isApples = try session.byteCount(of: key) == WrappedKey.byteCount
+            hasApplesSize = try session.byteCount(of: key) == WrappedKey.byteCount
         } catch {
             return .failure(.token(error))
         }
-        let result = KeyInToken.decrypt(ciphertext, isApples ? key : substitute, form, &session)
-        if case .success = result, !isApples { return .failure(.refused(nil)) }
+        let result = TransactionKey.decrypt(ciphertext, hasApplesSize ? key : substitute, form, &session)
+        if case .success = result, !hasApplesSize { return .failure(.refused(nil)) }
         return result
     }
 
@@ -72,7 +72,7 @@ struct UnwrappedKeyTier: RestorationTier {
         _ key: borrowing PrivateKeyEntry, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {
         if let kept = session.keptObject { return kept }
-        guard let wrapped = TrialTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true) else { throw .input }
+        guard let wrapped = TestTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true) else { throw .input }
         do {
             let made = try session.unwrapKey(wrapped, .rsaOAEPSHA256, with: key.working, Self.template)
             session.keptObject = made
@@ -83,14 +83,14 @@ struct UnwrappedKeyTier: RestorationTier {
     }
 
     private func unwrapOnceMore(_ key: borrowing PrivateKeyEntry, succeeding: Bool, _ session: inout Session) {
-        guard let wrapped = TrialTransaction.wrappedKey(for: key.publicKey, isPaddedWell: succeeding),
+        guard let wrapped = TestTransaction.wrappedKey(for: key.publicKey, isPaddedWell: succeeding),
             let made = try? session.unwrapKey(wrapped, .rsaOAEPSHA256, with: key.working, Self.template)
         else { return }
         if session.keptObject == nil {
             session.keptObject = made
         } else {
             // A token that does not look at the padding.
-            KeyInToken.destroy(made, &session)
+            TransactionKey.destroy(made, &session)
         }
     }
 }

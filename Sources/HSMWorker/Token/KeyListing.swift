@@ -4,12 +4,11 @@ import WorkerProtocol
 
 /// Reads every merchant key of a token, or those with one CKA_ID, and tests them, some at a time.
 ///
-/// Three searches and then attributes by handle: a search for each key would be quadratic in the token's objects.
-///
+/// Three searches, and then attributes by handle: a search for each key would take time quadratic in the token's objects.
 /// Several sessions may read at the same time; each key is read by one of them.
 final class KeyListing: Sendable {
     private let tiers: TierSelection
-    /// Entries of an earlier listing: a pair that was tested is not tested again while its object is the same.
+    /// The entries that were served when the listing began: a tested pair is not tested again while its object is the same.
     let known: [[UInt8]: PrivateKeyEntry]
     private let privateKeys: [ObjectHandle]
     private let publicKeys: [[UInt8]: [ObjectHandle]]
@@ -19,7 +18,7 @@ final class KeyListing: Sendable {
     private struct State {
         /// How many of the private keys have been taken.
         var position = 0
-        /// Taken, and given back since the token did not tell.
+        /// Taken, and given back because the token failed to answer.
         var returned: [ObjectHandle] = []
         /// Taken, and not read yet.
         var underWay = 0
@@ -49,7 +48,7 @@ final class KeyListing: Sendable {
         privateKeys = try session.findObjects(matching: [.objectClass(.privateKey), .token(true)])
     }
 
-    /// What there is under one CKA_ID: one search, which costs some tokens a look at every object that they hold.
+    /// The objects with one CKA_ID, by one search, for which some tokens look at every object that they hold.
     init(
         of identifier: [UInt8], _ session: inout Session, tiers: TierSelection, known: [[UInt8]: PrivateKeyEntry]
     ) throws(CallError) {
@@ -102,10 +101,10 @@ final class KeyListing: Sendable {
                     size += key.frameByteCount
                 }
             } catch {
-                // Destroyed since the search.
-                guard error.saysHandle else {
+                // A stale handle: the key was destroyed since the search.
+                guard error.isStaleHandle else {
                     finish(object, isRead: false)
-                    // What was read is not lost: another page begins with this key again.
+                    // The keys read so far are answered; the next page begins with this one.
                     if page.isEmpty { throw error }
                     return page
                 }
@@ -124,16 +123,16 @@ final class KeyListing: Sendable {
             publicKey = try session.publicKey(object, key.algorithm)
         }
         let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
-        // Last: what comes after it could fail, and the key be read again.
-        let fault = try judge(key, publicKey, &session)
+        // Last, because it claims the key's identifier: a failure after it would make the second reading find it taken.
+        let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
             subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    /// - Returns: Those that fit into an answer, and why the key is out of order where one does not: a certificate that
-    ///   nobody reads may be the one that says another merchant. Whether they are certificates at all the daemon finds out.
+    /// - Returns: The certificates that fit into an answer, and a fault where one does not: a certificate that is not read
+    ///   could be the one that names another merchant. Whether they are certificates at all is checked by the daemon.
     private func readCertificates(
         _ identifier: [UInt8], _ session: inout Session
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
@@ -156,9 +155,10 @@ final class KeyListing: Sendable {
         return (found, fault)
     }
 
+    /// Checks one private key and tests the pair.
     /// - Returns: nil when the key may be used; it is then among the entries.
-    /// - Throws: what keeps the token from telling.
-    private func judge(
+    /// - Throws: an error that says nothing about the key.
+    private func findFault(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
         guard let publicKey else {
@@ -189,7 +189,7 @@ final class KeyListing: Sendable {
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo, _ session: inout Session
     ) throws(CallError) -> (entry: PrivateKeyEntry?, fault: String?) {
         if let entry = known[publicKey.publicKeyHash], entry.object == key.object { return (entry, nil) }
-        let scheme: RestorationScheme = key.algorithm == .ec ? .ecV1 : .rsaV1
+        let scheme = RestorationScheme(key.algorithm)
         guard let tier = tiers[scheme] else {
             return (
                 nil,
@@ -197,12 +197,12 @@ final class KeyListing: Sendable {
             )
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, object: key.object, working: key.object)
-        // Twice, since a token may falter for a moment, and the key would be out of use until the next listing. That the
-        // token refuses a wrong tag is no matter of the pair: the choice of the tier has shown it.
-        if let failure = tier.answersCanary(with: entry, in: &session),
-            failure.call == nil || tier.answersCanary(with: entry, in: &session) != nil
+        // Twice: after one passing error the key would be out of use until the next listing. Whether the token refuses a
+        // wrong tag is not tested here: it does not depend on the key, and the choice of the tier has shown it.
+        if let failure = tier.openingFailure(with: entry, in: &session),
+            failure.call == nil || tier.openingFailure(with: entry, in: &session) != nil
         {
-            if let call = failure.call, call.saysNothingOfKey { throw call }
+            if let call = failure.call, call.isUnrelatedToKey { throw call }
             return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
         }
         return (entry, nil)
@@ -215,12 +215,12 @@ final class KeyListing: Sendable {
     ) throws(CallError) -> PrivateKey? {
         let values = try session.attributes(
             [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters], of: object)
-        guard !values.saysAuditKey(labelled: values.text(.label)) else { return nil }
+        guard !values.isAuditKey(labelled: values.text(.label)) else { return nil }
         let algorithm: KeyAlgorithm
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec
         case .rsa: algorithm = .rsa
-        // Other keys in the same token are somebody else's.
+        // The token may hold keys of other programs.
         default: return nil
         }
         return PrivateKey(

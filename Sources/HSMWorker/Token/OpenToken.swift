@@ -1,37 +1,41 @@
+import Foundation
 import KeySealing
 import PKCS11
 import ProductVersion
 import Synchronization
 import WorkerProtocol
 
-/// The one token of this process, logged in, its tiers chosen and its keys tested. Used by all session threads.
+/// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads use
+/// it. Extensions beside the operations add what can be asked of it: decryption, import, generation, audit keys.
 final class OpenToken: Sendable {
     let description: TokenDescription
     let tiers: TierSelection
     let keys = PrivateKeyMap()
-    /// The latest listing; without keys once all its pages have been asked for.
+    /// The latest listing; `keys` is nil once all of its pages have been read.
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
     let auditKeys = AuditKeyMap()
     let heads = RememberedHeadMap()
-    /// For imports, made at this start and known to nobody else.
+    /// Opens sealed private keys. Made when the worker starts; its private half exists in this process only.
     let importRecipient = KeySealing.Recipient()
 
     let opening: TokenOpening
     let uri: TokenURI
-    /// Another one after the token came back elsewhere.
+    /// Changes when the token comes back in another slot.
     let slot: Mutex<Slot>
     /// Holds the login, which ends with a token's last session, and owns the working copies of the keys.
     let anchor: Mutex<Session>
-    /// The token makes no working copies: it is not asked again at each use of a key.
+    /// Whether the token has refused to make a working copy; it is then not asked again at each use of a key.
     let copiesAreRefused = Atomic<Bool>(false)
-    /// How many seats have a session.
-    let seated = Atomic<Int>(0)
+    /// How many of the worker's sessions are open.
+    let openSessions = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
     /// More would only wait for each other, and each is a thread.
     private static let sessionRange = 1...256
 
-    /// An anchor that is logged in, and the tiers that were chosen in it.
+    /// - Parameters:
+    ///   - anchor: is logged in.
+    ///   - tiers: were chosen in that session.
     init(
         _ opening: TokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
         description: TokenDescription, tiers: TierSelection
@@ -65,13 +69,13 @@ final class OpenToken: Sendable {
         do {
             var deadline = CallDeadline(callTimeout: opening.callTimeout)
             var anchor = Session(closedIn: slot)
-            try deadline.patiently { () throws(CallError) in try anchor.reopenWidest(in: slot) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try anchor.reopenAsWritableAsPossible(in: slot) }
             try TokenLogin(opening).perform(in: &anchor, of: slot)
             let library = try module.info()
             let tiers = TierSelection(
                 in: &anchor, allowExtractableSecret: opening.allowExtractableSecret,
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
-            // What was tried without a login says nothing of the token.
+            // A token that ended the login during the self-tests failed them for that reason alone.
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.tokenUnavailable, "The token ended the login while its tiers were tested.")
             }
@@ -116,12 +120,12 @@ final class OpenToken: Sendable {
 
     // MARK: Keys
 
-    /// One import or other change of keys at a time, and none is listed meanwhile.
+    /// For changes of keys: one at a time, and none is listed meanwhile.
     func exclusively<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
-        try keyOperations.alone(body)
+        try keyOperations.writing(body)
     }
 
-    /// After the session that owned them was lost: no working copy is left, and none is forgotten one by one.
+    /// After the session that owned the working copies was lost, and all of them with it.
     func dropKeys() {
         keys.replace(with: [:])
         listing.withLock { $0 = nil }
@@ -129,13 +133,26 @@ final class OpenToken: Sendable {
 }
 
 extension Session {
-    /// A read-write session, or what a read-only token gives: it decrypts all the same.
-    mutating func reopenWidest(in slot: Slot) throws(CallError) {
+    /// A read-write session; a read-only one where the token is write-protected, which decrypts all the same.
+    mutating func reopenAsWritableAsPossible(in slot: Slot) throws(CallError) {
         do throws(CallError) {
             try reopen(in: slot, readWrite: true)
         } catch {
             guard error.returnValue == .tokenWriteProtected else { throw error }
             try reopen(in: slot)
         }
+    }
+}
+
+extension ModuleError {
+    /// For a person: what failed, and where the likeliest cause is known, a hint. For a missing configuration or directory
+    /// SoftHSM returns CKR_GENERAL_ERROR and no more.
+    func sentence(
+        module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) -> String {
+        guard case .call(let error) = self, error.call == "C_Initialize", error.returnValue == .generalError,
+            environment["SOFTHSM2_CONF"] != nil || path.lowercased().contains("softhsm")
+        else { return "\(self)." }
+        return "\(self). Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"
     }
 }

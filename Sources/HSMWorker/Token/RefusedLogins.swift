@@ -6,14 +6,14 @@ import SecretMemory
 /// The PINs that a token has refused, remembered across restarts, so that no PIN is tried twice: tokens count wrong ones
 /// and lock.
 ///
-/// A small file with a random key and keyed digests (HMAC-SHA256) of token and PIN. Whoever reads it can try PINs
-/// against it, as whoever reads the PIN's file need not: mode 0600, beside the ledger.
+/// A small file with a random key and keyed digests (HMAC-SHA256) of token and PIN. A reader of the file can test guessed
+/// PINs against it, so it has mode 0600 and lies beside the ledger.
 struct RefusedLogins: Sendable {
     let path: String
 
     private static let header = "paytokend refused logins 1"
     private static let digestByteCount = 32
-    /// Older ones are forgotten: an operator who tries more PINs than these is past help.
+    /// How many are kept; the oldest is dropped for a new one.
     private static let longest = 16
     private static let largestFile = 4096
 
@@ -49,7 +49,7 @@ struct RefusedLogins: Sendable {
         try write(content)
     }
 
-    /// After a login that succeeded: the token counts from the beginning, and so do we.
+    /// After a successful login, at which tokens reset their own count.
     func forget() throws(Unusable) {
         guard let content = read(), !content.digests.isEmpty else { return }
         try write(Content(key: content.key, digests: []))
@@ -60,7 +60,7 @@ struct RefusedLogins: Sendable {
         return (0..<digestByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
 
-    /// Every field with its length before it, so that no two tokens have the same digest for what they share.
+    /// Every field is preceded by its length, so that different tokens never give the same input.
     private static func digest(_ pin: borrowing SecretBytes, _ token: TokenInfo, _ key: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: SymmetricKey(data: key))
         for field in [token.manufacturer, token.model, token.serialNumber, token.label] {

@@ -1,10 +1,11 @@
 import PKCS11
 import WorkerProtocol
 
-// What is done about sessions and logins that a token has ended: by idle time-outs, by another process, by a connection
-// that was interrupted. Whatever is not mended here costs a worker, and the next one starts from the beginning.
+// Repairs sessions and logins that the token has ended: after an idle time-out, because of another process, or because
+// the connection to an HSM was interrupted. What cannot be repaired here fails as `tokenUnavailable`: the daemon then
+// ends this worker and starts another.
 extension OpenToken {
-    /// Sees to it that the session exists and that the user is logged in. Two cheap calls where all is well.
+    /// Makes sure that the session exists and that the user is logged in. Two cheap calls where nothing is wrong.
     /// - Throws: `overloaded` when the token has no room for a session until the deadline, `loginRefused`, else
     ///   `tokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
@@ -12,26 +13,26 @@ extension OpenToken {
         try logInAgain(&session, &deadline)
     }
 
-    /// Another session in the place of one that did what it should not.
+    /// Replaces a session that failed; waits within the deadline while the token has no room for another.
     func reopen(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         do {
-            try deadline.patiently { () throws(CallError) in try reopen(&session) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try reopen(&session) }
         } catch {
             throw WorkerFailure(
-                error.saysBusy ? .overloaded : .tokenUnavailable, "The session cannot be opened again: \(error).")
+                error.isBusy ? .overloaded : .tokenUnavailable, "The session cannot be opened again: \(error).")
         }
     }
 
-    /// One try.
+    /// Replaces a session; one attempt.
     func reopen(_ session: inout Session) throws(CallError) {
         let known = slot.withLock { $0 }
         do throws(CallError) {
-            try session.reopenWidest(in: known)
+            try session.reopenAsWritableAsPossible(in: known)
         } catch {
-            // Tokens come back elsewhere.
-            guard error.saysSlot, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
+            // After a reconnection a token may have another slot.
+            guard error.isTokenGone, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
             slot.withLock { $0 = found }
-            try session.reopenWidest(in: found)
+            try session.reopenAsWritableAsPossible(in: found)
         }
     }
 
@@ -45,14 +46,14 @@ extension OpenToken {
             do throws(CallError) {
                 user = try session.loggedInUser()
             } catch {
-                throw WorkerFailure(.tokenUnavailable, "A new session is of no use: \(error).")
+                throw WorkerFailure(.tokenUnavailable, "A new session failed at once: \(error).")
             }
         }
         guard user == .user else { return false }
         return anchor.withLock { (try? $0.loggedInUser()) == .user }
     }
 
-    /// One thread does it; the others wait for that and find it done.
+    /// The first thread that gets here logs in; the others wait for it and find the login restored.
     private func logInAgain(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         try exclusively { () throws(WorkerFailure) in
             let isDone = anchor.withLock { (try? $0.loggedInUser()) == .user }
@@ -65,10 +66,10 @@ extension OpenToken {
                 }
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
-            // It may be another device of a group that answers now.
+            // Another device of a group of HSMs may be answering now.
             let tiersNow = TierSelection(
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
-            guard tiersNow.isLike(tiers) else {
+            guard tiersNow.hasSameTiers(as: tiers) else {
                 throw WorkerFailure(.tokenUnavailable, "The token came back with other tiers; a new worker finds out.")
             }
             let former = keys.all
@@ -80,7 +81,7 @@ extension OpenToken {
                 throw WorkerFailure(.tokenUnavailable, "The keys cannot be listed after the login: \(error).")
             }
             guard Set(former.keys).isSubset(of: keys.all.keys) else {
-                // Else the calls that wait would hear that there are no such keys.
+                // The keys stay known, so that waiting calls fail as unavailable and not as "no such key".
                 keys.replace(with: former)
                 throw WorkerFailure(.tokenUnavailable, "The token does not show all keys after the login.")
             }

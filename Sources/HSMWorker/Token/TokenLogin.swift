@@ -2,15 +2,15 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// The user's login, tried as rarely as can be: tokens count wrong PINs and lock, and some are then lost.
+/// The user's login, with as few attempts as possible: tokens count wrong PINs and lock, and some cannot be unlocked.
 ///
-/// A PIN that the token refused is not tried again, in this process or a later one, until it is another PIN or another
-/// token. On what the token calls the last try (CKF_USER_PIN_FINAL_TRY) nothing is tried. When its count is low
-/// (CKF_USER_PIN_COUNT_LOW: a wrong PIN was tried since the last login, by whomever), a PIN that was never refused has
-/// its one try, and none where the file that would remember a refusal cannot be written.
+/// A PIN that a token refused is not tried again on that token, in this process or a later one. When the token allows one
+/// last attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. When its count is low (CKF_USER_PIN_COUNT_LOW: since the last
+/// login somebody tried a wrong PIN), a PIN that was never refused gets one attempt, and none where the file that would
+/// remember a refusal cannot be written.
 struct TokenLogin: Sendable {
     let pinFile: String
-    /// Path; empty for none.
+    /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
     init(_ opening: TokenOpening) {
@@ -18,13 +18,13 @@ struct TokenLogin: Sendable {
         refusedLogins = opening.refusedLogins
     }
 
-    /// Logs in, unless somebody of this process is.
-    /// - Throws: `loginRefused` where another try would not do better, else `tokenUnavailable`.
+    /// Logs in, unless this process is logged in already.
+    /// - Throws: `loginRefused` where another attempt would fail too, else `tokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
         let pin = try readPIN()
         let token = try describe(slot)
         let memory = try openMemory(token.flags)
-        try judge(token.flags)
+        try check(token.flags)
         if let memory, memory.contains(pin, for: token) {
             throw WorkerFailure(
                 .loginRefused,
@@ -35,9 +35,9 @@ struct TokenLogin: Sendable {
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
-            guard error.saysLogin else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            guard error.isLoginRefused else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
             var advice = advice(error)
-            if error.saysPIN, let memory {
+            if error.isPINRefused, let memory {
                 do {
                     try memory.remember(pin, for: token)
                 } catch {
@@ -46,11 +46,11 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // What cannot be forgotten is only remembered too long.
+        // Best effort: a digest that stays in the file keeps a PIN refused that has been wrong before.
         try? memory?.forget()
     }
 
-    private func judge(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
+    private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
         if flags.contains(.userPINLocked) {
             throw WorkerFailure(
                 .loginRefused, "The token has locked the user PIN. Its security officer can set a new one.")

@@ -1,4 +1,5 @@
 import Foundation
+import NIOEmbedded
 import Glibc
 import TestSupport
 import Testing
@@ -47,7 +48,7 @@ struct ConnectionLimitTests {
                 if let connection = try? await fixture.connect() { flood.append(connection) }
             }
             // Served, told, and the rest closed without a word: no more descriptors than that are held.
-            let most = Double(4 + ConnectionCensus.overloadedMargin)
+            let most = Double(4 + ConnectionLimits.overloadedMargin)
             try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
             try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await served.answer().body == "GET /y 0")
@@ -149,5 +150,37 @@ struct ConnectionLimitTests {
         #expect(DescriptorLimit.connections(wanted: 512, limit: 65_536) == 512)
         #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024) == 768)
         #expect(DescriptorLimit.connections(wanted: 512, limit: 64) == 16)
+    }
+}
+
+@Suite("Places at a socket")
+struct ConnectionCountTests {
+    private let limits = ConnectionLimits(
+        ConnectionLimits.Maximum(total: 6, perUID: 3, reserved: 2), ownUID: 100)
+
+    private func arrive(_ uid: UInt32) -> ConnectionLimits.Decision { limits.admit(EmbeddedChannel(), uid: uid) }
+
+    @Test("one uid gets its own places and no more")
+    func eachUID() {
+        #expect((0..<4).map { _ in arrive(1000) } == [.serve, .serve, .serve, .refuse])
+        #expect(arrive(1001) == .serve)
+    }
+
+    @Test("when the others have taken every place, root and the daemon's own user still get in")
+    func reserved() {
+        for uid: UInt32 in [1000, 1000, 1000, 1001, 1001, 1001] { #expect(arrive(uid) == .serve) }
+        #expect(arrive(1002) == .refuse)
+        #expect(arrive(0) == .serve)
+        #expect(arrive(100) == .serve)
+        #expect(arrive(0) == .refuse)
+    }
+
+    @Test("a place is free again when its connection ends")
+    func departure() {
+        let channels = (0..<3).map { _ in EmbeddedChannel() }
+        for channel in channels { #expect(limits.admit(channel, uid: 1000) == .serve) }
+        #expect(arrive(1000) == .refuse)
+        limits.release(channels[1], uid: 1000, decision: .serve)
+        #expect(arrive(1000) == .serve)
     }
 }

@@ -39,9 +39,7 @@ struct EchoHandler: RequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
-        HTTPAnswer(refusal: refusal, closes: true)
-    }
+    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
 }
 
 final class SharedCount: Sendable {
@@ -105,7 +103,7 @@ struct ListenerFixture {
         listener = try await Listener.start(
             settings: settings, inherited: inherited, handler: handler, instruments: instruments,
             group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
-            connectionLimits: .init(idle: idle, request: request))
+            requestLimits: .init(idle: idle, request: request))
     }
 
     func connect() async throws -> RawConnection { try await RawConnection.connect(socket) }

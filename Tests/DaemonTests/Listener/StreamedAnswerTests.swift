@@ -9,12 +9,12 @@ import Testing
 struct StreamedAnswerTests {
     private static let get = "GET /s HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    private struct Trouble: Error {}
+    private struct ProducerFailed: Error {}
 
     private static func stream(_ pieces: [String], length: Int? = nil, fails: Bool = false) -> BodyStream {
         BodyStream(length: length) { writer in
             for piece in pieces { try await writer.write(Array(piece.utf8)) }
-            if fails { throw Trouble() }
+            if fails { throw ProducerFailed() }
         }
     }
 

@@ -13,6 +13,7 @@ final class SoftwareAuditToken: AuditToken {
         var heads: [(node: String, line: [UInt8])] = []
         var failsAt: Step?
         var signatures = 0
+        var failures = 0
         var forgets = false
         /// Public keys that somebody put into the place of a key's own, by its identifier.
         var strangePoints: [[UInt8]: [UInt8]] = [:]
@@ -33,6 +34,8 @@ final class SoftwareAuditToken: AuditToken {
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
     var keyCount: Int { state.withLock { $0.keys.count } }
     var signatures: Int { state.withLock { $0.signatures } }
+    /// How many calls have failed.
+    var failures: Int { state.withLock { $0.failures } }
 
     func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
 
@@ -62,7 +65,10 @@ final class SoftwareAuditToken: AuditToken {
     }
 
     private func begin(_ step: Step) throws(WorkerFailure) {
-        let fails = state.withLock { $0.failsAt == step }
+        let fails = state.withLock { state in
+            if state.failsAt == step { state.failures += 1 }
+            return state.failsAt == step
+        }
         if fails { throw WorkerFailure(.tokenUnavailable, "The token does not answer.") }
     }
 

@@ -83,6 +83,39 @@ import Testing
         #expect(token.heads == [sealed.line])
     }
 
+    @Test("while the token fails, a seal is tried again after a pause, however many records come")
+    func retries() async throws {
+        let fixture = try await fixture()
+        try await fixture.append(1000)
+        let before = token.failures
+        token.fail(at: .sign)
+        let began = ContinuousClock.now
+        let sealing = fixture.checkpoints.start()
+        defer { sealing.cancel() }
+        for _ in 0..<50 {
+            let looked = token.failures
+            try await fixture.append(1)
+            if looked == before { try await wait(for: "the first try") { token.failures > before } }
+        }
+        let seconds = (ContinuousClock.now - began).inSeconds
+        #expect(Double(token.failures - before) <= 1 + seconds, "one at once, the others at least a second apart")
+    }
+
+    @Test("the pause between tries doubles up to ten seconds, and ends with the first success")
+    func pauses() {
+        var (retry, now) = (SealRetry(), ContinuousClock.now)
+        #expect(retry.isDue(at: now))
+        for seconds in [1, 2, 4, 8, 10, 10] {
+            retry.tried(successfully: false, at: now)
+            now += .seconds(seconds)
+            #expect(!retry.isDue(at: now - .milliseconds(1)) && retry.isDue(at: now))
+        }
+        retry.tried(successfully: true, at: now)
+        #expect(retry.isDue(at: now))
+        retry.tried(successfully: false, at: now)
+        #expect(retry.isDue(at: now + .seconds(1)))
+    }
+
     @Test("what nobody waited for is sealed like everything else")
     func notes() async throws {
         let fixture = try await fixture()

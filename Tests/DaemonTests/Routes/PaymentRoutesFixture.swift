@@ -64,16 +64,9 @@ final class PaymentRoutesFixture: Sendable {
             recorder: record.recorder, instruments: instruments, faults: record.faults, clock: .system,
             arrivals: RefusedArrivals())
         router = Router(
-            endpoints: [
-                Endpoint(
-                    "POST", "/v1/decrypt", on: [.payments], role: .decrypt, bodyLimit: 65_536,
-                    respond: DecryptRoute(decryptor: decryptor).respond),
-                Endpoint(
-                    "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: 65_536,
-                    respond: VerifyRoute(decryptor: decryptor).respond),
-            ],
+            endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),
             policies: policies,
-            journal: RequestJournal(instruments: instruments, logger: log.logger("paytokend")),
+            requestLog: RequestLog(instruments: instruments, logger: log.logger("paytokend")),
             recorder: record.recorder)
     }
 
@@ -107,8 +100,7 @@ final class PaymentRoutesFixture: Sendable {
         status: Int, body: [UInt8]
     ) {
         let head = RequestHead(
-            method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count,
-            receivedAt: Date())
+            method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count)
         let answer: HTTPAnswer
         switch router.admit(head, peer: peer, socket: .payments) {
         case .refuse(let refusal): answer = refusal

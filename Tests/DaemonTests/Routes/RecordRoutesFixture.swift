@@ -74,7 +74,7 @@ struct RecordRoutesFixture {
         _ query: [String: String] = [:], body: String = "", caller: Caller = auditor
     ) -> EndpointRequest {
         EndpointRequest(
-            caller: caller, peer: caller.peer, socket: .admin, pathArguments: [], query: query,
+            caller: caller, peer: caller.peer, pathArguments: [], query: query,
             body: Array(body.utf8), draft: AuditDraft())
     }
 
@@ -146,13 +146,13 @@ final class SoftwareSeals: CheckpointSealing {
 
     func refuse(_ refusal: Refusal?) { state.withLock { $0.refusal = refusal } }
 
-    private func judge() throws(Refusal) {
+    private func checkAvailable() throws(Refusal) {
         if let refusal = state.withLock({ $0.refusal }) { throw refusal }
     }
 
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint? {
-        try judge()
+        try checkAvailable()
         do {
             return try await insert(checkpointOf: try await ledger.head())
         } catch {
@@ -175,12 +175,12 @@ final class SoftwareSeals: CheckpointSealing {
     var trail: any AuditTrail { ledger }
 
     func keys() async throws(Refusal) -> [CheckpointKey] {
-        try judge()
+        try checkAvailable()
         return [publicKey]
     }
 
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
-        try judge()
+        try checkAvailable()
         return state.withLock { $0.remembered }
     }
 }

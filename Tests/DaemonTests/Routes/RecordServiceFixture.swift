@@ -38,9 +38,9 @@ struct RecordServiceFixture {
         policies = CurrentPolicies(Self.policies(roles))
         let logger = ListenerFixture.quiet
         router = Router(
-            endpoints: Endpoints.record(
+            endpoints: RouteTable.audit(
                 AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
-            policies: policies, journal: RequestJournal(instruments: instruments, logger: logger),
+            policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
             recorder: UsageRecorder(
                 ledger: record.ledger, tally: RefusalTally(clock: .system), faults: FaultLog(logger: logger),
                 clock: .system))
@@ -48,7 +48,7 @@ struct RecordServiceFixture {
         settings.adminMode = 0o600
         listener = try await Listener.start(
             settings: settings, handler: router, instruments: instruments,
-            group: MultiThreadedEventLoopGroup.singleton, logger: logger, connectionLimits: .init(idle: idle))
+            group: MultiThreadedEventLoopGroup.singleton, logger: logger, requestLimits: .init(idle: idle))
     }
 
     /// Runs `body` and shuts the listener down whatever comes.

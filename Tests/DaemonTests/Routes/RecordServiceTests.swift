@@ -17,7 +17,7 @@ struct RecordServiceTests {
     ]
 
     private func admits(_ service: RecordServiceFixture, _ method: String, _ path: String) -> Bool {
-        let head = RequestHead(method: method, path: path, contentType: "application/json", receivedAt: Date())
+        let head = RequestHead(method: method, path: path, contentType: "application/json")
         let admission = service.router.admit(head, peer: PeerCredentials(uid: getuid(), gid: getgid()), socket: .admin)
         switch admission {
         case .accept: return true

@@ -18,10 +18,9 @@ import WorkerProtocol
         let refusal = WorkerFailure(.inputQuarantined, "", retryAfter: left).refusal
         #expect(refusal.code == .hsmUnavailable)
         #expect(refusal.message.contains("not tried again for \(left) s"), "\(refusal.message)")
-        for answer in [Router.answer(refusal), HTTPAnswer(refusal: refusal)] {
-            #expect(answer.status == 503)
-            #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])
-        }
+        let answer = HTTPAnswer(refusal: refusal)
+        #expect(answer.status == 503)
+        #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])
     }
 
     @Test("the last fraction of a second is one second, and then nothing is refused any more")
@@ -36,7 +35,7 @@ import WorkerProtocol
 
     @Test("another refusal with the same code keeps the seconds of the table")
     func others() {
-        let answer = Router.answer(WorkerFailure(.tokenUnavailable, "gone").refusal)
+        let answer = HTTPAnswer(refusal: WorkerFailure(.tokenUnavailable, "gone").refusal)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])
     }
 

@@ -34,7 +34,7 @@ struct RouteTableTests {
         let path = endpoint.path.split(separator: "/").map { $0.hasPrefix("{") ? "00000000" : $0 }
         let head = RequestHead(
             method: endpoint.method, path: "/" + path.joined(separator: "/"), query: query,
-            contentType: endpoint.bodyLimit > 0 ? "application/json" : nil, receivedAt: Date())
+            contentType: endpoint.bodyLimit > 0 ? "application/json" : nil)
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         let socket = try #require(endpoint.sockets.first)
         let answer: HTTPAnswer

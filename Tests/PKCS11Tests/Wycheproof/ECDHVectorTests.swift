@@ -107,8 +107,8 @@ struct ECDHVectorTests {
             }
             try session.destroyObject(key)
         }
-        let canary = try cases("ecdh_secp256r1_ecpoint_test.json")[0]
-        let secret = try sharedSecret(&session, #require([UInt8](hexadecimal: canary.public)), canary.private)
-        #expect(secret == [UInt8](hexadecimal: canary.shared))
+        let known = try cases("ecdh_secp256r1_ecpoint_test.json")[0]
+        let secret = try sharedSecret(&session, #require([UInt8](hexadecimal: known.public)), known.private)
+        #expect(secret == [UInt8](hexadecimal: known.shared))
     }
 }

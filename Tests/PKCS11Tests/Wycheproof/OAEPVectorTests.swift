@@ -72,11 +72,11 @@ struct OAEPVectorTests {
             for test in group.tests {
                 let ciphertext = try #require([UInt8](hexadecimal: test.ct))
                 let message = try decrypt(&session, ciphertext, key, modulusByteCount: group.keysize / 8)
-                let isApples =
+                let hasApplesSize =
                     test.result != "invalid" && group.sha == "SHA-256" && group.mgfSha == "SHA-256"
                     && test.label.isEmpty
-                #expect(message == (isApples ? [UInt8](hexadecimal: test.msg) : nil), "\(name), case \(test.tcId)")
-                isApples ? (opened += 1) : (refused += 1)
+                #expect(message == (hasApplesSize ? [UInt8](hexadecimal: test.msg) : nil), "\(name), case \(test.tcId)")
+                hasApplesSize ? (opened += 1) : (refused += 1)
             }
             try session.destroyObject(key)
         }

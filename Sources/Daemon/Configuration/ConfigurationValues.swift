@@ -1,0 +1,238 @@
+import PaymentToken
+
+extension ConfigurationSection {
+    /// A whole number in decimal.
+    func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) -> Int {
+        guard let text = written(name) else { return standard }
+        guard node(name)?.typeName == "int", let value = Int(text), text == String(value) else {
+            problem(name, "must be a whole number from \(range.lowerBound) to \(range.upperBound), without quotes")
+            return standard
+        }
+        guard range.contains(value) else {
+            problem(name, "is out of range; it must be from \(range.lowerBound) to \(range.upperBound)")
+            return standard
+        }
+        return value
+    }
+
+    func boolean(_ name: String, default standard: Bool) -> Bool {
+        guard let text = written(name) else { return standard }
+        switch text {
+        case "true", "on": return true
+        case "false", "off": return false
+        default:
+            problem(name, "must be true or false")
+            return standard
+        }
+    }
+
+    /// An integer and `ms`, `s`, `m`, `h` or `d`.
+    func duration(_ name: String, in range: ClosedRange<Duration>, default standard: Duration) -> Duration {
+        guard let text = written(name) else { return standard }
+        guard !DurationText.isOff(text) else {
+            problem(name, "cannot be off; give a duration such as \(DurationText.text(of: standard))")
+            return standard
+        }
+        return bounded(name, text, in: range) ?? standard
+    }
+
+    /// The same, or off.
+    func durationOrOff(_ name: String, in range: ClosedRange<Duration>, default standard: Duration?) -> Duration? {
+        guard let text = written(name) else { return standard }
+        return DurationText.isOff(text) ? nil : bounded(name, text, in: range) ?? standard
+    }
+
+    private func bounded(_ name: String, _ text: String, in range: ClosedRange<Duration>) -> Duration? {
+        guard let value = DurationText.duration(text) else {
+            problem(name, "must be a whole number and a unit, ms, s, m, h or d, as in 90s")
+            return nil
+        }
+        guard range.contains(value) else {
+            problem(
+                name,
+                "is out of range; it must be from \(DurationText.text(of: range.lowerBound)) to "
+                    + DurationText.text(of: range.upperBound))
+            return nil
+        }
+        return value
+    }
+
+    /// A window for signing times; nil when the key is absent. Off is warned about.
+    func signingTimeWindow(_ name: String) -> SigningTimeWindow? {
+        guard node(name) != nil else { return nil }
+        guard let duration = durationOrOff(name, in: .seconds(1)...DurationText.days(3650), default: .seconds(300))
+        else {
+            warning(
+                .signingTimeWindowOff, name,
+                "tokens of any age are taken, and claims are never pruned; set a window such as 5m")
+            return .off
+        }
+        return .within(duration)
+    }
+
+    /// An absolute path, from one that may be relative to the file.
+    func path(_ name: String, default standard: String) -> String {
+        guard let text = text(name) else { return standard }
+        guard !text.isEmpty else {
+            problem(name, "must be a path, not empty")
+            return standard
+        }
+        return reader.absolute(text)
+    }
+
+    /// The path of a socket: sockaddr_un has room for 107 bytes.
+    func socketPath(_ name: String, default standard: String) -> String {
+        let path = path(name, default: standard)
+        if path.utf8.count > 107 {
+            problem(name, "is too long for a Unix socket; a path has at most 107 bytes")
+        }
+        return path
+    }
+
+    /// Permission bits of a socket file: connecting takes the right to write, executing means nothing.
+    func mode(_ name: String, default standard: UInt32) -> UInt32 {
+        guard let text = written(name) else { return standard }
+        guard (3...4).contains(text.utf8.count), let mode = UInt32(text, radix: 8), mode & ~0o666 == 0,
+            mode & 0o600 == 0o600
+        else {
+            problem(name, "must be a socket's permission bits in octal, as in \"0660\", with 06 for the owner")
+            return standard
+        }
+        return mode
+    }
+
+    func choice<Value: RawRepresentable & CaseIterable>(_ name: String, default standard: Value) -> Value
+    where Value.RawValue == String {
+        guard let text = written(name) else { return standard }
+        guard let value = Value(rawValue: text) else {
+            let known = Value.allCases.map(\.rawValue)
+            let suggestion = NearestKey.suggestion(for: text, among: known).map { "; did you mean \($0)?" } ?? ""
+            problem(name, "must be one of \(known.joined(separator: ", "))" + suggestion)
+            return standard
+        }
+        return value
+    }
+
+    /// A required name for labels and records.
+    func name(_ key: String) -> String? {
+        guard let text = text(key) else {
+            if node(key) == nil { problem(key, "is missing; give a name") }
+            return nil
+        }
+        guard ConfigurationText.isName(text) else {
+            problem(key, "must be 1 to 64 letters, digits, dots, hyphens, underscores or @")
+            return nil
+        }
+        return text
+    }
+
+    /// A group by name or number.
+    func group(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let group = Accounts.group(text) else {
+            problem(name, "there is no group “\(ConfigurationText.shown(text))”; make it (groupadd), or name another")
+            return nil
+        }
+        return group
+    }
+
+    /// A user by name or number.
+    func user(_ name: String) -> AccessRule.Account? {
+        guard let text = written(name) else { return nil }
+        guard let user = Accounts.user(text) else {
+            problem(name, "there is no user “\(ConfigurationText.shown(text))”; make it (useradd), or name another")
+            return nil
+        }
+        return AccessRule.Account(name: text, id: user.uid)
+    }
+}
+
+/// Durations as the file writes them.
+enum DurationText {
+    /// `off` unquoted is a truth value to YAML 1.1; all three mean the same.
+    static func isOff(_ text: String) -> Bool { ["off", "Off", "OFF", "false", "False", "FALSE"].contains(text) }
+
+    static func days(_ count: Int) -> Duration { .seconds(count * 86_400) }
+
+    /// nil when it is not digits and a unit, or more than a century.
+    static func duration(_ text: String) -> Duration? {
+        let digits = text.prefix { $0.isASCII && $0.isNumber }
+        guard (1...12).contains(digits.count), let count = Int(digits) else { return nil }
+        let milliseconds =
+            switch text[digits.endIndex...] {
+            case "ms": 1
+            case "s": 1_000
+            case "m": 60_000
+            case "h": 3_600_000
+            case "d": 86_400_000
+            default: 0
+            }
+        let (total, overflow) = count.multipliedReportingOverflow(by: milliseconds)
+        guard milliseconds > 0, !overflow, total <= 36_525 * 86_400_000 else { return nil }
+        return .milliseconds(total)
+    }
+
+    /// In the largest unit that divides it.
+    static func text(of duration: Duration) -> String {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000
+        for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
+        where milliseconds > 0 && milliseconds % Int64(size) == 0 {
+            return "\(milliseconds / Int64(size))\(unit)"
+        }
+        return "\(milliseconds)ms"
+    }
+}
+
+/// Texts from the file: which are taken, and how they are shown.
+enum ConfigurationText {
+    /// No control characters.
+    static func isPlain(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F } && text.utf8.count <= 4096
+    }
+
+    /// 1 to 64 letters, digits, `.`, `_`, `-` and `@`: what fits a metric's label and a record without escapes.
+    static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.unicodeScalars.allSatisfy {
+                $0.isASCII
+                    && ($0.properties.isAlphabetic || $0.properties.numericType != nil
+                        || "._-@".unicodeScalars.contains($0))
+            }
+    }
+
+    /// A text of the file within a message, cut and without control characters.
+    static func shown(_ text: String) -> String {
+        let scalars = text.unicodeScalars.prefix(64).map { $0.value >= 0x20 && $0.value != 0x7F ? Character($0) : "?" }
+        return String(scalars) + (text.unicodeScalars.count > 64 ? "…" : "")
+    }
+}
+
+/// The known key that an unknown one was probably meant to be.
+enum NearestKey {
+    /// nil when nothing is near: more than a third of the longer one's letters would have to change.
+    static func suggestion(for text: String, among keys: [String]) -> String? {
+        guard text.utf8.count <= 64 else { return nil }
+        let candidates = keys.map { (key: $0, distance: distance(text.lowercased(), $0)) }
+        guard let nearest = candidates.min(by: { $0.distance < $1.distance }),
+            nearest.distance * 3 <= max(text.count, nearest.key.count)
+        else { return nil }
+        return nearest.key
+    }
+
+    /// Levenshtein's distance in bytes.
+    private static func distance(_ first: String, _ second: String) -> Int {
+        let second = Array(second.utf8)
+        var row = Array(0...second.count)
+        for (index, byte) in first.utf8.enumerated() {
+            var diagonal = row[0]
+            row[0] = index + 1
+            for column in second.indices {
+                let substitution = diagonal + (byte == second[column] ? 0 : 1)
+                diagonal = row[column + 1]
+                row[column + 1] = min(substitution, row[column] + 1, diagonal + 1)
+            }
+        }
+        return row[second.count]
+    }
+}

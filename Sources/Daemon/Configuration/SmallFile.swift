@@ -1,0 +1,75 @@
+import Glibc
+
+/// Small files, read whole; one that is larger than the bound is refused, not cut.
+enum SmallFile {
+    enum Failure: Error, Equatable, CustomStringConvertible {
+        case system(SystemError)
+        case notRegular
+        case tooLarge(maximumBytes: Int)
+        case notUTF8
+
+        /// Follows "cannot be read: ".
+        var description: String {
+            switch self {
+            case .system(let error): SystemError.message(for: error.errno)
+            case .notRegular: "it is no regular file"
+            case .tooLarge(let maximumBytes): "it has more than \(maximumBytes) bytes"
+            case .notUTF8: "it is not UTF-8"
+            }
+        }
+    }
+
+    /// The file's bytes. Follows symbolic links; a FIFO or a device is refused rather than waited for.
+    static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw .system(SystemError(call: "open", errno: errno)) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else {
+            throw .system(SystemError(call: "fstat", errno: errno))
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
+        // One byte more than allowed tells a file at the bound from one beyond it; /proc's files have no size.
+        var buffer = [UInt8](repeating: 0, count: maximumBytes + 1)
+        var filled = 0
+        while filled < buffer.count {
+            let count = unsafe buffer.withUnsafeMutableBytes { bytes in
+                unsafe read(descriptor, bytes.baseAddress?.advanced(by: filled), bytes.count - filled)
+            }
+            if count == 0 { break }
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw .system(SystemError(call: "read", errno: errno))
+            }
+            filled += count
+        }
+        guard filled <= maximumBytes else { throw .tooLarge(maximumBytes: maximumBytes) }
+        buffer.removeLast(buffer.count - filled)
+        return buffer
+    }
+
+    /// The file as UTF-8 text.
+    static func text(at path: String, maximumBytes: Int) throws(Failure) -> String {
+        guard let text = String(validating: try bytes(at: path, maximumBytes: maximumBytes), as: UTF8.self) else {
+            throw .notUTF8
+        }
+        return text
+    }
+}
+
+/// A system call that failed, by its name and errno.
+struct SystemError: Error, Equatable, CustomStringConvertible {
+    let call: String
+    let errno: CInt
+
+    /// "open: Permission denied"
+    var description: String { "\(call): \(Self.message(for: errno))" }
+
+    /// The C library's words for an errno.
+    static func message(for errno: CInt) -> String {
+        // strerror_r(3): strerror's buffer is shared between threads.
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard unsafe strerror_r(errno, &buffer, buffer.count) == 0 else { return "error \(errno)" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

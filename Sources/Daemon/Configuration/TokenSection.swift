@@ -1,0 +1,231 @@
+import CLinux
+import Foundation
+import Glibc
+import SecretMemory
+
+extension TokenSettings {
+    static let keys = [
+        "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
+        "environment", "init_args", "deny_system_calls",
+    ]
+
+    /// The elements of the root's `tokens`; empty after a reported problem.
+    static func all(_ root: ConfigurationSection) -> [TokenSettings] {
+        guard root.node("tokens") != nil else {
+            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
+            return []
+        }
+        guard let elements = root.list("tokens") else { return [] }
+        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
+        if elements.count > maximumTokens {
+            let extra = elements[maximumTokens]
+            root.reader.problem(
+                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
+        }
+        let tokens = elements.prefix(maximumTokens).map { element in
+            let section = ConfigurationSection(
+                element.value, path: element.key, keys: TokenSettings.keys, reader: root.reader)
+            return (section: section, settings: TokenSettings(section))
+        }
+        checkNames(tokens.map { ($0.section, $0.settings?.name) })
+        return tokens.compactMap(\.settings)
+    }
+
+    private static let maximumTokens = 16
+
+    /// A name is how records, metrics and `--token` tell tokens apart.
+    private static func checkNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
+        var places: [String: String] = [:]
+        for (section, name) in tokens {
+            guard let name else { continue }
+            if let place = places[name] {
+                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
+            }
+            places[name] = places[name] ?? section.key("name")
+        }
+    }
+
+    /// nil when something without a default is missing or wrong; that was reported.
+    init?(_ section: ConfigurationSection) {
+        let name = section.name("name")
+        let module = Self.module(section)
+        let token = Self.tokenURI(section)
+        let pinFile = Self.pinFile(section, source: token?.pinSource)
+        let sessions = section.integer("sessions", in: 1...256, default: 2)
+        let callTimeout = section.duration(
+            "call_timeout", in: .milliseconds(100)...(.seconds(600)), default: .seconds(10))
+        let recycleAfter = section.integer("recycle_after", in: 1...1_000_000_000_000, default: 1_000_000)
+        let allowExtractableSecret = section.boolean("allow_extractable_secret", default: false)
+        let environment = Self.environment(section)
+        let initArgs = section.text("init_args") ?? ""
+        let deniedSystemCalls = Self.deniedSystemCalls(section)
+        guard let name, let module, let token, let pinFile else { return nil }
+        self.init(
+            name: name, module: module, uri: token.uri, pinFile: pinFile, sessions: sessions,
+            callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
+            environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls)
+    }
+
+    private static func module(_ section: ConfigurationSection) -> String? {
+        guard section.node("module") != nil else {
+            section.problem("module", "is missing; name the vendor's PKCS#11 library")
+            return nil
+        }
+        let path = section.path("module", default: "")
+        guard !path.isEmpty else { return nil }
+        guard FileManager.default.isReadableFile(atPath: path) else {
+            section.problem("module", "the library \(ConfigurationText.shown(path)) cannot be read; check the path")
+            return nil
+        }
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            section.problem("module", "\(ConfigurationText.shown(path)) is no file; name the library itself")
+            return nil
+        }
+        return path
+    }
+
+    private static func tokenURI(_ section: ConfigurationSection) -> TokenReference? {
+        guard let text = section.text("uri") else {
+            if section.node("uri") == nil {
+                section.problem("uri", "is missing; name the token, as in \"pkcs11:token=paytokend\"")
+            }
+            return nil
+        }
+        do throws(TokenReference.Flaw) {
+            return try TokenReference(text)
+        } catch {
+            section.problem("uri", error.rawValue)
+            return nil
+        }
+    }
+
+    private static func pinFile(_ section: ConfigurationSection, source: String?) -> String? {
+        guard section.node("pin_file") != nil else {
+            guard let source else {
+                section.problem(
+                    "pin_file", "is missing; name the file with the user PIN, here or as pin-source in the uri")
+                return nil
+            }
+            return checked(source, key: "uri", section)
+        }
+        if source != nil {
+            section.problem("pin_file", "stands beside a pin-source in the uri; keep one of them")
+        }
+        guard let text = section.text("pin_file") else { return nil }
+        // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
+        let variable = "$CREDENTIALS_DIRECTORY/"
+        guard text.hasPrefix(variable) else { return checked(section.reader.absolute(text), key: "pin_file", section) }
+        guard let directory = section.reader.environment["CREDENTIALS_DIRECTORY"], directory.hasPrefix("/") else {
+            section.problem(
+                "pin_file",
+                "CREDENTIALS_DIRECTORY is not set; start the daemon from a systemd unit with LoadCredential=")
+            return nil
+        }
+        return checked(directory + "/" + text.dropFirst(variable.count), key: "pin_file", section)
+    }
+
+    /// Reads the PIN as the worker will, and forgets it.
+    private static func checked(_ path: String, key: String, _ section: ConfigurationSection) -> String? {
+        do throws(SecretFileError) {
+            _ = try SecretBytes(contentsOfFile: path)
+            if let readers = SecretFileReaders(ofFile: path) {
+                section.problem(key, "the secret's file \(path) \(readers.problem)")
+                return nil
+            }
+            return path
+        } catch {
+            section.problem(key, error.description)
+            return nil
+        }
+    }
+
+    private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {
+        var names: [String] = []
+        for element in section.texts("deny_system_calls") ?? [] where !names.contains(element.value) {
+            guard DeniableSystemCalls.names.contains(element.value) else {
+                let known = DeniableSystemCalls.names
+                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "did you mean \($0)?" }
+                section.reader.problem(
+                    element.key, line: element.line,
+                    "\(ConfigurationText.shown(element.value)) cannot be denied; "
+                        + (suggestion ?? "what can: \(known.joined(separator: ", "))"))
+                continue
+            }
+            names.append(element.value)
+        }
+        return names
+    }
+
+    private static func environment(_ section: ConfigurationSection) -> [String: String] {
+        guard let node = section.node("environment") else { return [:] }
+        guard case .mapping(let mapping) = node else {
+            section.problem("environment", "must be names with values, as in { SOFTHSM2_CONF: /etc/softhsm2.conf }")
+            return [:]
+        }
+        var environment: [String: String] = [:]
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? ""
+            let isName =
+                (1...128).contains(name.utf8.count)
+                && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "=") }
+            guard isName, let text = value.scalar?.string, ConfigurationText.isPlain(text) else {
+                section.reader.problem(
+                    section.key("environment"), line: key.mark?.line, "must be names with values, each on one line")
+                continue
+            }
+            environment[name] = text
+        }
+        return environment
+    }
+}
+
+/// Who besides the daemon's user and root can read a secret's file, as a member of its group.
+struct SecretFileReaders: Equatable {
+    let group: String
+    /// By name.
+    let people: [String]
+
+    /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
+    init?(ofFile path: String) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
+            let (group, members) = Accounts.members(ofGroup: status.st_gid)
+        else { return nil }
+        self.init(group: group, gid: status.st_gid, members: members, ownUID: geteuid())
+    }
+
+    /// - Parameters:
+    ///   - gid: of the group.
+    ///   - members: those whom its entry names, and those whose primary group it is.
+    ///   - ownUID: of the process that asks.
+    init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
+        let others = members.filter { member in
+            // Root may be checking for the daemon, whose user it does not know: then a user's own group, of the same
+            // name, counts nobody.
+            let isOwnGroup = ownUID == 0 && member.name == group && member.gid == gid
+            return member.uid != 0 && member.uid != ownUID && !isOwnGroup
+        }
+        guard !others.isEmpty else { return nil }
+        self.group = group
+        people = Set(others.map(\.name)).sorted()
+    }
+
+    /// Follows the file's name.
+    var problem: String {
+        let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
+        return "can be read by the members of the group \(group): \(shown). With the secret they use the token without "
+            + "the daemon: take the right away with chmod g-r, or give the file to a group of the daemon's user alone"
+    }
+}
+
+/// The system calls that a token's worker can be denied; see `deny_system_calls` in the sample configuration.
+enum DeniableSystemCalls {
+    static let names: [String] = {
+        var names: [String] = []
+        while let name = unsafe paytokend_deniable_system_call(names.count) {
+            names.append(unsafe String(cString: name))
+        }
+        return names
+    }()
+}

@@ -1,0 +1,121 @@
+import NIOCore
+
+/// Stands before the HTTP decoder and counts the bytes that come in, so that a request's size and time are bounded before
+/// the decoder has made a request of them. Once the last answer is written it throws the rest away.
+///
+/// One read can bring the end of a request and the beginning of the next. The decoder reports an end while it works
+/// through the bytes that it was given, so it is given at most one end at a time: what is counted after an end then
+/// belongs to the next request, and the time limit of that request can begin.
+final class BoundedInput: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    private static let lineFeed = UInt8(ascii: "\n")
+    private static let carriageReturn = UInt8(ascii: "\r")
+
+    /// Bytes given to the decoder since it last completed a head or a message.
+    private(set) var bytesSinceBoundary = 0
+    /// While lingering: how many more bytes are read and thrown away; nil before.
+    private(set) var discardAllowance: Int?
+
+    /// Where in a chunked body the next byte stands (RFC 9112 §7.1). Its data must be passed on whole: cut at each line feed
+    /// in it, a body of line feeds would cost the event loop one call of the decoder for each byte.
+    private enum Chunk {
+        /// In the line with the size; what stands behind the digits is the extension.
+        case size(Int, digits: Int, isExtended: Bool)
+        case data(left: Int)
+
+        static let begin = Chunk.size(0, digits: 0, isExtended: false)
+
+        /// - Returns: nil after the last chunk's line: trailers follow, or the empty line.
+        func after(_ byte: UInt8) -> Chunk? {
+            switch self {
+            case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
+            case .size(let size, let digits, let isExtended):
+                if byte == BoundedInput.lineFeed {
+                    // A line without digits ends the data before it.
+                    guard digits > 0 else { return .begin }
+                    return size > 0 ? .data(left: size) : nil
+                }
+                guard !isExtended, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                    return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
+                }
+                // A size that this cuts exceeds every body limit, so the request is refused by then.
+                return .size(min(size, Int.max >> 8) << 4 | digit, digits: digits + 1, isExtended: false)
+            }
+        }
+    }
+
+    /// nil outside a chunked body, and in its trailers.
+    private var chunk: Chunk?
+    /// How many bytes are still to come of a body whose length the head declared.
+    private var bodyLeft = 0
+    private var isBetweenMessages = true
+    /// Whether the bytes since the last line feed are none or carriage returns.
+    private var lineIsEmpty = false
+
+    /// The decoder has completed a head. - Parameter bodyLength: as the head declares it; 0 when it is chunked.
+    func headEnded(bodyLength: Int, isChunked: Bool) {
+        bytesSinceBoundary = 0
+        bodyLeft = max(bodyLength, 0)
+        chunk = isChunked ? .begin : nil
+        isBetweenMessages = false
+        lineIsEmpty = false
+    }
+
+    /// The decoder has completed a message.
+    func messageEnded() {
+        bytesSinceBoundary = 0
+        bodyLeft = 0
+        chunk = nil
+        isBetweenMessages = true
+        lineIsEmpty = false
+    }
+
+    /// From now on nothing passes.
+    func discard(atMost allowance: Int) {
+        discardAllowance = allowance
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        while discardAllowance == nil, let piece = nextPiece(of: &bytes) {
+            bytesSinceBoundary += piece.readableBytes
+            context.fireChannelRead(wrapInboundOut(piece))
+        }
+        if let allowance = discardAllowance { discardAllowance = allowance - bytes.readableBytes }
+    }
+
+    /// The next bytes for the decoder: up to where a head or a message can end, or all; nil when nothing is left.
+    private func nextPiece(of bytes: inout ByteBuffer) -> ByteBuffer? {
+        if isBetweenMessages, bytesSinceBoundary == 0 {
+            // RFC 9112 §2.2: empty lines before a request line are ignored, so they begin no request either.
+            let empty = bytes.readableBytesView.prefix { $0 == Self.lineFeed || $0 == Self.carriageReturn }
+            bytes.moveReaderIndex(forwardBy: empty.count)
+        }
+        guard bytes.readableBytes > 0 else { return nil }
+        if bodyLeft > 0 {
+            let length = min(bodyLeft, bytes.readableBytes)
+            bodyLeft -= length
+            return bytes.readSlice(length: length)
+        }
+        // A head ends with an empty line, and so does a chunked body with its trailers (RFC 9112 §2.1, §7.1).
+        var length = 0
+        for byte in bytes.readableBytesView {
+            length += 1
+            if let inside = chunk {
+                chunk = inside.after(byte)
+                lineIsEmpty = true
+                continue
+            }
+            switch byte {
+            case Self.lineFeed:
+                if lineIsEmpty { return bytes.readSlice(length: length) }
+                lineIsEmpty = true
+            case Self.carriageReturn: break
+            default: lineIsEmpty = false
+            }
+        }
+        return bytes.readSlice(length: length)
+    }
+}

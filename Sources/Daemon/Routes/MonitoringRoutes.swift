@@ -1,0 +1,117 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import ProductVersion
+import Refusals
+import WorkerProtocol
+
+/// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
+struct MonitoringRoutes: Sendable {
+    let readiness: Readiness
+    let tokens: TokenPool
+    let index: KeyIndex
+    let ledger: any Ledger
+    let ledgerClock: LedgerClock
+    let live: LiveConfiguration
+    let instruments: Instruments
+    let clock: WallClock
+    let startedAt: Date
+
+    /// The process serves; nothing else is said. For any peer of either socket.
+    func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        try .json(HealthAnswer())
+    }
+
+    /// Whether a payment token would be decrypted now, for any peer of either socket. Only peers whom an access rule
+    /// matches are told the reasons.
+    func ready(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let reasons = await readiness.reasons()
+        if reasons.isEmpty { return try .json(ReadinessAnswer(ready: true)) }
+        return try .json(
+            ReadinessAnswer(ready: false, reasons: request.caller == nil ? nil : reasons), status: 503,
+            outcome: "not_ready")
+    }
+
+    // MARK: Metrics
+
+    /// Prometheus' text format. Figures that change while nothing happens are computed when somebody asks.
+    func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        showExpiries()
+        instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: tokens).total))
+        await showClock()
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200,
+                headers: [HTTPAnswer.Header(name: "Content-Type", value: MetricsText.contentType)],
+                body: Array(instruments.exposition().utf8)))
+    }
+
+    private func showExpiries() {
+        let now = clock.now()
+        let days = index.entries.compactMap { entry in
+            entry.certificate.map {
+                ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
+            }
+        }
+        instruments.keyExpiryDays.replaceAll(Dictionary(days) { first, _ in first })
+    }
+
+    /// While the ledger cannot be read the metric is left out: an old figure would look like a present one.
+    private func showClock() async {
+        do throws(LedgerFailure) {
+            instruments.clockBehindLedgerSeconds.set(to: try await ledgerClock.look().secondsBehind)
+        } catch {
+            instruments.clockBehindLedgerSeconds.replaceAll([:])
+        }
+    }
+
+    // MARK: Status
+
+    /// What an operator asks first: versions, tokens, ledger, trust, and every reason and warning.
+    func status(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let findings = await readiness.findings()
+        let reasons = findings.reasons
+        let head = try? await ledger.head()
+        let sealed = try? await ledger.latestCheckpoint()
+        let policies = live.policies.current
+        let ledgerFault = reasons.first { $0.component == "ledger" }
+        return try .json(
+            StatusAnswer(
+                version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
+                reasons: reasons, tokens: tokens.tokens.map { status(of: $0) },
+                ledger: LedgerStatus(
+                    engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
+                    message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
+                    lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
+                    sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000) }
+                ),
+                trust: TrustStatus(
+                    roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
+                    distrusted: policies.distrusted,
+                    signingTimeWindow: policies.signingTimeWindow.description),
+                warnings: live.warnings.map { "\($0.place): \($0.message)" }
+                    + findings.warnings + UnlockedMemory(hsmTokens: tokens).warnings + index.warnings
+                    + ExpiryWarnings.of(index.entries, now: clock.now())))
+    }
+
+    private func status(of hsmToken: TokenWorker) -> TokenStatus {
+        switch hsmToken.condition {
+        case .starting:
+            return TokenStatus(name: hsmToken.name, condition: "starting")
+        case .unavailable(let failure):
+            return TokenStatus(name: hsmToken.name, condition: "unavailable", message: failure.message)
+        case .ready(let description):
+            return TokenStatus(
+                name: hsmToken.name, condition: "ready", label: description.label,
+                serialNumber: description.serialNumber, manufacturer: description.manufacturer,
+                model: description.model, library: description.library, sessions: Int(description.sessions),
+                tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
+                shortcomings: description.shortcomings,
+                importKey: Data(description.importKey).base64EncodedString(),
+                keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
+        }
+    }
+}

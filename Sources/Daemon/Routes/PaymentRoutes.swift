@@ -1,0 +1,51 @@
+import AuditChain
+import DaemonAPI
+import PaymentToken
+import Refusals
+
+/// `POST /v1/decrypt` and `POST /v1/verify`, the two paths of payment backends.
+struct PaymentRoutes: Sendable {
+    let decryptor: TokenDecryptor
+
+    func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.draft.is(.decrypt(reference: nil))
+        let body = try DecryptRequest(parsing: request.body)
+        request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
+        let payment = try await decryptor.decrypt(body, for: caller, draft: request.draft)
+        return EndpointAnswer(
+            http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
+            metadata: [
+                "transaction.id": "\(payment.transactionIdentifier.hex)", "key.hash": "\(payment.publicKeyHash.hex)",
+                "merchant": "\(payment.merchantIdentifier)", "protection": "\(payment.protection.rawValue)",
+            ])
+    }
+
+    /// Whether Apple signed this payment token. No key is used, nothing is claimed.
+    ///
+    /// The transactionId in the answer is what the payment token names. The signature covers data ‖ transactionId ‖
+    /// applicationData without their lengths, so a payment token in which 32 bytes were moved from one to the other
+    /// verifies too; only decrypting finds it (`PaymentToken` leaves no other length). Who must be sure of the
+    /// transactionId decrypts.
+    func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.draft.is(.verify)
+        let body = try VerifyRequest(parsing: request.body)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
+        return try .json(
+            VerifyAnswer(
+                version: verified.paymentToken.version.rawValue,
+                transactionId: verified.paymentToken.transactionIdentifier.hex,
+                publicKeyHash: verified.paymentToken.publicKeyHash.base64, signingTime: verified.signingTime,
+                chain: verified.chain.certificates.map(CertificateSummary.init)))
+    }
+}
+
+extension CertificateSummary {
+    init(_ certificate: CertificateDescription) {
+        self.init(
+            subject: certificate.subject, issuer: certificate.issuer, serialNumber: certificate.serialNumber,
+            notBefore: certificate.notBefore, notAfter: certificate.notAfter,
+            sha256: certificate.sha256Hex)
+    }
+}

@@ -1,0 +1,75 @@
+import Logging
+import Refusals
+
+/// One log line and one count for each request: fixed words, identifiers and times, nothing of a body.
+struct RequestLog: Sendable {
+    let instruments: Instruments
+    let logger: Logger
+
+    /// What is known of a request before it is answered.
+    struct Entry: Sendable {
+        let endpoint: String
+        let caller: Caller?
+        let peer: PeerCredentials
+        let started = ContinuousClock.now
+        /// Set where what follows is not the daemon's own time: a streamed answer takes as long as its reader.
+        var took: Duration?
+
+        init(endpoint: String, caller: Caller?, peer: PeerCredentials) {
+            self.endpoint = endpoint
+            self.caller = caller
+            self.peer = peer
+        }
+    }
+
+    func finish(_ entry: Entry, answer: EndpointAnswer) {
+        count(outcome: answer.outcome, of: entry)
+        // Health checks and scrapes come every few seconds and say nothing new.
+        let level: Logger.Level = entry.endpoint.hasPrefix("/v1/") ? .info : .debug
+        logger.log(
+            level: level, "answered",
+            metadata: metadata(entry, outcome: answer.outcome).merging(answer.metadata) { first, _ in first })
+    }
+
+    func finish(_ entry: Entry, refusal: Refusal) {
+        count(outcome: refusal.code.rawValue, of: entry)
+        var metadata = metadata(entry, outcome: refusal.code.rawValue)
+        metadata["refusal.message"] = "\(refusal.message)"
+        if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
+        logger.log(level: refusal.code == .internalError ? .error : .info, "refused", metadata: metadata)
+    }
+
+    /// For a streamed answer, when its stream has ended.
+    func finish(_ entry: Entry, answer: EndpointAnswer, streamed end: BodyStream.End) {
+        var answer = answer
+        switch end {
+        case .whole: break
+        case .abandoned, .broken(BodyWriter.Failure.connectionEnded), .broken(is CancellationError):
+            answer.outcome = "interrupted"
+        case .broken(let refusal as Refusal): return finish(entry, refusal: refusal)
+        case .broken(BodyWriter.Failure.revoked):
+            answer.outcome = RefusalCode.forbidden.rawValue
+        case .broken: return finish(entry, refusal: .defect)
+        }
+        finish(entry, answer: answer)
+    }
+
+    /// For what never became a request with a peer and a path.
+    func count(_ refusal: Refusal, of endpoint: String) {
+        instruments.requests.increment(endpoint, refusal.code.rawValue)
+    }
+
+    private func count(outcome: String, of entry: Entry) {
+        instruments.requests.increment(entry.endpoint, outcome)
+        instruments.requestSeconds.observe(entry.took ?? entry.started.duration(to: .now))
+    }
+
+    private func metadata(_ entry: Entry, outcome: String) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            "request.endpoint": "\(entry.endpoint)", "request.outcome": "\(outcome)", "peer.uid": "\(entry.peer.uid)",
+            "peer.pid": "\(entry.peer.pid)",
+        ]
+        if let caller = entry.caller { metadata["caller"] = "\(caller.name)" }
+        return metadata
+    }
+}

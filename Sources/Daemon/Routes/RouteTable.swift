@@ -1,0 +1,133 @@
+/// Every path that the daemon answers: the sockets it is on, the role it needs, and what its query and body may hold.
+/// A path that is not in this file does not exist.
+///
+/// To add one: a method in the file beside this one that its subject names, and a row here; its body and its answer in
+/// `DaemonAPI`; its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table; its
+/// subcommand in `paytokenctl`.
+struct RouteTable: Sendable {
+    let payments: PaymentRoutes
+    let monitoring: MonitoringRoutes
+    let keys: KeyRoutes
+    let rotations: RotationRoutes
+    let approvals: ApprovalRoutes
+    let audit: AuditRoutes
+    let auditKey: AuditKeyRoute
+    let ledger: LedgerRoutes
+
+    /// - Parameter bodyLimit: `listener.max_request_bytes`.
+    func endpoints(bodyLimit: Int) -> [Endpoint] {
+        Self.payments(payments, bodyLimit: bodyLimit) + Self.monitoring(monitoring)
+            + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
+            + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
+    }
+
+    /// A few names and a reason.
+    private static let fewWords = 4096
+    /// A certificate in base64.
+    private static let oneCertificate = 65_536
+
+    static func payments(_ payments: PaymentRoutes, bodyLimit: Int) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/decrypt", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
+                dryRun: .refused(instead: "POST /v1/verify checks a payment token without releasing it"),
+                respond: payments.decrypt),
+            Endpoint(
+                "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
+                dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
+                respond: payments.verify),
+        ]
+    }
+
+    private static func monitoring(_ monitoring: MonitoringRoutes) -> [Endpoint] {
+        [
+            Endpoint("GET", "/healthz", on: [.payments, .admin], role: nil, respond: monitoring.health),
+            Endpoint("GET", "/readyz", on: [.payments, .admin], role: nil, respond: monitoring.ready),
+            Endpoint("GET", "/metrics", on: [.admin], role: .monitor, respond: monitoring.metrics),
+            Endpoint("GET", "/v1/status", on: [.admin], role: .monitor, respond: monitoring.status),
+        ]
+    }
+
+    private static func keys(_ keys: KeyRoutes, bodyLimit: Int) -> [Endpoint] {
+        [
+            Endpoint("GET", "/v1/keys", on: [.admin], role: .monitor, query: ["after", "limit"], respond: keys.list),
+            Endpoint("GET", "/v1/keys/{key}", on: [.admin], role: .monitor, respond: keys.show),
+            Endpoint(
+                "POST", "/v1/keys", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: keys.generate),
+            Endpoint(
+                "POST", "/v1/keys/{key}/csr", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: keys.certificateRequest),
+            Endpoint(
+                "POST", "/v1/keys/import", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
+                respond: keys.importKey),
+            Endpoint(
+                "POST", "/v1/certificates", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
+                respond: keys.importCertificate),
+            Endpoint(
+                "POST", "/v1/keys/{key}/state", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
+                respond: keys.changeState),
+            Endpoint(
+                "POST", "/v1/keys/{key}/adopt", on: [.admin], role: .admin, bodyLimit: bodyLimit, dryRun: .offered,
+                respond: keys.adopt),
+        ]
+    }
+
+    private static func rotations(_ rotations: RotationRoutes) -> [Endpoint] {
+        [
+            Endpoint("GET", "/v1/rotations", on: [.admin], role: .monitor, respond: rotations.list),
+            Endpoint("GET", "/v1/rotations/{merchant}", on: [.admin], role: .monitor, respond: rotations.show),
+            Endpoint(
+                "POST", "/v1/rotations", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: rotations.start),
+            Endpoint(
+                "POST", "/v1/rotations/certificate", on: [.admin], role: .admin, bodyLimit: oneCertificate,
+                dryRun: .offered, respond: rotations.importCertificate),
+            Endpoint(
+                "POST", "/v1/rotations/{merchant}/finish", on: [.admin], role: .admin, bodyLimit: fewWords,
+                dryRun: .offered, respond: rotations.finish),
+        ]
+    }
+
+    private static func approvals(_ approvals: ApprovalRoutes, bodyLimit: Int) -> [Endpoint] {
+        [
+            Endpoint("GET", "/v1/approvals", on: [.admin], role: .admin, respond: approvals.list),
+            Endpoint(
+                "POST", "/v1/approvals/{approval}", on: [.admin], role: .admin, bodyLimit: bodyLimit,
+                dryRun: .refused(instead: "GET /v1/approvals shows what a decision would do"),
+                respond: approvals.decide),
+        ]
+    }
+
+    /// The key-usage record and the ledger that holds it.
+    static func audit(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
+        [
+            Endpoint(
+                "GET", "/v1/audit/records", on: [.admin], role: .audit, query: AuditPageQuery.parameters,
+                respond: audit.records),
+            Endpoint(
+                "GET", "/v1/audit/export", on: [.admin], role: .audit, query: AuditExportQuery.parameters,
+                respond: audit.export),
+            Endpoint("GET", "/v1/audit/public-key", on: [.admin], role: .audit, respond: audit.publicKey),
+            Endpoint(
+                "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: ledger.backup),
+            Endpoint(
+                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: fewWords,
+                dryRun: .refused(instead: "GET /v1/status says what there is to accept"),
+                respond: ledger.acceptRestore),
+            Endpoint(
+                "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: ledger.acceptClock),
+        ]
+    }
+
+    /// The key that seals the record.
+    private static func auditKey(_ auditKey: AuditKeyRoute) -> [Endpoint] {
+        [
+            Endpoint(
+                "POST", "/v1/audit/key", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
+                respond: auditKey.change)
+        ]
+    }
+}

@@ -1,0 +1,97 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import PKCS11
+import SwiftASN1
+import WorkerProtocol
+
+extension OpenToken {
+    /// Signs a certificate request with the merchant key that it is for, and verifies the signature.
+    /// - Returns: ECDSA in DER, or RSA PKCS #1 v1.5 as long as the modulus.
+    func sign(_ request: RequestSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
+        guard let entry = keys[request.publicKeyHash] else {
+            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
+        }
+        let information: CertificationRequestInfo
+        do {
+            information = try CertificationRequestInfo(der: request.information)
+        } catch {
+            throw WorkerFailure(.importRefused, "A merchant key signs certificate requests only: \(error.reason).")
+        }
+        guard information.subjectPublicKeyInfo == entry.publicKey.der else {
+            throw WorkerFailure(.importRefused, "The certificate request is for another key than the one to sign it.")
+        }
+        let signature = try session.refusingOnError { (session) throws(CallError) in
+            switch entry.publicKey.key {
+            case .ec:
+                try session.sign(Array(SHA256.hash(data: request.information)), .ecdsa, key: entry.object)
+            case .rsa:
+                try session.sign(request.information, .rsaPKCS1SHA256, key: entry.object)
+            }
+        }
+        guard let verified = entry.publicKey.verified(signature, of: request.information) else {
+            throw WorkerFailure(.importRefused, "The token's signature does not verify under the key's own public key.")
+        }
+        return verified
+    }
+}
+
+extension SubjectPublicKeyInfo {
+    /// - Parameter signature: as the token gave it: r ‖ s, or RSA's.
+    /// - Returns: as a certificate request carries it; nil when it is not this key's signature.
+    fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
+        switch key {
+        case .ec(let point):
+            return Self.verifiedECDSA(signature, of: message, point: point)
+        case .rsa:
+            let parsed = _RSA.Signing.RSASignature(rawRepresentation: signature)
+            guard let key = try? _RSA.Signing.PublicKey(derRepresentation: der),
+                key.isValidSignature(parsed, for: Data(message), padding: .insecurePKCS1v1_5)
+            else { return nil }
+            return signature
+        }
+    }
+
+    /// - Parameters:
+    ///   - signature: r ‖ s, as a token gives it.
+    ///   - point: of the public key on P-256, 65 bytes.
+    /// - Returns: DER (RFC 3279 §2.2.3); nil when it is not this key's signature.
+    static func verifiedECDSA(_ signature: [UInt8], of message: [UInt8], point: [UInt8]) -> [UInt8]? {
+        guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
+            let parsed = try? P256.Signing.ECDSASignature(rawRepresentation: signature),
+            key.isValidSignature(parsed, for: Data(message))
+        else { return nil }
+        return Array(parsed.derRepresentation)
+    }
+}
+
+/// What a PKCS#10 request signs (RFC 2986 §4.1), read as far as to be sure that it is one.
+///
+///     CertificationRequestInfo ::= SEQUENCE { version INTEGER { v1(0) }, subject Name,
+///         subjectPKInfo SubjectPublicKeyInfo, attributes [0] IMPLICIT SET OF Attribute }
+struct CertificationRequestInfo: Sendable {
+    /// The public key, DER.
+    let subjectPublicKeyInfo: [UInt8]
+
+    /// - Throws: ``UnsuitableKey`` when the bytes are anything else. A certificate's body, which is signed in the same
+    ///   way, has other fields.
+    init(der: [UInt8]) throws(UnsuitableKey) {
+        guard der.count <= FieldBound.requestInformation, let fields = try? Self.fields(of: der), fields.count == 4,
+            fields[0].identifier == .integer, Array(fields[0].encodedBytes) == [0x02, 0x01, 0x00],
+            fields[1].identifier == .sequence, fields[2].identifier == .sequence,
+            fields[3].identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific),
+            case .constructed = fields[3].content
+        else {
+            throw UnsuitableKey(reason: "the bytes are no CertificationRequestInfo of PKCS#10 in DER")
+        }
+        subjectPublicKeyInfo = Array(fields[2].encodedBytes)
+    }
+
+    private static func fields(of der: [UInt8]) throws -> [ASN1Node] {
+        try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
+            var fields: [ASN1Node] = []
+            while let node = nodes.next() { fields.append(node) }
+            return fields
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import PKCS11
+import WorkerProtocol
+
+/// How a self-test went wrong.
+struct SelfTestFailure: Error, CustomStringConvertible {
+    /// A fragment of a sentence for a person.
+    let description: String
+    /// The token's own error; nil when what came out was wrong.
+    let call: CallError?
+
+    init(_ description: String, _ call: CallError? = nil) {
+        self.description = description
+        self.call = call
+    }
+}
+
+extension RestorationTier {
+    /// Opens one transaction that is known to be good.
+    /// - Returns: nil when it opened, else why it did not.
+    func openingFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+        do throws(UnsuitableKey) {
+            return failureToOpen(try TestTransaction(for: key.publicKey), with: key, in: &session)
+        } catch {
+            return SelfTestFailure(error.reason)
+        }
+    }
+
+    /// Opens a test transaction, and checks that one with a wrong tag is refused.
+    /// - Returns: nil when both went as they must, else what did not.
+    func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+        let transaction: TestTransaction
+        do throws(UnsuitableKey) {
+            transaction = try TestTransaction(for: key.publicKey)
+        } catch {
+            return SelfTestFailure(error.reason)
+        }
+        if let failure = failureToOpen(transaction, with: key, in: &session) { return failure }
+        var forged = transaction.input
+        forged.ciphertext[forged.ciphertext.count - 1] ^= 1
+        guard (try? open(forged, with: key, in: &session)) == nil else {
+            return SelfTestFailure("a wrong tag was accepted")
+        }
+        return nil
+    }
+
+    /// The same with a test key pair, and with the published one a shared secret that begins with a zero byte.
+    func selfTestFailure(with key: borrowing TestKeyPair, _ entry: PrivateKeyEntry, in session: inout Session)
+        -> SelfTestFailure?
+    {
+        if let failure = selfTestFailure(with: entry, in: &session) { return failure }
+        guard scheme == .ecV1, key.isKnown, let ephemeral = KnownKeyPair.ephemeralForLeadingZero else { return nil }
+        do throws(UnsuitableKey) {
+            let transaction = try TestTransaction(for: entry.publicKey, ephemeral: ephemeral)
+            return failureToOpen(transaction, with: entry, in: &session).map {
+                SelfTestFailure("a shared secret that begins with a zero byte is cut short: \($0)", $0.call)
+            }
+        } catch {
+            return SelfTestFailure(error.reason)
+        }
+    }
+
+    private func failureToOpen(
+        _ transaction: TestTransaction, with key: borrowing PrivateKeyEntry, in session: inout Session
+    ) -> SelfTestFailure? {
+        do throws(RestorationError) {
+            guard try open(transaction.input, with: key, in: &session) == transaction.plaintext else {
+                return SelfTestFailure("another plaintext came out")
+            }
+            return nil
+        } catch {
+            return switch error {
+            case .token(let call), .refused(.some(let call)): SelfTestFailure(call.description, call)
+            case .input, .refused(nil): SelfTestFailure("a well-formed transaction was not opened")
+            }
+        }
+    }
+}
+
+/// A transaction that this process encrypts to a merchant's public key, with known content: a token that opens it has the
+/// private key and restores as Apple specifies. Used to choose tiers, to test key pairs when they are listed, and to find
+/// out whether the input or the token is the cause of an error.
+///
+/// Encrypted by swift-crypto alone, not by the code that opens it.
+struct TestTransaction: Sendable {
+    let input: Decryption
+    let plaintext: [UInt8]
+
+    private static let otherInfo = Array("\u{0D}id-aes256-GCM trial".utf8)
+    private static let vector = [UInt8](repeating: 0, count: 16)
+
+    /// - Parameter ephemeral: EC only; a new one where nil.
+    /// - Throws: ``UnsuitableKey`` when the public key does not encrypt.
+    init(
+        for publicKey: SubjectPublicKeyInfo, ephemeral: P256.KeyAgreement.PrivateKey? = nil
+    ) throws(UnsuitableKey) {
+        plaintext = (0..<32).map { _ in .random(in: .min ... .max) }
+        do {
+            switch publicKey.key {
+            case .ec(let point):
+                let (ephemeral, key) = try Self.agree(point, ephemeral ?? P256.KeyAgreement.PrivateKey())
+                input = Decryption(
+                    publicKeyHash: publicKey.publicKeyHash, scheme: .ecV1, keyMaterial: ephemeral,
+                    otherInfo: Self.otherInfo, ciphertext: try Self.seal(plaintext, key))
+            case .rsa(let modulus, let publicExponent):
+                let key = SymmetricKey(size: .bits128)
+                let encryption = try _RSA.Encryption.PublicKey(n: modulus, e: publicExponent)
+                let wrapped = try encryption.encrypt(
+                    unsafe key.withUnsafeBytes { unsafe Data($0) }, padding: .PKCS1_OAEP_SHA256)
+                input = Decryption(
+                    publicKeyHash: publicKey.publicKeyHash, scheme: .rsaV1, keyMaterial: Array(wrapped), otherInfo: [],
+                    ciphertext: try Self.seal(plaintext, key))
+            }
+        } catch {
+            throw UnsuitableKey(reason: "nothing can be encrypted to the public key")
+        }
+    }
+
+    /// A random AES-128 key, wrapped for an RSA key as Apple does, or with OAEP over SHA-1, which is a wrong padding where
+    /// SHA-256 is asked for. Both are the same work.
+    /// - Returns: nil where nothing can be encrypted to the key.
+    static func wrappedKey(for publicKey: SubjectPublicKeyInfo, isPaddedWell: Bool) -> [UInt8]? {
+        guard case .rsa(let modulus, let publicExponent) = publicKey.key else { return nil }
+        let key = SymmetricKey(size: .bits128)
+        let wrapped = try? _RSA.Encryption.PublicKey(n: modulus, e: publicExponent).encrypt(
+            unsafe key.withUnsafeBytes { unsafe Data($0) }, padding: isPaddedWell ? .PKCS1_OAEP_SHA256 : .PKCS1_OAEP)
+        return wrapped.map { Array($0) }
+    }
+
+    private static func agree(
+        _ point: [UInt8], _ ephemeral: P256.KeyAgreement.PrivateKey
+    ) throws -> (ephemeralPublicKey: [UInt8], key: SymmetricKey) {
+        let secret = try ephemeral.sharedSecretFromKeyAgreement(
+            with: P256.KeyAgreement.PublicKey(x963Representation: point))
+        var hash = SHA256()
+        hash.update(data: [0, 0, 0, 1] as [UInt8])
+        unsafe secret.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
+        hash.update(data: otherInfo)
+        return (Array(ephemeral.publicKey.x963Representation), SymmetricKey(data: hash.finalize()))
+    }
+
+    private static func seal(_ plaintext: [UInt8], _ key: SymmetricKey) throws -> [UInt8] {
+        let box = try AES.GCM.seal(plaintext, using: key, nonce: AES.GCM.Nonce(data: vector))
+        return Array(box.ciphertext + box.tag)
+    }
+}

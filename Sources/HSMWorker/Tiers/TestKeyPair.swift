@@ -1,0 +1,151 @@
+import Crypto
+import Foundation
+import PKCS11
+import SecretMemory
+import WorkerProtocol
+
+/// A key pair in the token for a test, as session objects, which are never stored.
+struct TestKeyPair: Sendable {
+    private let publicKey: ObjectHandle
+    private let privateKey: ObjectHandle
+    /// nil when the token's public key cannot be read.
+    let entry: PrivateKeyEntry?
+    /// Whether it is the published pair of ``KnownKeyPair``, and not one that the token generated.
+    let isKnown: Bool
+
+    init(for scheme: RestorationScheme, in session: inout Session) throws(CallError) {
+        // Some tokens take no private key from outside; they generate the pair.
+        if let known = try? KnownKeyPair.create(for: scheme, in: &session) {
+            (publicKey, privateKey) = known
+            isKnown = true
+        } else {
+            (publicKey, privateKey) = try Self.generate(scheme, &session)
+            isKnown = false
+        }
+        let (privateKey, algorithm) = (privateKey, scheme.algorithm)
+        do throws(CallError) {
+            entry = try session.publicKey(publicKey, algorithm).map {
+                PrivateKeyEntry(publicKey: $0, object: privateKey, working: privateKey)
+            }
+        } catch {
+            for object in [publicKey, privateKey] { try? session.destroyObject(object) }
+            throw error
+        }
+    }
+
+    private static func generate(
+        _ scheme: RestorationScheme, _ session: inout Session
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
+        let (mechanism, parameters) = scheme.algorithm.generation
+        let publicUsage: [Attribute] = scheme == .ecV1 ? [] : [.encrypt(true)]
+        let privateUsage: [Attribute] = scheme == .ecV1 ? [.derive(true)] : [.decrypt(true), .unwrap(true)]
+        return try session.generateKeyPair(
+            mechanism,
+            publicKey: Template([.token(false), .private(false)] + publicUsage + parameters),
+            privateKey: Template(
+                [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
+    }
+
+    /// Best effort: what stays ends with the session.
+    func destroy(in session: inout Session) {
+        session.dropKeptObject()
+        for object in [publicKey, privateKey] { try? session.destroyObject(object) }
+    }
+}
+
+extension Session {
+    /// A public key object's key; nil when its attributes are not those of a merchant's key.
+    mutating func publicKey(
+        _ object: ObjectHandle, _ algorithm: KeyAlgorithm
+    ) throws(CallError) -> SubjectPublicKeyInfo? {
+        switch algorithm {
+        case .ec:
+            let values = try attributes([.ecPoint], of: object)
+            guard let value = values.bytes(.ecPoint), let point = EllipticCurve.p256Point(inAttributeValue: value)
+            else { return nil }
+            return try? SubjectPublicKeyInfo(.ec(point: point))
+        case .rsa:
+            let values = try attributes([.modulus, .publicExponent], of: object)
+            guard let modulus = values.bytes(.modulus), let exponent = values.bytes(.publicExponent) else { return nil }
+            return try? SubjectPublicKeyInfo(
+                .rsa(
+                    modulus: Array(modulus.drop { $0 == 0 }), publicExponent: Array(exponent.drop { $0 == 0 })))
+        }
+    }
+}
+
+/// Published key pairs for the known-answer tests; nothing but those tests' transactions is ever encrypted to them. RSA,
+/// because generating a pair in the token would take some tenths of a second at every start of a worker; EC, because the
+/// shared secret can be chosen only when both private keys are known.
+enum KnownKeyPair {
+    /// PKCS#8 in base64. Not a secret.
+    private static let rsa = """
+        MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDI4/Vz5+QEqR98NN9TW2BaXUo0RaZH6/8RUtDvMG+oX6K9OWVp/c8aCyVE\
+        tJR8fZ0FNp6FQV6Y0MqTAD4a7wAzV+n36o9gDCdmMtsYVSdxGlIBNt3JzvPRg4YKZ3XyJobGrJnycI33H6yT2KmlG0iCUWOk0msCRN9ZABMb\
+        yVEeQLdiA6iNd1wVxv7LNcGcS4XwSzDlszqQ+hGjL28ur4OgdkEiSsndswxNa91lkmVi+/Kcn4FsKllRfBSeZRMrSk12XLzq36dXzdjzq8mR\
+        F9zslMg1MgwUh47OoqOoISP/MeWwRbIS/o4CadafHhmCXkG2Kx9sDa5XZNUbMpXXiKknAgMBAAECggEAA55bkwFn0Y+sUgPvy+QW+bm5dvSU\
+        OLJvD0RTICPatwk1+LuacIzSWLE/tBuemxl2JRxlQZg6WH1WUMyN0dVhRwt72uveNkgxw30CBk+uXLKxLHVtDFAOg0Ufuns/nCOGhPih80SE\
+        wiFPbgBWmfNCXJqTtWnW5J0R+tvt/C+lpupSV9H8eH1ryGvvlY9teLvgg2KTxjDp80nMUzgdYXXWH4kjGFobUN3Fps5DJjtsKQI3HdBhfrI9\
+        SOZBHxYtkVrnMfQ1bhRJM03138Bz7pUBm2BOUCCE4B4bu+lYg+Aj6n4F5v0O2K7q26192boQMUr5gTgq6Sp4AMEnLgdljskJ8QKBgQDjYF0w\
+        EXm5MVwPObFfkB0IPTkYPcklhB0UuTMgfTgGrEBjB+3ZOzbyvKEXxBK8+5YTP5eCSfliyqgmPW7S0XxRilI9KN5ETeMsl0cy9HvP87YhLYyN\
+        itn0rG76ASGb9aYNlSeBS4dLgj1c1x7vQ3F0CZq2a3dULfj2fOoVtPX89wKBgQDiLgjcWi88yV8dpsQ9lJ4ecTwh0G0IiYCVCR4djww77Kwi\
+        hhjrOBjiQAgLPkVYuUne7F/dgQP4H3ykP4A/XiXopxnrzHnmG/1IxwQMCErnsrw9U5U6vYKyTxLu4+a/FxzxzQ7UWHx0kvbn5bmSQpNJBha5\
+        mdK12BDph7alLZyZUQKBgDFLMui44SrFCLBEUa/mDmU64KXgvzri6WsUu4DPpNXNgif2EBqIO+FkA4ijeWx/HooNv0r/vpEsXkfsCZqqz8jd\
+        s/aOZaFpQVbpdQYW+sCalWGb/lyxPY9N0sFgfWjSWK2ZKHdfaHV2RtdZy9sTRAVkD6Z8peIaFV9atWT/VlUBAoGAJSGXlM09agZJFi4Vk2J9\
+        ntPKImb8L2WbdVwc1I9yW7gb/kLzflIkS6hlaascaVdp2C4IAu42P5qztKc0H7MOGCauq7ZS4MMBjtwVPwBxg54lJxA8tHr+JNW0bwF9FSvv\
+        NYcLgzLPo7eozyM4ltlVIqzcODYXkIDbLet4wZ8+UTECgYEAxQEpHyMEq634bq9tncfd9L1hPVTRK8Uniy+Y1Gt3v2wmdiJUM4T9Pk6qukF3\
+        HXeg5gZolBWWNXAk+SnCn5yZYUNcFACkjVbceCm0ECzoObHWiSnSOv/DKhpXi5Iut3wHHDLO0l92rlqn06FWcSSsuqlRrhtWklZZdhc7tljw\
+        xqw=
+        """
+
+    private static let ec = """
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgNSU87biSOYXHmxwTvGlu8u/wOHX8tTBb0QhsONm3CZWhRANCAAT6QzfsOhZD\
+        /hyrEn5MRCDB75bOQI+jDXwK5ifzYG6Rcyc8IBxcfyXs6DyeVgZyNRfaaPyLgJzXOnElFgGAb/X8
+        """
+
+    /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does: some
+    /// tokens strip it.
+    static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
+        Data(base64Encoded: "3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
+            try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)
+        }
+    }
+
+    /// Creates both halves as session objects. nil when the constants cannot be parsed, which tests exclude.
+    static func create(
+        for scheme: RestorationScheme, in session: inout Session
+    ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
+        let text = scheme == .ecV1 ? ec : rsa
+        guard let pkcs8 = Data(base64Encoded: text),
+            let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8.bytes))
+        else { return nil }
+        let publicTemplate: [Attribute]
+        let privateTemplate: [Attribute]
+        switch key.publicKey {
+        case .ec(let point):
+            publicTemplate = [
+                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
+                .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
+            ]
+            privateTemplate = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters), .derive(true)]
+        case .rsa(let modulus, let publicExponent):
+            let numbers: [Attribute] = [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
+            publicTemplate = numbers + [.encrypt(true)]
+            privateTemplate = numbers + [.decrypt(true), .unwrap(true)]
+        }
+        let publicKey = try session.createObject(
+            Template([.objectClass(.publicKey), .token(false), .private(false)] + publicTemplate))
+        do throws(CallError) {
+            let privateKey = try session.createObject(
+                Template(
+                    [
+                        .objectClass(.privateKey), .token(false), .private(true), .sensitive(true),
+                        .extractable(false),
+                    ] + privateTemplate), secrets: key.secrets)
+            return (publicKey, privateKey)
+        } catch {
+            try? session.destroyObject(publicKey)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import PKCS11
+import WorkerProtocol
+
+// Reads the token's keys anew, tests them, and serves those that passed. Several sessions may each read a page of one
+// listing at the same time, under a shared ``KeyOperationsLock``; everything else here needs that lock alone.
+extension OpenToken {
+    /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
+    ///
+    /// - Parameter number: of the listing to go on with.
+    /// - Returns: A page that says there are more, or the last page that this caller gets (other sessions may still be
+    ///   reading theirs). nil when a newer listing has replaced that one.
+    func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
+        let pages: (number: UInt64, keys: KeyListing)
+        if let number {
+            guard let latest = listing.withLock({ $0 }), latest.number == number else { return nil }
+            guard let keys = latest.keys else { return .keys([]) }
+            pages = (number, keys)
+        } else {
+            pages = (.random(in: 1 ... .max), try KeyListing(&session, tiers: tiers, known: keys.all))
+            listing.withLock { $0 = pages }
+        }
+        let page = try pages.keys.next(in: &session, within: pageTime)
+        serve(page, pages.keys)
+        if pages.keys.isDone {
+            forgetUnlisted(pages.keys)
+            listing.withLock { listing in
+                if listing?.number == pages.number { listing?.keys = nil }
+            }
+        }
+        return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
+    }
+
+    /// All keys at once, however long it takes.
+    func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
+        let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
+        var descriptions: [KeyDescription] = []
+        while !pages.isDone {
+            let page = try pages.next(in: &session, within: .seconds(3600))
+            serve(page, pages)
+            descriptions += page
+        }
+        forgetUnlisted(pages)
+        return descriptions
+    }
+
+    /// One key, read anew.
+    func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
+        let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
+        let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
+        var descriptions: [KeyDescription] = []
+        while !listing.isDone { descriptions += try listing.next(in: &session, within: pageTime) }
+        serve(descriptions, listing)
+        forgetUnlisted(listing)
+        return descriptions
+    }
+
+    /// After a key's object or its working copy turned out to be gone: searches the token for the key and tests it anew.
+    /// Where the token does not show it any more, the old entry stays, so that calls with that key fail as "lost by the
+    /// token" and not as "no such key".
+    func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
+        let hash = entry.publicKey.publicKeyHash
+        // Another thread may have replaced it already.
+        guard keys[hash]?.working == entry.working else { return }
+        let listing = try KeyListing(of: hash, &session, tiers: tiers, known: [:])
+        while !listing.isDone { _ = try listing.next(in: &session, within: pageTime) }
+        guard let found = listing.entries[hash] else { return }
+        forget(entry)
+        add(found)
+    }
+
+    /// How long reading one page may take: well below the daemon's limit, since searches come before the first page.
+    private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
+
+    private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
+        for description in page {
+            guard let entry = listing.entries[description.identifier] else { continue }
+            let former = keys[description.identifier]
+            if let former, former.object == entry.object { continue }
+            add(entry)
+            if let former { forget(former) }
+        }
+    }
+
+    /// Stops serving the keys that were served when the listing began and that it did not find.
+    private func forgetUnlisted(_ listing: KeyListing) {
+        for (hash, entry) in listing.known
+        where listing.entries[hash] == nil && keys[hash]?.working == entry.working {
+            keys.remove(hash)
+            forget(entry)
+        }
+    }
+}
+
+/// A readers-writer lock around the token's keys. Changes need it alone, because an import first searches and then
+/// creates; reading and testing keys shares it, each reader in a session of its own.
+final class KeyOperationsLock: @unchecked Sendable {
+    // Guarded by `condition`.
+    private var readers = 0
+    private var hasWriter = false
+    private var waitingWriters = 0
+    private let condition = NSCondition()
+
+    /// One at a time, and without readers.
+    func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        condition.lock()
+        waitingWriters += 1
+        while hasWriter || readers > 0 { condition.wait() }
+        waitingWriters -= 1
+        hasWriter = true
+        condition.unlock()
+        defer {
+            condition.lock()
+            hasWriter = false
+            condition.broadcast()
+            condition.unlock()
+        }
+        return try body()
+    }
+
+    /// Together with other readers. Waiting writers come first, so that readers cannot keep them out for ever.
+    func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
+        condition.lock()
+        while hasWriter || waitingWriters > 0 { condition.wait() }
+        readers += 1
+        condition.unlock()
+        defer {
+            condition.lock()
+            readers -= 1
+            condition.broadcast()
+            condition.unlock()
+        }
+        return try body()
+    }
+}

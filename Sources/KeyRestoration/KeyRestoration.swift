@@ -1,0 +1,82 @@
+internal import CLibcrypto
+internal import Crypto
+public import SecretMemory
+
+/// Why payment data did not open: one error for every cause that the input can have (a point off the curve, a wrapped key
+/// that does not open, a wrong tag, a wrong size). It carries no cause, on purpose: an attacker who learned which check
+/// failed could use the answer as an oracle.
+///
+/// This target is the worker's part of restoring a payment's symmetric key where the token does not do all of it (tier C),
+/// and the check of the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then ``OneStepKDF``;
+/// RSA_v1 on tokens that only do the bare RSA operation: ``OAEP``; both: ``GCM``. Secrets stay in locked memory, and
+/// nothing here takes a time that depends on them.
+public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
+    public init() {}
+
+    public var description: String { "the payment data could not be decrypted" }
+}
+
+/// A public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3), checked: it lies on the curve and is not the point at
+/// infinity. An ECDH with a point off the curve would give the private key away bit by bit, and not every token checks.
+public struct P256Point: Sendable, Hashable {
+    /// The uncompressed form of SEC 1 §2.3.3, 65 bytes: 0x04 ‖ x ‖ y.
+    public let bytes: [UInt8]
+
+    /// Takes the uncompressed form and no other.
+    public init(uncompressed bytes: [UInt8]) throws(RestorationFailure) {
+        guard bytes.count == 65, bytes[0] == 0x04,
+            (try? P256.KeyAgreement.PublicKey(x963Representation: bytes)) != nil
+        else { throw RestorationFailure() }
+        self.bytes = bytes
+    }
+}
+
+/// The one-step key derivation of SP 800-56A rev. 3 §5.8.2.1 (SP 800-56C rev. 2 §4) with SHA-256 as its hash.
+public enum OneStepKDF {
+    /// SHA-256(00 00 00 01 ‖ Z ‖ OtherInfo): one round of the KDF, 32 bytes.
+    ///
+    /// Apple's EC_v1 takes the whole of it as the AES-256 key. The counter comes first, unlike in ANSI X9.63's KDF.
+    /// - Parameters:
+    ///   - z: the shared secret with all its leading zeros: 32 bytes for P-256.
+    ///   - otherInfo: the context, public.
+    public static func sha256(z: borrowing SecretBytes, otherInfo: [UInt8]) throws(RestorationFailure) -> SecretBytes {
+        let counter: [UInt8] = [0, 0, 0, 1]
+        var key = SecretBytes(count: 32)
+        let done = unsafe key.withUnsafeMutableBytes { key in
+            unsafe z.withUnsafeBytes { z in
+                unsafe clibcrypto_sha256(
+                    counter, counter.count, z.baseAddress?.assumingMemoryBound(to: UInt8.self), z.count, otherInfo,
+                    otherInfo.count, key.baseAddress?.assumingMemoryBound(to: UInt8.self))
+            }
+        }
+        // Only for want of memory.
+        guard done == 1 else { throw RestorationFailure() }
+        return key
+    }
+}
+
+/// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for tokens that do the bare RSA operation only.
+public enum OAEP {
+    /// Decodes with SHA-256 as hash and in MGF1, and the empty label, in constant time: neither how nor where the
+    /// padding is wrong shows in the answer or in the time (Manger's attack).
+    /// - Parameters:
+    ///   - block: the RSA operation's result with all its leading zeros.
+    ///   - modulusByteCount: the size of the key's modulus in bytes; a block of another size is refused.
+    /// - Returns: the message, 0 to `modulusByteCount` − 66 bytes.
+    public static func decodeSHA256(
+        block: borrowing SecretBytes, modulusByteCount: Int
+    ) throws(RestorationFailure) -> SecretBytes {
+        guard block.count == modulusByteCount else { throw RestorationFailure() }
+        var message = SecretBytes(count: block.count)
+        let count = unsafe message.withUnsafeMutableBytes { message in
+            unsafe block.withUnsafeBytes { block in
+                unsafe clibcrypto_oaep_sha256_decode(
+                    block.baseAddress?.assumingMemoryBound(to: UInt8.self), block.count,
+                    message.baseAddress?.assumingMemoryBound(to: UInt8.self), message.count)
+            }
+        }
+        guard count >= 0 else { throw RestorationFailure() }
+        message.shrink(to: Int(count))
+        return message
+    }
+}

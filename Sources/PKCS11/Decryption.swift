@@ -1,0 +1,54 @@
+internal import CPKCS11
+public import SecretMemory
+
+// C_DecryptInit and C_Decrypt (PKCS#11 v2.40 base §5.9).
+extension Session {
+    /// Decrypts in one part; the bytes go from the library straight into secret memory.
+    ///
+    /// Which value a token returns for a wrong ciphertext differs from token to token, and some return the same value for
+    /// faults of their own (SoftHSM: CKR_GENERAL_ERROR for both).
+    /// - Parameter capacity: room for the plaintext in bytes; for RSA the size of the modulus, even where the result is
+    ///   shorter. With less room the call fails with CKR_BUFFER_TOO_SMALL.
+    public mutating func decrypt(
+        _ ciphertext: [UInt8], _ mechanism: Mechanism, key: ObjectHandle, capacity: Int
+    ) throws(CallError) -> SecretBytes {
+        try unsafe module.call("C_DecryptInit", module.functions.C_DecryptInit) { initialize in
+            unsafe mechanism.withCMechanism { unsafe initialize(handle, $0, key.rawValue) }
+        }
+        var plaintext = SecretBytes(count: capacity)
+        let length: Int
+        do throws(CallError) {
+            length = try finishDecryption(of: ciphertext, into: &plaintext)
+        } catch {
+            // The operation is still active then (§5.2) and would bar the session: it ends by being carried out.
+            if error.returnValue == .bufferTooSmall {
+                var discarded = SecretBytes(count: max(ciphertext.count, 1 << 16))
+                _ = try? finishDecryption(of: ciphertext, into: &discarded)
+            }
+            throw error
+        }
+        plaintext.shrink(to: length)
+        return plaintext
+    }
+
+    /// C_Decrypt; gives how many bytes it wrote.
+    private mutating func finishDecryption(
+        of ciphertext: [UInt8], into plaintext: inout SecretBytes
+    ) throws(CallError) -> Int {
+        guard let decrypt = unsafe module.functions.C_Decrypt else {
+            throw CallError(call: "C_Decrypt", cause: .missing)
+        }
+        var length = CK_ULONG(plaintext.count)
+        let result = unsafe ciphertext.withMutableCopy { ciphertext, count in
+            unsafe plaintext.withUnsafeMutableBytes { buffer in
+                unsafe decrypt(
+                    handle, ciphertext, count, buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), &length)
+            }
+        }
+        try Module.check("C_Decrypt", result)
+        guard length <= plaintext.count else {
+            throw CallError(call: "C_Decrypt", cause: .implausible("more bytes than there was room for"))
+        }
+        return Int(length)
+    }
+}

@@ -1,0 +1,215 @@
+internal import CPKCS11
+public import SecretMemory
+
+/// A number that stands for one of the token's objects, a key or a certificate, in this process (PKCS#11 v2.40 base
+/// §3.6, CK_OBJECT_HANDLE). Good for every session with the same token, until the object is destroyed; a session
+/// object's, until its session closes.
+public struct ObjectHandle: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt
+
+    public init(rawValue: UInt) {
+        self.rawValue = rawValue
+    }
+}
+
+/// CKO_… (PKCS#11 v2.40 base §4.1).
+public struct ObjectClass: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt
+
+    public init(rawValue: UInt) {
+        self.rawValue = rawValue
+    }
+
+    public static let data = ObjectClass(rawValue: CKO_DATA)
+    public static let certificate = ObjectClass(rawValue: CKO_CERTIFICATE)
+    public static let publicKey = ObjectClass(rawValue: CKO_PUBLIC_KEY)
+    public static let privateKey = ObjectClass(rawValue: CKO_PRIVATE_KEY)
+    public static let secretKey = ObjectClass(rawValue: CKO_SECRET_KEY)
+}
+
+/// CKK_… (PKCS#11 v2.40 base §4.7).
+public struct KeyType: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt
+
+    public init(rawValue: UInt) {
+        self.rawValue = rawValue
+    }
+
+    public static let rsa = KeyType(rawValue: CKK_RSA)
+    public static let ec = KeyType(rawValue: CKK_EC)
+    public static let genericSecret = KeyType(rawValue: CKK_GENERIC_SECRET)
+    public static let aes = KeyType(rawValue: CKK_AES)
+}
+
+// PKCS#11 v2.40 base §5.7: objects are made, copied, changed and destroyed.
+extension Session {
+    /// C_CreateObject.
+    public mutating func createObject(_ template: Template) throws(CallError) -> ObjectHandle {
+        var object: CK_OBJECT_HANDLE = 0
+        try unsafe module.call("C_CreateObject", module.functions.C_CreateObject) { create in
+            unsafe template.withCAttributes { unsafe create(handle, $0, $1, &object) }
+        }
+        return ObjectHandle(rawValue: object)
+    }
+
+    /// C_CreateObject of a private or secret key.
+    public mutating func createObject(
+        _ template: Template, secrets: borrowing SecretAttributes
+    ) throws(CallError) -> ObjectHandle {
+        var object: CK_OBJECT_HANDLE = 0
+        guard let create = unsafe module.functions.C_CreateObject else {
+            throw CallError(call: "C_CreateObject", cause: .missing)
+        }
+        try Module.check(
+            "C_CreateObject",
+            unsafe secrets.withCAttributes(besides: template) { unsafe create(handle, $0, $1, &object) })
+        return ObjectHandle(rawValue: object)
+    }
+
+    /// C_CopyObject: a new object like `object` but for `template`'s attributes. A session object's copy of a private
+    /// key stays sensitive and non-extractable.
+    public mutating func copyObject(_ object: ObjectHandle, _ template: Template) throws(CallError) -> ObjectHandle {
+        var copy: CK_OBJECT_HANDLE = 0
+        try unsafe module.call("C_CopyObject", module.functions.C_CopyObject) { copyObject in
+            unsafe template.withCAttributes { unsafe copyObject(handle, object.rawValue, $0, $1, &copy) }
+        }
+        return ObjectHandle(rawValue: copy)
+    }
+
+    /// C_DestroyObject.
+    public mutating func destroyObject(_ object: ObjectHandle) throws(CallError) {
+        try module.call("C_DestroyObject", module.functions.C_DestroyObject) {
+            $0(handle, object.rawValue)
+        }
+    }
+
+    /// C_SetAttributeValue.
+    public mutating func setAttributes(_ template: Template, of object: ObjectHandle) throws(CallError) {
+        try unsafe module.call("C_SetAttributeValue", module.functions.C_SetAttributeValue) { set in
+            unsafe template.withCAttributes { unsafe set(handle, object.rawValue, $0, $1) }
+        }
+    }
+}
+
+extension Session {
+    /// C_FindObjectsInit, C_FindObjects, C_FindObjectsFinal (PKCS#11 v2.40 base §5.7): the objects that have all of
+    /// `template`'s attributes; all objects for an empty one.
+    /// - Parameter limit: more matches than this are an error, so that nothing is overlooked.
+    public mutating func findObjects(
+        matching template: Template, limit: Int = 100_000
+    ) throws(CallError) -> [ObjectHandle] {
+        try unsafe module.call("C_FindObjectsInit", module.functions.C_FindObjectsInit) { initialize in
+            unsafe template.withCAttributes { unsafe initialize(handle, $0, $1) }
+        }
+        let found: [ObjectHandle]
+        do throws(CallError) {
+            found = try collectObjects(limit)
+        } catch {
+            // The search must be ended all the same, or the session takes no other operation. The first error is thrown.
+            try? endSearch()
+            throw error
+        }
+        try endSearch()
+        return found
+    }
+
+    private mutating func collectObjects(_ limit: Int) throws(CallError) -> [ObjectHandle] {
+        var found: [ObjectHandle] = []
+        var batch = [CK_OBJECT_HANDLE](repeating: 0, count: 256)
+        while true {
+            var count: CK_ULONG = 0
+            try unsafe module.call("C_FindObjects", module.functions.C_FindObjects) {
+                unsafe $0(handle, &batch, CK_ULONG(batch.count), &count)
+            }
+            guard count > 0 else { return found }
+            guard count <= batch.count, found.count + Int(count) <= limit else {
+                throw CallError(call: "C_FindObjects", cause: .implausible("more objects than \(limit)"))
+            }
+            found.append(contentsOf: batch.prefix(Int(count)).map(ObjectHandle.init(rawValue:)))
+        }
+    }
+
+    private mutating func endSearch() throws(CallError) {
+        try module.call("C_FindObjectsFinal", module.functions.C_FindObjectsFinal) { $0(handle) }
+    }
+}
+
+// C_GetAttributeValue (PKCS#11 v2.40 base §5.7).
+extension Session {
+    /// The largest attribute taken from a token, in bytes: a certificate has a few thousand at most.
+    static let largestAttribute: UInt = 1 << 16
+
+    /// Reads public attributes. One that the object lacks, that the token does not give away, or that is larger than
+    /// ``largestAttribute`` is absent from the answer: one odd object must not keep the others from being read.
+    public mutating func attributes(
+        _ types: [AttributeType], of object: ObjectHandle
+    ) throws(CallError) -> AttributeValues {
+        var values: [AttributeType: [UInt8]] = [:]
+        var oversized: Set<AttributeType> = []
+        for type in types {
+            do throws(CallError) {
+                switch try attribute(type, of: object) {
+                case .value(let value): values[type] = value
+                case .oversized: oversized.insert(type)
+                case .unavailable: break
+                }
+            } catch {
+                // Asked for one by one: of several asked for at once, tokens report the absent ones differently.
+                guard error.returnValue == .attributeTypeInvalid || error.returnValue == .attributeSensitive else {
+                    throw error
+                }
+            }
+        }
+        return AttributeValues(values, oversized: oversized)
+    }
+
+    /// Reads a secret that the token was asked to give away: CKA_VALUE of a derived key made with CKA_SENSITIVE false
+    /// and CKA_EXTRACTABLE true. The bytes go from the library straight into secret memory.
+    /// - Parameter count: the exact size in bytes; another is an error.
+    public mutating func secretValue(of object: ObjectHandle, count: Int) throws(CallError) -> SecretBytes {
+        var secret = SecretBytes(count: count)
+        let result: Result<UInt, CallError> = unsafe secret.withUnsafeMutableBytes { buffer in
+            Result { () throws(CallError) in
+                try unsafe getAttribute(.value, of: object, buffer.baseAddress, CK_ULONG(buffer.count))
+            }
+        }
+        let length = try result.get()
+        guard length == count else {
+            throw CallError(call: "C_GetAttributeValue", cause: .implausible("a secret of another size"))
+        }
+        return secret
+    }
+
+    private enum Reading {
+        case value([UInt8])
+        case unavailable
+        case oversized
+    }
+
+    private mutating func attribute(_ type: AttributeType, of object: ObjectHandle) throws(CallError) -> Reading {
+        let size = try unsafe getAttribute(type, of: object, nil, 0)
+        // CK_UNAVAILABLE_INFORMATION: the token does not give it away.
+        guard size != .max else { return .unavailable }
+        guard size <= Self.largestAttribute else { return .oversized }
+        guard size > 0 else { return .value([]) }
+        var value = [UInt8](repeating: 0, count: Int(size))
+        let length = try unsafe getAttribute(type, of: object, &value, size)
+        guard length <= size else {
+            throw CallError(call: "C_GetAttributeValue", cause: .implausible("an attribute that grew"))
+        }
+        value.removeLast(value.count - Int(length))
+        return .value(value)
+    }
+
+    /// The call itself for one attribute: without a buffer it asks for the size. Returns the size that the library
+    /// set.
+    private mutating func getAttribute(
+        _ type: AttributeType, of object: ObjectHandle, _ buffer: UnsafeMutableRawPointer?, _ capacity: UInt
+    ) throws(CallError) -> UInt {
+        var entry = unsafe CK_ATTRIBUTE(type: type.rawValue, pValue: buffer, ulValueLen: capacity)
+        try unsafe module.call("C_GetAttributeValue", module.functions.C_GetAttributeValue) {
+            unsafe $0(handle, object.rawValue, &entry, 1)
+        }
+        return unsafe entry.ulValueLen
+    }
+}

@@ -1,0 +1,30 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import Daemon
+
+@Suite("What the HTTP decoder is given at a time")
+struct BoundedInputTests {
+    private func pieces(of text: String, afterHead prepare: (BoundedInput) -> Void) throws -> [String] {
+        let input = BoundedInput()
+        let channel = EmbeddedChannel(handler: input)
+        prepare(input)
+        try channel.writeInbound(ByteBuffer(string: text))
+        var pieces: [String] = []
+        while let piece = try channel.readInbound(as: ByteBuffer.self) { pieces.append(String(buffer: piece)) }
+        return pieces
+    }
+
+    @Test("a chunked body comes in one piece, whatever is in its data, and the next request in another")
+    func chunked() throws {
+        let lines = String(repeating: "\n", count: 0x1000)
+        let body = "1000;a=\"0\"\r\n\(lines)\r\n3\nab\n\r\n00;x\r\n"
+        let next = "GET /b HTTP/1.1\r\n"
+        let prepare = { (input: BoundedInput) in input.headEnded(bodyLength: 0, isChunked: true) }
+        #expect(try pieces(of: body + "\r\n" + next, afterHead: prepare) == [body + "\r\n", next])
+        #expect(
+            try pieces(of: body + "Trailer: 1\r\n\r\n" + next, afterHead: prepare)
+                == [body + "Trailer: 1\r\n\r\n", next])
+    }
+}

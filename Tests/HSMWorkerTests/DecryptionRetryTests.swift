@@ -1,0 +1,114 @@
+import PKCS11
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// Bad input or a failing token: what the errors of one transaction are taken for.
+@Suite struct DecryptionRetryTests {
+    private static func token(_ call: String, _ value: ReturnValue) -> RestorationError {
+        .token(CallError(call: call, cause: .returned(value)))
+    }
+
+    private func kind(_ result: Result<[UInt8], WorkerFailure>) -> WorkerFailure.Kind? {
+        if case .failure(let failure) = result { failure.kind } else { nil }
+    }
+
+    @Test(
+        "an error that does not come again refuses nobody",
+        arguments: [
+            (1, "C_DeriveKey", ReturnValue.generalError), (1, "C_Decrypt", .functionFailed),
+            (2, "C_Decrypt", .encryptedDataInvalid), (1, "C_GetAttributeValue", .deviceError),
+            (1, "C_DeriveKey", .keyHandleInvalid), (1, "C_DeriveKey", .sessionHandleInvalid),
+            (1, "C_DecryptInit", .operationActive), (1, "C_DeriveKey", .userNotLoggedIn),
+            (5, "C_DeriveKey", .deviceMemory), (3, "C_DeriveKey", .sessionCount),
+        ])
+    func transient(_ times: Int, _ call: String, _ value: ReturnValue) throws {
+        let faltering = Faltering()
+        let harness = try OpenTokenHarness(
+            FalteringTier { _, input in
+                faltering.applies(to: input) <= times ? Self.token(call, value) : nil
+            })
+        let payment = try harness.payment()
+        faltering.victim = payment.keyMaterial
+        var session = try harness.softHSM.openSession()
+        #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
+    }
+
+    @Test("a tag that the token calls wrong three times is wrong, by whatever name; twice is not enough")
+    func refusals() throws {
+        for (times, expected) in [(1, nil), (2, nil), (3, WorkerFailure.Kind.decryptionFailed)] {
+            let faltering = Faltering()
+            let harness = try OpenTokenHarness(
+                FalteringTier { _, input in
+                    guard faltering.applies(to: input) <= times else { return nil }
+                    return .refused(CallError(call: "C_Decrypt", cause: .returned(.encryptedDataInvalid)))
+                })
+            let payment = try harness.payment()
+            faltering.victim = payment.keyMaterial
+            var session = try harness.softHSM.openSession()
+            #expect(kind(harness.decrypt(payment, in: &session)) == expected)
+        }
+    }
+
+    @Test("an error that follows one transaction while others go well is that transaction's: where its bytes are used")
+    func followsInput() throws {
+        for (call, expected) in [
+            ("C_Decrypt", WorkerFailure.Kind.decryptionFailed), ("C_UnwrapKey", .decryptionFailed),
+            // What is derived is on the curve, so that the bytes cannot be the reason: try again later.
+            ("C_DeriveKey", .overloaded), ("C_DestroyObject", .overloaded),
+        ] {
+            let faltering = Faltering()
+            let harness = try OpenTokenHarness(
+                FalteringTier { _, input in
+                    faltering.applies(to: input) < .max ? Self.token(call, .generalError) : nil
+                })
+            let payment = try harness.payment()
+            faltering.victim = payment.keyMaterial
+            var session = try harness.softHSM.openSession()
+            #expect(kind(harness.decrypt(payment, in: &session)) == expected, "\(call)")
+            let other = try harness.payment()
+            #expect(try harness.decrypt(other, in: &session).get() == other.plaintext)
+        }
+    }
+
+    @Test("a token that opens nothing any more costs the worker, not the transaction")
+    func dead() throws {
+        let isDead = Faltering()
+        let harness = try OpenTokenHarness(
+            FalteringTier { _, _ in isDead.victim.isEmpty ? nil : Self.token("C_Decrypt", .generalError) })
+        let payment = try harness.payment()
+        isDead.victim = [1]
+        var session = try harness.softHSM.openSession()
+        #expect(kind(harness.decrypt(payment, in: &session)) == .tokenUnavailable)
+    }
+
+    @Test("a token that stays busy is waited for until the deadline and no longer")
+    func busy() throws {
+        let faltering = Faltering()
+        let harness = try OpenTokenHarness(
+            FalteringTier { _, input in
+                faltering.applies(to: input) < .max ? Self.token("C_DeriveKey", .deviceMemory) : nil
+            })
+        let payment = try harness.payment()
+        faltering.victim = payment.keyMaterial
+        var session = try harness.softHSM.openSession()
+        let start = ContinuousClock.now
+        // The worker's own deadline is three quarters of it: the rest is a busy machine's.
+        #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 8000)) == .overloaded)
+        #expect(ContinuousClock.now - start < .milliseconds(8000))
+    }
+
+    @Test("a point off the curve is refused without a call into the token")
+    func offCurve() throws {
+        let harness = try OpenTokenHarness()
+        var payment = try harness.payment()
+        payment.keyMaterial[64] ^= 1
+        // Nothing could be done in a session that is not open.
+        var session = Session(closedIn: harness.softHSM.slot)
+        #expect(kind(harness.decrypt(payment, in: &session)) == .decryptionFailed)
+        let isOpen = session.isOpen
+        #expect(!isOpen)
+    }
+}

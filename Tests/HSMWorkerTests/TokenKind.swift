@@ -1,0 +1,27 @@
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// The tokens that tests of every tier and of the audit key run on.
+enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
+    case softHSM = "SoftHSM"
+    case nss = "NSS softoken"
+
+    var testDescription: String { rawValue }
+
+    /// Those that are installed here.
+    static var installed: [TokenKind] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
+
+    func fresh() async throws -> any WorkersToken {
+        switch self {
+        case .softHSM: try await TokenDirectory()
+        case .nss: try await NSSTokenDirectory()
+        }
+    }
+
+    /// What the library can do, by its own documents and by trial; see the table of tiers.
+    var tierECv1: ProtectionTier { self == .nss ? .b : .c }
+    var tierRSAv1: ProtectionTier { self == .nss ? .a : .c }
+
+    func tier(of payment: EncryptedPayment) -> ProtectionTier { payment.otherInfo.isEmpty ? tierRSAv1 : tierECv1 }
+}
