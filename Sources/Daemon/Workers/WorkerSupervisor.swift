@@ -90,8 +90,8 @@ final class WorkerSupervisor: Sendable {
             state.isStopping = true
             return state.opening.flatMap { state.processes[$0] }
         }
-        // Opening a token may take a minute; nobody waits for it any more.
-        opening?.kill()
+        // Opening a token may take a minute, and nobody waits for it any more; a login that has begun may end.
+        if let opening { Task { await opening.end(within: WorkerEvents.RestartReason.timeout.timeToEnd) } }
         continuation.yield(.stop)
     }
 
@@ -328,7 +328,6 @@ final class WorkerSupervisor: Sendable {
                 },
                 kill: { reason in
                     end.set(reason)
-                    process.kill()
                     connection.close()
                 }))
         if end.isClosed { calls.ended(lane) }
@@ -337,7 +336,7 @@ final class WorkerSupervisor: Sendable {
 
     /// Sees a worker out whose socket is closed.
     private func bury(_ process: WorkerProcess, lane: UInt64, _ end: LaneEnd) async {
-        let exit = await process.end(within: end.reason == nil ? .seconds(5) : .zero)
+        let exit = await process.end(within: end.reason?.timeToEnd ?? .seconds(5))
         state.withLock { $0.processes[lane] = nil }
         guard let reason = end.reason else { return }
         events.restarted(reason)

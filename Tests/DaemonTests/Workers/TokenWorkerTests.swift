@@ -28,16 +28,37 @@ import WorkerProtocol
         var restartReasons: [WorkerEvents.RestartReason] { restarts.withLock { $0 } }
     }
 
+    /// How workers' processes ended, as the log says.
+    private final class Exits: LogHandler {
+        private let exits = Mutex<[String]>([])
+        var metadata: Logger.Metadata {
+            get { [:] }
+            set {}
+        }
+        var logLevel: Logger.Level {
+            get { .warning }
+            set {}
+        }
+        subscript(metadataKey _: String) -> Logger.Metadata.Value? {
+            get { nil }
+            set {}
+        }
+        func log(event: LogEvent) {
+            if let exit = event.metadata?["exit"] { exits.withLock { $0.append("\(exit)") } }
+        }
+        var all: [String] { exits.withLock { $0 } }
+    }
+
     private func worker(
         _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerMemory.growthLimit,
-        _ change: (inout TokenSettings) -> Void = { _ in }
+        log: (any LogHandler)? = nil, _ change: (inout TokenSettings) -> Void = { _ in }
     ) throws -> TokenWorker {
         var settings = TokenSettings(
             name: "primary", module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
             pinFile: token.pinFile, sessions: 2, callTimeout: .seconds(10), recycleAfter: 1_000_000,
             allowExtractableSecret: true, environment: token.environment, initArgs: "")
         change(&settings)
-        let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let quiet = Logger(label: "test") { _ in log ?? SwiftLogNoOpLogHandler() }
         return TokenWorker(
             name: "primary", settings: settings, executable: try WorkerExecutable(path: Program.built("paytokend-hsm")),
             logger: quiet, events: told.events, memoryGrowth: memoryGrowth)
@@ -297,6 +318,26 @@ import WorkerProtocol
         #expect(try await worker.decrypt(decryption(payment)).plaintext == payment.plaintext)
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }
         #expect(!exists(process))
+        await worker.shutdown()
+    }
+
+    @Test("a worker whose token fails is not killed: a login that is under way would be cut in two")
+    func failingToken() async throws {
+        let (real, told, exits) = (try await TokenDirectory(), Told(), Exits())
+        let token = try ScriptedToken(real)
+        let worker = try worker(real, told, log: exits) {
+            $0.module = token.libraryPath
+            $0.environment = token.environment
+        }
+        await worker.start()
+        _ = try await ready(worker)
+        // CKR_DEVICE_REMOVED for the worker's look at its session.
+        try token.play("fault C_GetSessionInfo from=1 return=0x32")
+        await #expect(throws: WorkerFailure.self) { try await worker.probe() }
+        try token.play()
+        try await wait(for: "the exit", within: 120) { !exits.all.isEmpty }
+        #expect(told.restartReasons.first == .token)
+        #expect(exits.all.first == "it ended with status 0")
         await worker.shutdown()
     }
 
