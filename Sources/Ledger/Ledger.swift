@@ -43,7 +43,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
 
     /// How often each key was claimed for since `time`, on all nodes; keys without a claim are left out. Repeats do not
     /// count. It looks at every claim of that time, so not at many days of them.
-    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage]
+    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
     /// Whether a key has released anything since then. May look through all claims since.
     func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool

@@ -2,16 +2,16 @@ public import Foundation
 public import PaymentToken
 public import WorkerProtocol
 
-/// One merchant key as the daemon knows it: what the tokens show of it, and what the ledger says of it.
+/// One merchant key as the daemon knows it: what the HSM tokens show of it, and what the ledger says of it.
 public struct KeyEntry: Sendable, Equatable {
     public enum Condition: Sendable, Equatable {
-        /// A token shows it, the ledger knows it, and they agree. Its state still has to permit decryption.
+        /// An HSM token shows it, the ledger knows it, and they agree. Its state still has to permit decryption.
         case served
-        /// In a token without a record in the ledger: not adopted, so it does not decrypt.
+        /// In an HSM token, without a record in the ledger: not adopted, so it does not decrypt.
         case external
-        /// The token's objects disagree with themselves or with the ledger; the sentence says how. Not served.
+        /// The HSM token's objects contradict each other or the ledger; the sentence says how. Not served.
         case inconsistent(String)
-        /// The ledger knows it, or a token showed it before, and no token shows it now. It may come back.
+        /// The ledger knows it, or an HSM token showed it before, and none shows it now. It may come back.
         case missing
     }
 
@@ -24,17 +24,15 @@ public struct KeyEntry: Sendable, Equatable {
     /// Until when a deactivated key still decrypts.
     public let cutOff: Date?
     public let condition: Condition
-    /// Of several the newest valid one; nil when the token holds none.
+    /// Of several the newest valid one; nil when no HSM token holds one.
     public let certificate: MerchantCertificate?
-    /// The configured names of the tokens that show the key in good order.
-    public let tokens: [String]
-    /// What a person should know though it stops nothing: no certificate, another token's copy out of order.
-    public let remarks: [String]
+    /// The configured names of the HSM tokens that show the key in good order.
+    public let hsmTokens: [String]
+    /// What a person should know though it stops nothing: no certificate, another HSM token's copy out of order.
+    public let warnings: [String]
 
-    /// Whether a decryption may go ahead with this key now, as far as token, ledger and state are concerned.
-    public func decrypts(at now: Date) -> Bool {
-        condition == .served && state.decrypts(at: now, cutOff: cutOff)
-    }
+    /// Whether the key's state permits decryption now. Whether the key is there to do it is ``condition``.
+    public func stateDecrypts(at now: Date) -> Bool { state.decrypts(at: now, cutOff: cutOff) }
 }
 
 extension KeyEntry.Condition {

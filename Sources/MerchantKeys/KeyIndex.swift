@@ -1,16 +1,26 @@
 public import Foundation
 public import PaymentToken
-public import Refusals
 import Synchronization
 public import WorkerProtocol
+
+// MerchantKeys: what is known of merchants' keys and certificates, without a database and without an HSM.
+//
+// The daemon gives the index what HSM tokens show (`KeyDescription`) and what the ledger recorded (`KeyRecord`), and asks
+// it for one key at each payment (`KeyEntry`). The index guarantees that a key is served only where both agree: the
+// publicKeyHash is recomputed, certificates are read again, and merchant and state are believed from the ledger alone.
+//
+// Start here, then KeyEntry. KeyState and KeyTransition are a key's life (SP 800-57); Rotation derives from the keys how far
+// a merchant has come from one to the next. MerchantCertificate reads Apple's certificates, CertificateRequest makes
+// the request for one.
 
 /// Every merchant key by its publicKeyHash.
 ///
 /// A look-up costs a short lock and one probe of a hash table, however many keys there are, and so does
-/// ``update(_:tokens:record:now:)`` of one key. ``rebuild(tokens:records:now:)`` makes a new table beside the old one and
-/// swaps them; it does so one at a time and may take a while with thousands of keys, so it is not for an event loop.
+/// ``update(_:hsmTokens:keyRecord:now:)`` of one key. ``rebuild(hsmTokens:keyRecords:now:)`` makes a new table beside the
+/// old one and swaps them; it does so one at a time and may take a while with thousands of keys, so it is not for an
+/// event loop.
 public final class KeyIndex: Sendable {
-    private let current = Mutex(KeyTable())
+    private let current = Mutex(KeyIndexTable())
     private let rebuilding = Mutex(())
     private let usage = Mutex<[PublicKeyHash: (count: Int, last: Date)]>([:])
 
@@ -29,35 +39,36 @@ public final class KeyIndex: Sendable {
         current.withLock { $0.subjectPublicKeyInfo(hash) }
     }
 
-    /// What the tokens hold and cannot be listed as a key, a sentence each.
-    public var remarks: [String] { current.withLock { $0 }.remarks }
+    /// What HSM tokens hold that cannot be listed as a key, and what only one of them holds, a sentence each.
+    public var warnings: [String] { current.withLock { $0 }.warnings }
 
-    /// Judges anew what tokens and ledger say.
+    /// Compares anew what the HSM tokens show with what the ledger says.
     ///
     /// - Parameters:
-    ///   - tokens: by configured name, what each token shows now. A token that is not named keeps what it showed
+    ///   - hsmTokens: by configured name, what each token shows now. A token that is not named keeps what it showed
     ///     last: one that cannot be reached has not lost its keys.
-    ///   - records: all of the ledger's.
+    ///   - keyRecords: all of the ledger's.
     public func rebuild(
-        tokens: [(name: String, keys: [KeyDescription])], records: [KeyRecord], now: Date = Date()
+        hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord], now: Date = Date()
     ) {
         rebuilding.withLock { _ in
             let before = current.withLock { $0 }
-            let next = KeyTable(after: before, tokens: tokens, records: records, now: now)
+            let next = KeyIndexTable(after: before, hsmTokens: hsmTokens, keyRecords: keyRecords, now: now)
             current.withLock { $0 = next }
         }
     }
 
-    /// Judges anew what tokens and ledger say of one key.
+    /// Compares anew what the HSM tokens show of one key with what the ledger says of it.
     ///
     /// - Parameters:
-    ///   - tokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
-    ///   - record: the ledger's; nil when it does not know the key.
+    ///   - hsmTokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
+    ///   - keyRecord: the ledger's; nil when it does not know the key.
     public func update(
-        _ hash: PublicKeyHash, tokens: [(name: String, keys: [KeyDescription])], record: KeyRecord?, now: Date = Date()
+        _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?,
+        now: Date = Date()
     ) {
         rebuilding.withLock { _ in
-            current.withLock { $0.update(hash, tokens: tokens, record: record, now: now) }
+            current.withLock { $0.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecord, now: now) }
         }
     }
 
@@ -76,34 +87,36 @@ public final class KeyIndex: Sendable {
 
     /// Finds the key that a person names: 44 characters are base64, anything else is hex or a prefix of at least 8
     /// characters that only one key has.
-    ///
-    /// - Throws: `key_not_found`.
-    public func find(_ text: String) throws(Refusal) -> KeyEntry {
+    public func find(_ text: String) throws(KeyLookupError) -> KeyEntry {
+        let found: KeyEntry?
         if text.utf8.count == 44 {
-            guard let hash = PublicKeyHash(base64: text) else {
-                throw Refusal(.keyNotFound, "The key's name has 44 characters and is not base64 of 32 bytes.")
-            }
-            return try require(entry(hash))
+            guard let hash = PublicKeyHash(base64: text) else { throw .notBase64 }
+            found = entry(hash)
+        } else {
+            guard let prefix = HexPrefix(text), (8...64).contains(prefix.nibbles.count) else { throw .notHexadecimal }
+            let candidates: [KeyEntry] =
+                if let hash = PublicKeyHash(hex: text) {
+                    entry(hash).map { [$0] } ?? []
+                } else {
+                    entries.filter { prefix.begins($0.publicKeyHash.bytes) }
+                }
+            guard candidates.count < 2 else { throw .ambiguous(count: candidates.count) }
+            found = candidates.first
         }
-        guard let prefix = HexPrefix(text), (8...64).contains(prefix.nibbles.count) else {
-            throw Refusal(
-                .keyNotFound,
-                "A key is named by its publicKeyHash: 44 characters of base64, or 8 to 64 characters of hex.")
-        }
-        if let hash = PublicKeyHash(hex: text) { return try require(entry(hash)) }
-        let found = entries.filter { prefix.begins($0.publicKeyHash.bytes) }
-        guard found.count < 2 else {
-            throw Refusal(.keyNotFound, "\(found.count) keys begin with that; give more characters.")
-        }
-        return try require(found.first)
+        guard let found else { throw .unknown }
+        return found
     }
+}
 
-    private func require(_ entry: KeyEntry?) throws(Refusal) -> KeyEntry {
-        guard let entry else {
-            throw Refusal(.keyNotFound, "There is no such key here; `paytokenctl key list` shows those there are.")
-        }
-        return entry
-    }
+/// Why a name leads to no key.
+public enum KeyLookupError: Error, Sendable, Equatable {
+    /// 44 characters that are not base64 of 32 bytes.
+    case notBase64
+    /// Neither 44 characters nor 8 to 64 hexadecimal digits.
+    case notHexadecimal
+    /// So many keys begin with it.
+    case ambiguous(count: Int)
+    case unknown
 }
 
 /// The beginning of a hash in hex, of any length, odd ones too.

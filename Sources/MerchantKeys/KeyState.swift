@@ -27,6 +27,14 @@ public enum KeyState: String, Sendable, CaseIterable {
         }
     }
 
+    /// Whether a key in this state decrypts now or may decrypt later. Compromised and destroyed are for good.
+    public var canStillDecrypt: Bool {
+        switch self {
+        case .preActivation, .active, .suspended, .deactivated: true
+        case .compromised, .destroyed: false
+        }
+    }
+
     /// Whether a key in this state decrypts at `now`.
     ///
     /// - Parameter cutOff: until when a deactivated key still decrypts; without one it does not.

@@ -1,6 +1,8 @@
 import Crypto
+import CryptoExtras
 public import Foundation
 public import PaymentToken
+public import Refusals
 import SwiftASN1
 public import WorkerProtocol
 import X509
@@ -22,7 +24,7 @@ public struct MerchantCertificate: Sendable, Equatable {
     /// SHA-256 of the merchant identifier from Apple's extension 1.2.840.113635.100.6.32, 32 bytes; nil when there is
     /// none.
     public let merchantIdentifierHash: [UInt8]?
-    public let kind: MerchantCertificateKind
+    public let purpose: CertificatePurpose
     /// RFC 4514, for people.
     public let subject: String
     public let issuer: String
@@ -46,7 +48,7 @@ public struct MerchantCertificate: Sendable, Equatable {
         self.der = der
         sha256 = Array(SHA256.hash(data: der))
         publicKeyHash = PublicKeyHash.of(subjectPublicKeyInfo: subjectPublicKeyInfo)
-        kind = MerchantCertificateKind(of: certificate)
+        purpose = CertificatePurpose(of: certificate)
         subject = certificate.subject.description
         issuer = certificate.issuer.description
         serialNumber = Hexadecimal.encode(certificate.serialNumber.bytes)
@@ -57,7 +59,7 @@ public struct MerchantCertificate: Sendable, Equatable {
         } else if let bits = Self.rsaModulusBits(certificate), bits == 2048 {
             algorithm = .rsa
         } else {
-            throw .unsupportedKey(kind: kind)
+            throw .unsupportedKey(purpose: purpose)
         }
 
         let identifier = try Self.userIdentifier(of: certificate)
@@ -78,7 +80,7 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
     /// Not X.509 in DER.
     case notACertificate
     /// Neither EC on P-256 nor RSA with 2048 bits.
-    case unsupportedKey(kind: MerchantCertificateKind)
+    case unsupportedKey(purpose: CertificatePurpose)
     /// The subject carries no, or more than one, readable UID, or an unreasonable one.
     case merchantIdentifierUnreadable
     /// Extension 1.2.840.113635.100.6.32 is there and is not a UTF8String of 64 hex characters.
@@ -90,9 +92,9 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
         switch self {
         case .notACertificate:
             "This is not an X.509 certificate in DER."
-        case .unsupportedKey(let kind):
+        case .unsupportedKey(let purpose):
             "The certificate's key is neither EC on P-256 nor RSA with 2048 bits, which Apple Pay Payment "
-                + "Processing Certificates have; this is \(kind.noun)."
+                + "Processing Certificates have; this is \(purpose.noun)."
         case .merchantIdentifierUnreadable:
             "The certificate's subject does not name one merchant identifier (UID, 0.9.2342.19200300.100.1.1) of 1 "
                 + "to 255 bytes."
@@ -106,8 +108,122 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
 }
 
 extension MerchantCertificate {
+    /// Checks that this certificate may stand beside a merchant key, for imports.
+    ///
+    /// - Parameters:
+    ///   - expected: the merchant identifier that the administrator named, if any. A certificate without a UID is
+    ///     taken under it when its extension's hash is that name's.
+    ///   - allowExpired: takes one whose validity has passed. One whose validity begins within a day is always taken,
+    ///     since clocks differ; a later one never.
+    /// - Returns: the merchant identifier.
+    /// - Throws: `certificate_unsuitable`, saying what the certificate is instead.
+    public func merchantForImport(
+        expected: String?, allowExpired: Bool, now: Date
+    ) throws(Refusal) -> String {
+        guard purpose == .paymentProcessing else {
+            throw Refusal(
+                .certificateUnsuitable,
+                "This is not an Apple Pay Payment Processing Certificate but \(purpose.noun).",
+                details: "subject \(subject.prefix(300))")
+        }
+        guard now.addingTimeInterval(86_400) >= notBefore else {
+            throw Refusal(
+                .certificateUnsuitable, "The certificate is not valid yet; look at this machine's clock.",
+                details: "valid from \(notBefore.formatted(.iso8601))")
+        }
+        guard allowExpired || now <= notAfter else {
+            throw Refusal(
+                .certificateUnsuitable,
+                "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened.",
+                details: "valid until \(notAfter.formatted(.iso8601))")
+        }
+        if let expected, !names(expected) {
+            throw Refusal(
+                .certificateUnsuitable, "The certificate belongs to another merchant than the one named.",
+                details: merchantIdentifier.map { "certificate: \($0)" })
+        }
+        guard let merchant = merchantIdentifier ?? expected else {
+            throw Refusal(
+                .certificateUnsuitable,
+                "The certificate has no merchant identifier in its subject (UID). Name it in the request (merchantIdentifier)."
+            )
+        }
+        return merchant
+    }
+
+    /// Whether this certificate is that merchant's: by the subject's UID, and by the extension's hash.
+    public func names(_ merchant: String) -> Bool {
+        if let merchantIdentifier { return merchantIdentifier == merchant }
+        return merchantIdentifierHash == Self.hash(ofIdentifier: merchant)
+    }
+
     /// SHA-256 of a merchant identifier's UTF-8 bytes, as Apple's extension carries it.
-    static func hash(ofIdentifier identifier: String) -> [UInt8] {
+    private static func hash(ofIdentifier identifier: String) -> [UInt8] {
         Array(SHA256.hash(data: Array(identifier.utf8)))
+    }
+
+    /// The exact bytes of SubjectPublicKeyInfo inside the certificate: the hash is over them as Apple encoded them.
+    ///
+    ///     TBSCertificate ::= SEQUENCE { version [0] EXPLICIT …, serialNumber, signature, issuer, validity, subject,
+    ///                                   subjectPublicKeyInfo, … }                               (RFC 5280 §4.1)
+    static func subjectPublicKeyInfo(in der: [UInt8]) throws -> [UInt8] {
+        let root = try DER.parse(der)
+        let toBeSigned = try DER.sequence(root, identifier: .sequence) { nodes -> ASN1Node? in
+            let first = nodes.next()
+            while nodes.next() != nil {}
+            return first
+        }
+        guard let toBeSigned else { throw MerchantCertificateError.notACertificate }
+        let fields = try DER.sequence(toBeSigned, identifier: .sequence) { nodes -> [ASN1Node] in
+            var fields: [ASN1Node] = []
+            while let node = nodes.next() { fields.append(node) }
+            return fields
+        }
+        let hasVersion = fields.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
+        let index = hasVersion ? 6 : 5
+        guard fields.indices.contains(index) else { throw MerchantCertificateError.notACertificate }
+        return Array(fields[index].encodedBytes)
+    }
+
+    static func userIdentifier(of certificate: Certificate) throws(MerchantCertificateError) -> String? {
+        let values = certificate.subject.flatMap { Array($0) }.filter { $0.type == .userIdentifier }.map(\.value)
+        guard let value = values.first else { return nil }
+        guard values.count == 1, let text = String(value), MerchantIdentifier.isPossible(text)
+        else { throw .merchantIdentifierUnreadable }
+        return text
+    }
+
+    /// The value is a UTF8String of 64 hex characters, `0c 40 …`; Apple writes them in upper case.
+    static func identifierHash(of certificate: Certificate) throws(MerchantCertificateError) -> [UInt8]? {
+        guard let found = certificate.extensions[oid: .merchantIdentifierHash] else { return nil }
+        guard let text = try? ASN1UTF8String(derEncoded: found.value), let bytes = Hexadecimal.decode(String(text)),
+            bytes.count == 32
+        else { throw .extensionUnreadable }
+        return bytes
+    }
+
+    static func rsaModulusBits(_ certificate: Certificate) -> Int? {
+        _RSA.Signing.PublicKey(certificate.publicKey)?.keySizeInBits
+    }
+}
+
+extension ASN1ObjectIdentifier {
+    /// `uid`, RFC 4519 §2.39.
+    static let userIdentifier: ASN1ObjectIdentifier = [0, 9, 2342, 19_200_300, 100, 1, 1]
+    /// Apple's extension with the SHA-256 of the merchant identifier.
+    static let merchantIdentifierHash: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 32]
+    /// Apple's marker on the certificates that sign payment tokens.
+    static let paymentTokenSigner: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 29]
+    /// Apple's markers on push certificates.
+    static let pushDevelopment: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 1]
+    static let pushProduction: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 2]
+}
+
+/// What Apple calls a merchant: `merchant.com.example`.
+public enum MerchantIdentifier {
+    /// Whether a text may be one: 1 to 255 bytes of UTF-8 without control characters. Apple's form is not insisted on.
+    public static func isPossible(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count)
+            && text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
     }
 }

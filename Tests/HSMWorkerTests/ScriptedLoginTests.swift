@@ -64,6 +64,20 @@ import WorkerProtocol
         #expect(place.logins == [0, Self.incorrect])
     }
 
+    @Test("a worker whose input ends during a login exits when the login has ended")
+    func endsAfterLogin() async throws {
+        let place = try await Place()
+        let (worker, description) = try await place.open()
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        try place.token.play("fault C_DeriveKey nth=1 logout", "fault C_Login nth=1 delay=1500 once")
+        let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        worker.send(try payment.request.encoded(identifier: 1000))
+        try await wait(for: "the second login to begin") { place.token.hasFired }
+        #expect(try await worker.end() == 0)
+        // A call is logged when it has returned.
+        #expect(place.logins == [0, 0])
+    }
+
     @Test("on the last try and on a locked PIN nothing is tried, and the sentence says what to do")
     func lastTry() async throws {
         let place = try await Place()

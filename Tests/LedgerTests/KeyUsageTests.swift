@@ -28,8 +28,8 @@ struct KeyUsageTests {
         let usage = try await fixture.ledger.usage(since: noon)
         #expect(
             usage == [
-                fixture.key: KeyUsage(count: 3, last: noon.addingTimeInterval(30)),
-                other: KeyUsage(count: 1, last: noon.addingTimeInterval(50)),
+                fixture.key: KeyUses(count: 3, last: noon.addingTimeInterval(30)),
+                other: KeyUses(count: 1, last: noon.addingTimeInterval(50)),
             ])
         #expect(try await fixture.ledger.usage(since: noon.addingTimeInterval(51)).isEmpty)
         await fixture.ledger.close()

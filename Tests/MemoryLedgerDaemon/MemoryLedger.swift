@@ -84,10 +84,10 @@ final class MemoryLedger: Ledger {
         }
     }
 
-    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage] {
+    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses] {
         state.withLock { state in
             state.claims.values.filter { $0.at >= time }.reduce(into: [:]) { usage, claim in
-                var one = usage[claim.publicKeyHash] ?? KeyUsage()
+                var one = usage[claim.publicKeyHash] ?? KeyUses()
                 one.count += 1
                 one.last = max(one.last ?? claim.at, claim.at)
                 usage[claim.publicKeyHash] = one

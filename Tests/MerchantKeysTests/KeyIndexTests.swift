@@ -17,12 +17,12 @@ struct KeyIndexTests {
         let (key, record) = try pair()
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
-        #expect(entry.decrypts(at: now))
+        #expect(entry.isServed(at: now))
         #expect(entry.merchantIdentifier == "merchant.com.example.shop")
         #expect(entry.algorithm == .ec)
-        #expect(entry.tokens == ["primary"])
+        #expect(entry.hsmTokens == ["primary"])
         #expect(entry.certificate?.der == key.certificates[0])
-        #expect(entry.remarks.isEmpty)
+        #expect(entry.warnings.isEmpty)
     }
 
     @Test("A served key decrypts only in a state that does", arguments: KeyState.allCases)
@@ -32,7 +32,7 @@ struct KeyIndexTests {
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
         #expect(entry.state == state)
-        #expect(entry.decrypts(at: now) == (state == .active))
+        #expect(entry.isServed(at: now) == (state == .active))
         key.certificates = []
     }
 
@@ -43,7 +43,7 @@ struct KeyIndexTests {
         #expect(entry.condition == .external)
         #expect(entry.state == .preActivation)
         #expect(entry.merchantIdentifier == "merchant.com.example.shop")
-        #expect(!entry.decrypts(at: now))
+        #expect(!entry.isServed(at: now))
     }
 
     @Test("A key whose CKA_ID is not its public key's hash is inconsistent, under the hash that is right")
@@ -69,7 +69,7 @@ struct KeyIndexTests {
         key.identifier = [1, 2, 3]
         let other = index([key], [])
         #expect(other.entries.isEmpty)
-        #expect(other.remarks.count == 1)
+        #expect(other.warnings.count == 1)
     }
 
     @Test("A certificate of another merchant than the ledger's makes the key inconsistent")
@@ -81,7 +81,7 @@ struct KeyIndexTests {
         // Without a certificate nothing disagrees; that it is missing is remarked upon.
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
-        #expect(entry.remarks.contains { $0.contains("no certificate") })
+        #expect(entry.warnings.contains { $0.contains("no certificate") })
     }
 
     @Test("A certificate of another key, an unreadable one, and a Merchant Identity one make the key inconsistent")
@@ -103,9 +103,9 @@ struct KeyIndexTests {
                 "Merchant Identity"
             ),
         ]
-        for (stranger, sentence) in strangers {
+        for (other, sentence) in strangers {
             var spoilt = key
-            spoilt.certificates.append(stranger)
+            spoilt.certificates.append(other)
             try expectInconsistent(index([spoilt], [record]), record, saying: sentence)
         }
     }
@@ -140,13 +140,13 @@ struct KeyIndexTests {
     func missing() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
-        index.rebuild(tokens: [("primary", [])], records: [record], now: now)
+        index.rebuild(hsmTokens: [("primary", [])], keyRecords: [record], now: now)
         let gone = try #require(index.entry(record.publicKeyHash))
         #expect(gone.condition == .missing)
         #expect(gone.certificate != nil)
         #expect(gone.state == .active)
-        #expect(!gone.decrypts(at: now))
-        index.rebuild(tokens: [("primary", [key])], records: [record], now: now)
+        #expect(!gone.isServed(at: now))
+        index.rebuild(hsmTokens: [("primary", [key])], keyRecords: [record], now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
@@ -160,7 +160,7 @@ struct KeyIndexTests {
     func tokenNotAsked() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
-        index.rebuild(tokens: [], records: [record], now: now)
+        index.rebuild(hsmTokens: [], keyRecords: [record], now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
@@ -168,7 +168,7 @@ struct KeyIndexTests {
     func externalGone() throws {
         let (key, record) = try pair()
         let index = index([key], [])
-        index.rebuild(tokens: [("primary", [])], records: [], now: now)
+        index.rebuild(hsmTokens: [("primary", [])], keyRecords: [], now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
@@ -178,11 +178,11 @@ struct KeyIndexTests {
         var broken = key
         broken.inconsistency = "The pair failed its test."
         let index = KeyIndex()
-        index.rebuild(tokens: [("a", [broken]), ("b", [key]), ("c", [key])], records: [record], now: now)
+        index.rebuild(hsmTokens: [("a", [broken]), ("b", [key]), ("c", [key])], keyRecords: [record], now: now)
         let entry = try #require(index.entry(record.publicKeyHash))
         #expect(entry.condition == .served)
-        #expect(entry.tokens == ["b", "c"])
-        #expect(entry.remarks == ["Token a: The pair failed its test."])
+        #expect(entry.hsmTokens == ["b", "c"])
+        #expect(entry.warnings == ["Token a: The pair failed its test."])
     }
 
     @Test("A key that could be taken out of its token is not served")
@@ -191,28 +191,28 @@ struct KeyIndexTests {
         key.isProtected = false
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition.name == "inconsistent")
-        #expect(!entry.decrypts(at: now))
+        #expect(!entry.isServed(at: now))
     }
 
     @Test("A key that only one of several tokens shows is named, unless no payment comes for it any more")
     func soleHolder() throws {
         var (key, record) = try pair()
         let index = KeyIndex()
-        index.rebuild(tokens: [("a", []), ("b", [key])], records: [record], now: now)
-        #expect(index.remarks.count == 1)
-        let remark = try #require(index.remarks.first)
+        index.rebuild(hsmTokens: [("a", []), ("b", [key])], keyRecords: [record], now: now)
+        #expect(index.warnings.count == 1)
+        let remark = try #require(index.warnings.first)
         #expect(remark.contains("Only token b"))
         #expect(remark.contains(record.publicKeyHash.hex.prefix(16)))
         record.state = .destroyed
-        index.rebuild(tokens: [], records: [record], now: now)
-        #expect(index.remarks.isEmpty)
+        index.rebuild(hsmTokens: [], keyRecords: [record], now: now)
+        #expect(index.warnings.isEmpty)
         record.state = .active
-        index.rebuild(tokens: [("a", [key])], records: [record], now: now)
-        #expect(index.remarks.isEmpty)
+        index.rebuild(hsmTokens: [("a", [key])], keyRecords: [record], now: now)
+        #expect(index.warnings.isEmpty)
         // A token that has not been opened yet may hold it: nothing is said before.
         let alone = KeyIndex()
-        alone.rebuild(tokens: [("b", [key])], records: [record], now: now)
-        #expect(alone.remarks.isEmpty)
+        alone.rebuild(hsmTokens: [("b", [key])], keyRecords: [record], now: now)
+        #expect(alone.warnings.isEmpty)
         key.certificates = []
     }
 
@@ -233,7 +233,7 @@ struct KeyIndexTests {
 
     private func index(_ keys: [KeyDescription], _ records: [KeyRecord], now: Date? = nil) -> KeyIndex {
         let index = KeyIndex()
-        index.rebuild(tokens: [("primary", keys)], records: records, now: now ?? self.now)
+        index.rebuild(hsmTokens: [("primary", keys)], keyRecords: records, now: now ?? self.now)
         return index
     }
 
@@ -246,7 +246,12 @@ struct KeyIndexTests {
             return
         }
         #expect(reason.contains(part), "\(reason)", sourceLocation: sourceLocation)
-        #expect(entry.tokens.isEmpty, sourceLocation: sourceLocation)
-        #expect(!entry.decrypts(at: now), sourceLocation: sourceLocation)
+        #expect(entry.hsmTokens.isEmpty, sourceLocation: sourceLocation)
+        #expect(!entry.isServed(at: now), sourceLocation: sourceLocation)
     }
+}
+
+extension KeyEntry {
+    /// A payment would be decrypted with it.
+    fileprivate func isServed(at now: Date) -> Bool { condition == .served && stateDecrypts(at: now) }
 }

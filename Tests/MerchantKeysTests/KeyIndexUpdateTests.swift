@@ -16,76 +16,76 @@ struct KeyIndexUpdateTests {
         var random = Steps(state: UInt64(seed))
         let pairs = try (0..<12).map { try Self.pair($0) }
         let index = KeyIndex()
-        index.rebuild(tokens: [("a", []), ("b", [])], records: [], now: now)
+        index.rebuild(hsmTokens: [("a", []), ("b", [])], keyRecords: [], now: now)
         var shown: [String: [PublicKeyHash: KeyDescription]] = ["a": [:], "b": [:]]
-        var records: [PublicKeyHash: KeyRecord] = [:]
+        var keyRecords: [PublicKeyHash: KeyRecord] = [:]
         for _ in 0..<200 {
             let (key, record) = try #require(pairs.randomElement(using: &random))
             let hash = record.publicKeyHash
             let token = Bool.random(using: &random) ? "a" : "b"
-            var tokens: [(name: String, keys: [KeyDescription])] = []
+            var hsmTokens: [(name: String, keys: [KeyDescription])] = []
             switch Int.random(in: 0..<4, using: &random) {
             case 0:
                 shown[token]?[hash] = nil
-                tokens = [(token, [])]
+                hsmTokens = [(token, [])]
             case 1:
                 var key = key
                 if Bool.random(using: &random) { key.inconsistency = "The pair failed its test." }
                 shown[token]?[hash] = key
-                tokens = [(token, [key])]
+                hsmTokens = [(token, [key])]
             case 2:
                 var record = record
                 record.state = try #require(KeyState.allCases.randomElement(using: &random))
-                records[hash] = record
+                keyRecords[hash] = record
             default:
-                tokens = []
+                hsmTokens = []
             }
-            index.update(hash, tokens: tokens, record: records[hash], now: now)
+            index.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecords[hash], now: now)
         }
         let whole = KeyIndex()
         // What was seen once stays listed, so the other one sees everything once too.
         whole.rebuild(
-            tokens: [
+            hsmTokens: [
                 (
                     "a",
                     index.entries.compactMap { entry in pairs.first { $0.1.publicKeyHash == entry.publicKeyHash }?.0 }
                 )
             ],
-            records: [], now: now)
-        let known = records.values.sorted { $0.publicKeyHash.hex < $1.publicKeyHash.hex }
+            keyRecords: [], now: now)
+        let known = keyRecords.values.sorted { $0.publicKeyHash.hex < $1.publicKeyHash.hex }
         whole.rebuild(
-            tokens: ["a", "b"].map { ($0, Array((shown[$0] ?? [:]).values)) }, records: known, now: now)
+            hsmTokens: ["a", "b"].map { ($0, Array((shown[$0] ?? [:]).values)) }, keyRecords: known, now: now)
         #expect(index.entries.map(\.publicKeyHash) == whole.entries.map(\.publicKeyHash))
         for entry in whole.entries {
             let other = try #require(index.entry(entry.publicKeyHash))
             #expect(other.condition == entry.condition)
             #expect(other.state == entry.state)
-            #expect(other.tokens == entry.tokens)
-            #expect(other.remarks == entry.remarks)
+            #expect(other.hsmTokens == entry.hsmTokens)
+            #expect(other.warnings == entry.warnings)
             #expect(index.entries.first { $0.publicKeyHash == entry.publicKeyHash } == other)
         }
-        #expect(index.remarks == whole.remarks)
+        #expect(index.warnings == whole.warnings)
     }
 
     @Test("A key that is updated away is missing, and one that was never there is not made up")
     func gone() throws {
         let (key, record) = try Self.pair(1)
         let index = KeyIndex()
-        index.update(record.publicKeyHash, tokens: [("a", [])], record: nil, now: now)
+        index.update(record.publicKeyHash, hsmTokens: [("a", [])], keyRecord: nil, now: now)
         #expect(index.entries.isEmpty)
-        index.update(record.publicKeyHash, tokens: [("a", [key])], record: nil, now: now)
+        index.update(record.publicKeyHash, hsmTokens: [("a", [key])], keyRecord: nil, now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .external)
-        index.update(record.publicKeyHash, tokens: [("a", [])], record: nil, now: now)
+        index.update(record.publicKeyHash, hsmTokens: [("a", [])], keyRecord: nil, now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
     @Test("Another key under this one's CKA_ID is not taken for it")
-    func stranger() throws {
+    func other() throws {
         let (key, record) = try Self.pair(1)
-        var stranger = try Self.pair(2).0
-        stranger.identifier = key.identifier
+        var other = try Self.pair(2).0
+        other.identifier = key.identifier
         let index = KeyIndex()
-        index.update(record.publicKeyHash, tokens: [("a", [stranger])], record: record, now: now)
+        index.update(record.publicKeyHash, hsmTokens: [("a", [other])], keyRecord: record, now: now)
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
         #expect(index.entries.count == 1)
     }
@@ -94,7 +94,7 @@ struct KeyIndexUpdateTests {
     func after() throws {
         let pairs = try (0..<9).map { try Self.pair($0) }
         let index = KeyIndex()
-        index.rebuild(tokens: [("a", pairs.map(\.0))], records: [], now: now)
+        index.rebuild(hsmTokens: [("a", pairs.map(\.0))], keyRecords: [], now: now)
         let hashes = index.entries.map(\.publicKeyHash.hex)
         #expect(hashes == hashes.sorted())
         for (number, hash) in hashes.enumerated() {

@@ -15,7 +15,7 @@ struct MerchantCertificateTests {
     func ellipticCurve() throws {
         let forged = try SharedForge.ecMerchant
         let certificate = try MerchantCertificate(der: forged.certificate)
-        #expect(certificate.kind == .paymentProcessing)
+        #expect(certificate.purpose == .paymentProcessing)
         #expect(certificate.merchantIdentifier == Self.merchant)
         #expect(certificate.merchantIdentifierHash == Array(SHA256.hash(data: Data(Self.merchant.utf8))))
         #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
@@ -30,7 +30,7 @@ struct MerchantCertificateTests {
     func rsa() throws {
         let forged = try SharedForge.rsaMerchant
         let certificate = try MerchantCertificate(der: forged.certificate)
-        #expect(certificate.kind == .paymentProcessing)
+        #expect(certificate.purpose == .paymentProcessing)
         #expect(certificate.algorithm == .rsa)
         #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
     }
@@ -87,7 +87,7 @@ struct MerchantCertificateTests {
         let der = try await CertificateWorkshop.make(
             key, subject: ["UID = \(Self.merchant)", "CN = shop"],
             extensions: extensions(hash: CertificateWorkshop.hash(Self.merchant)))
-        #expect(throws: MerchantCertificateError.unsupportedKey(kind: .paymentProcessing)) {
+        #expect(throws: MerchantCertificateError.unsupportedKey(purpose: .paymentProcessing)) {
             try MerchantCertificate(der: der)
         }
     }
@@ -117,7 +117,7 @@ struct MerchantCertificateTests {
             let text = try String(contentsOf: file, encoding: .utf8)
             let body = text.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
             let certificate = try MerchantCertificate(der: Array(try #require(Data(base64Encoded: body))))
-            #expect(certificate.kind == .paymentProcessing, "\(token.name)")
+            #expect(certificate.purpose == .paymentProcessing, "\(token.name)")
             #expect(certificate.merchantIdentifier == merchant, "\(token.name)")
             #expect(certificate.algorithm == (token.version == "EC_v1" ? .ec : .rsa), "\(token.name)")
             let hash = try #require(

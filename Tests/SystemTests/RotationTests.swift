@@ -49,20 +49,57 @@ import TokenForge
         return try #require(items[0].objectValue)
     }
 
-    @Test("start, import, status, finish: each step, each refusal", arguments: [KeyType.p256, .rsa2048])
-    func whole(type: KeyType) async throws {
-        let harness = try await Self.started.value
+    /// A rotation that has begun, and the files of the person who carries it out: `old.pem`, `new.csr`, `new.cer`.
+    private struct Begun {
+        let old: Merchant
+        /// Apple's certificate for it is in `new.cer`, and not imported yet.
+        let new: Merchant
+        let files: FreshDirectory
+        var name: String { old.identifier }
+    }
+
+    private func begin(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> Begun {
         let files = try FreshDirectory()
-        let old = try await merchant("whole.\(type)", type, harness)
-        let name = old.merchant.identifier
+        let old = try await merchant(name, type, harness)
+        try files.write(PEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
+        let start = try await harness.paytokenctl([
+            "rotate", "start", old.merchant.identifier, "--out", files.path("new.csr"),
+        ])
+        try #require(start.status == 0, "\(start)")
+        let new = try certify(files.path("new.csr"), old.merchant.identifier, to: files.path("new.cer"))
+        return Begun(old: old.merchant, new: new, files: files)
+    }
+
+    /// The same with the new key's certificate imported: both keys serve.
+    private func overlap(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> Begun {
+        let begun = try await begin(name, type, harness)
+        let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
+        try #require(imported.status == 0, "\(imported)")
+        return begun
+    }
+
+    @Test("a merchant without a rotation has nothing to finish", arguments: [KeyType.p256, .rsa2048])
+    func nothing(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let name = try await merchant("nothing.\(type)", type, harness).merchant.identifier
         #expect(try await status(name, harness)["phase"]?.stringValue == "none")
         let nothing = try await harness.paytokenctl(["rotate", "finish", name])
         #expect(nothing.status == 1 && nothing.error.contains("no old"), "\(nothing)")
+    }
 
-        // Start, twice: one key.
+    @Test(
+        "a start makes one key of the old one's type, a second start none, a dry run none",
+        arguments: [
+            KeyType.p256, .rsa2048,
+        ])
+    func start(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let files = try FreshDirectory()
+        let name = try await merchant("start.\(type)", type, harness).merchant.identifier
         let dry = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("x.csr"), "--dry-run"])
         #expect(dry.status == 0 && !FileManager.default.fileExists(atPath: files.path("x.csr")), "\(dry)")
         #expect(try await status(name, harness)["phase"]?.stringValue == "none")
+
         let start = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("new.csr")])
         #expect(start.status == 0 && start.output.contains("Next: Upload the request"), "\(start)")
         let again = try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("again.csr")])
@@ -72,55 +109,96 @@ import TokenForge
             try certify(files.path("again.csr"), name, to: files.path("again.cer")).publicKeyHash == new.publicKeyHash)
         #expect(new.isEllipticCurve == (type == .p256))
         #expect(try await status(name, harness)["phase"]?.stringValue == "certificate")
+    }
 
-        // Activated too early: the daemon says so.
-        #expect(try await decrypt(new, harness).code == "key_not_active")
-        #expect(try await status(name, harness)["next"]?.stringValue?.contains("activated already") == true)
-        let unfinished = try await harness.paytokenctl(["rotate", "finish", name, "--force"])
+    @Test(
+        "before its certificate is imported the new key opens nothing, and the old one is not finished",
+        arguments: [
+            KeyType.p256, .rsa2048,
+        ])
+    func waiting(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let begun = try await begin("waiting.\(type)", type, harness)
+        // A certificate that was activated too early: the daemon says so.
+        #expect(try await decrypt(begun.new, harness).code == "key_not_active")
+        #expect(try await status(begun.name, harness)["next"]?.stringValue?.contains("activated already") == true)
+        let unfinished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--force"])
         #expect(unfinished.status == 1 && unfinished.error.contains("no certificate yet"), "\(unfinished)")
-        try files.write(PEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
-        let wrong = try await harness.paytokenctl(["rotate", "import", files.path("old.pem")])
+        let wrong = try await harness.paytokenctl(["rotate", "import", begun.files.path("old.pem")])
         #expect(wrong.status == 1 && wrong.error.hasPrefix("certificate_unsuitable"), "\(wrong)")
         #expect(wrong.error.contains("another key of the merchant"), "\(wrong)")
+    }
 
-        // Import: both keys serve, without a restart.
-        #expect(try await decrypt(old.merchant, harness).status == 200)
-        let dryImport = try await harness.paytokenctl(["rotate", "import", files.path("new.cer"), "--dry-run"])
-        #expect(dryImport.status == 0, "\(dryImport)")
-        #expect(try await status(name, harness)["phase"]?.stringValue == "certificate")
+    @Test("with the certificate imported both keys serve, without a restart", arguments: [KeyType.p256, .rsa2048])
+    func imported(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let begun = try await begin("imported.\(type)", type, harness)
+        #expect(try await decrypt(begun.new, harness).code == "key_not_active")
+        #expect(try await decrypt(begun.old, harness).status == 200)
+        let dry = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer"), "--dry-run"])
+        #expect(dry.status == 0, "\(dry)")
+        #expect(try await status(begun.name, harness)["phase"]?.stringValue == "certificate")
         for _ in 0..<2 {
-            let imported = try await harness.paytokenctl(["rotate", "import", files.path("new.cer")])
+            let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
             // The early token could not be opened, so it has shown nothing.
             #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
         }
-        let inactive = try await harness.paytokenctl(["rotate", "finish", name])
+        let inactive = try await harness.paytokenctl(["rotate", "finish", begun.name])
         #expect(inactive.status == 1 && inactive.error.contains("The old key opened 1 token"), "\(inactive)")
-        let second = try await harness.paytokenctl(["rotate", "start", name])
+        let second = try await harness.paytokenctl(["rotate", "start", begun.name])
         #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
-        for merchant in [new, old.merchant] { #expect(try await decrypt(merchant, harness).status == 200) }
-        let overlap = try await status(name, harness)
+        for key in [begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
+        let overlap = try await status(begun.name, harness)
         #expect(overlap["phase"]?.stringValue == "overlap")
         #expect(overlap["newKey"]?.objectValue?["openedLastHour"]?.numberValue?.int == 1)
         #expect(overlap["oldKeys"]?.arrayValue?.first?.objectValue?["openedLastHour"]?.numberValue?.int == 2)
+    }
 
-        // Finish: refused while the old key is in use.
-        let refused = try await harness.paytokenctl(["rotate", "finish", name])
+    @Test(
+        "the old key is finished by force while it is in use, and opens late tokens from then on",
+        arguments: [
+            KeyType.p256, .rsa2048,
+        ])
+    func finished(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let begun = try await overlap("finished.\(type)", type, harness)
+        for key in [begun.old, begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
+        let refused = try await harness.paytokenctl(["rotate", "finish", begun.name])
         #expect(refused.status == 1 && refused.error.contains("The old key opened 2 tokens"), "\(refused)")
-        let tried = try await harness.paytokenctl(["rotate", "finish", name, "--force", "--dry-run"])
+        let tried = try await harness.paytokenctl(["rotate", "finish", begun.name, "--force", "--dry-run"])
         #expect(tried.status == 0, "\(tried)")
-        #expect(try await status(name, harness)["phase"]?.stringValue == "overlap")
-        let finished = try await harness.paytokenctl(["rotate", "finish", name, "--force", "--output", "json"])
+        #expect(try await status(begun.name, harness)["phase"]?.stringValue == "overlap")
+
+        let finished = try await harness.paytokenctl([
+            "rotate", "finish", begun.name, "--force", "--output", "json",
+        ])
         #expect(finished.status == 0, "\(finished)")
-        let hash = Data(old.merchant.publicKeyHash).base64EncodedString()
+        let hash = Data(begun.old.publicKeyHash).base64EncodedString()
         let answer = try JSONValue(parsing: finished.outputBytes).objectValue
         #expect(answer?["retired"]?.arrayValue?.compactMap(\.stringValue) == [hash])
         #expect(answer?["cutOff"]?.stringValue != nil)
-        for merchant in [new, old.merchant] { #expect(try await decrypt(merchant, harness).status == 200) }
-        #expect(try await status(name, harness)["phase"]?.stringValue == "cut-off")
+        for key in [begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
+        #expect(try await status(begun.name, harness)["phase"]?.stringValue == "cut-off")
         let shown = try await harness.paytokenctl(["key", "show", hash, "--output", "json"])
         #expect(try JSONValue(parsing: shown.outputBytes).string("state") == "deactivated")
+    }
 
-        let record = try await harness.paytokenctl(["audit", "list", "--merchant", name, "--output", "json"])
+    @Test(
+        "the record has one key, each request for its certificate, and one change of state",
+        arguments: [
+            KeyType.p256, .rsa2048,
+        ])
+    func recorded(type: KeyType) async throws {
+        let harness = try await Self.started.value
+        let begun = try await begin("recorded.\(type)", type, harness)
+        for arguments in [
+            ["start", begun.name, "--out", begun.files.path("again.csr")], ["import", begun.files.path("new.cer")],
+            ["finish", begun.name, "--force", "--dry-run"], ["finish", begun.name, "--force"],
+        ] {
+            let result = try await harness.paytokenctl(["rotate"] + arguments)
+            try #require(result.status == 0, "\(arguments): \(result)")
+        }
+        let record = try await harness.paytokenctl(["audit", "list", "--merchant", begun.name, "--output", "json"])
         let events = try (JSONValue(parsing: record.outputBytes).arrayValue ?? [])
             .filter { $0.string("outcome") == "ok" }.compactMap { $0.string("event") }
         #expect(events.filter { $0 == "key_generate" }.count == 1, "\(events)")
@@ -131,27 +209,21 @@ import TokenForge
     @Test("late tokens are opened until the cut-off and not after it; a cut-off of 0s is one at once")
     func cutOff() async throws {
         let harness = try await Self.started.value
-        let files = try FreshDirectory()
         for cutOff in ["2s", "0s"] {
-            let old = try await merchant("cutoff.\(cutOff)", .p256, harness)
-            let name = old.merchant.identifier
-            let request = files.path("\(cutOff).csr")
-            #expect(try await harness.paytokenctl(["rotate", "start", name, "--out", request]).status == 0)
-            let new = try certify(request, name, to: files.path("\(cutOff).cer"))
-            #expect(try await harness.paytokenctl(["rotate", "import", files.path("\(cutOff).cer")]).status == 0)
-            let early = try await harness.paytokenctl(["rotate", "finish", name])
+            let begun = try await overlap("cutoff.\(cutOff)", .p256, harness)
+            let early = try await harness.paytokenctl(["rotate", "finish", begun.name])
             #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
-            #expect(try await decrypt(new, harness).status == 200)
+            #expect(try await decrypt(begun.new, harness).status == 200)
             // Nothing arrived under the old key: no force is needed.
-            let finished = try await harness.paytokenctl(["rotate", "finish", name, "--cut-off", cutOff])
+            let finished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--cut-off", cutOff])
             #expect(finished.status == 0, "\(finished)")
             try await wait(for: "the cut-off to pass") {
-                let answer = try await decrypt(old.merchant, harness)
+                let answer = try await decrypt(begun.old, harness)
                 #expect(answer.status == 200 || answer.code == "key_not_active", "\(answer)")
                 return answer.code == "key_not_active"
             }
-            #expect(try await decrypt(new, harness).status == 200)
-            #expect(try await status(name, harness)["phase"]?.stringValue == "none")
+            #expect(try await decrypt(begun.new, harness).status == 200)
+            #expect(try await status(begun.name, harness)["phase"]?.stringValue == "none")
         }
     }
 
@@ -167,13 +239,9 @@ import TokenForge
     @Test("rewritten tokens and replays neither prove the new key nor keep the old one")
     func rewritten() async throws {
         let harness = try await Self.started.value
-        let files = try FreshDirectory()
-        let old = try await merchant("rewritten", .p256, harness)
+        let begun = try await overlap("rewritten", .p256, harness)
         let other = try await merchant("rewriter", .p256, harness)
-        let name = old.merchant.identifier
-        #expect(try await harness.paytokenctl(["rotate", "start", name, "--out", files.path("new.csr")]).status == 0)
-        let new = try certify(files.path("new.csr"), name, to: files.path("new.cer"))
-        #expect(try await harness.paytokenctl(["rotate", "import", files.path("new.cer")]).status == 0)
+        let (name, old, new) = (begun.name, begun.old, begun.new)
         func send(_ token: MintedToken, as key: Merchant) async throws {
             let answer = try await harness.decrypt(rewritten(token, to: key))
             #expect(answer.code == "decryption_failed", "\(answer)")
@@ -188,7 +256,7 @@ import TokenForge
         let token = try SharedForge.mint.mint(TokenRecipe(merchant: new))
         #expect(try await harness.decrypt(token).status == 200)
         for _ in 0..<2 { #expect(try await harness.decrypt(token).code == "transaction_replayed") }
-        for _ in 0..<2 { try await send(stolen, as: old.merchant) }
+        for _ in 0..<2 { try await send(stolen, as: old) }
         let shown = try await status(name, harness)
         #expect(shown["phase"]?.stringValue == "finish")
         let (newKey, oldKey) = (shown["newKey"]?.objectValue, shown["oldKeys"]?.arrayValue?.first?.objectValue)

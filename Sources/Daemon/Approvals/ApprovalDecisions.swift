@@ -4,7 +4,7 @@ import Ledger
 import MerchantKeys
 import Refusals
 
-/// The second person: decides requests, and has what was approved carried out at once.
+/// The second person's decisions. What is approved is carried out at once.
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -27,55 +27,52 @@ struct ApprovalDecisions: Sendable {
     let clock: WallClock
 
     func pending() async throws(Refusal) -> [Approval] {
-        do throws(LedgerFailure) {
-            return try await ledger.approvals(limit: 1000)
-        } catch {
-            throw error.refusal
-        }
+        try await refusing(ledger: await ledger.approvals(limit: 1000))
     }
 
     func decide(
         _ identifier: ApprovalIdentifier, _ decision: Decision, reason: AuditReason?, by caller: Caller,
-        record: RequestRecord
+        draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let now = clock.now()
-        record.is(
+        draft.is(
             .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
         let approval = try await find(identifier)
-        if let key = approval.key { record.concerns(key: key) }
+        if let key = approval.key { draft.concerns(key: key) }
         let person = try caller.person()
         let step: AdministrativeChange.ApprovalStep
         switch decision {
         case .reject: step = .reject(identifier, by: person)
         case .withdraw: step = .withdraw(identifier, by: person)
         case .approve:
-            try judgeStatus(approval, now)
-            try judgeRequester(approval, person)
-            return try await approve(approval, by: caller, person, at: now, record: record)
+            try requirePending(approval, now)
+            try requireOtherPerson(approval, person)
+            return try await approve(approval, by: caller, person, at: now, draft: draft)
         }
         try await recorder.apply(
             AdministrativeChange(
-                at: now, approval: step, records: [recorder.record(of: record, by: caller)]), for: record)
+                at: now, approval: step, records: [recorder.auditRecord(of: draft, by: caller)]), for: draft)
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// What was decided already, or too late, is said as that, and not as what the key's state makes of it. The
-    /// transaction judges it again.
-    private func judgeStatus(_ approval: Approval, _ now: Date) throws(Refusal) {
+    /// An approval that was decided already, or comes too late, is refused for that reason, before the key's state can
+    /// give another one. The transaction checks it again.
+    private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {
         case .pending: return
         case .expired: conflict = .expired
         case .approved, .done, .rejected, .withdrawn: conflict = .notPending(approval.status)
         }
-        throw Refusal(.approvalInvalid, conflict.description)
+        throw conflict.refusal
     }
 
-    /// Whoever asked must be another person, and still be somebody who may ask. The transaction judges the first again.
-    private func judgeRequester(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
+    /// The requester must be another person, and must still have the role that asking takes. The transaction checks the
+    /// first again.
+    private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
         guard person.isAnother(than: requester.person) else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.samePerson.description)
+            throw ApprovalConflict.samePerson.refusal
         }
         let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
         guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
@@ -85,42 +82,38 @@ struct ApprovalDecisions: Sendable {
     }
 
     private func approve(
-        _ approval: Approval, by caller: Caller, _ person: PersonIdentities, at now: Date, record: RequestRecord
+        _ approval: Approval, by caller: Caller, _ person: PersonIdentities, at now: Date, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let identifier = approval.identifier
-        let decided = recorder.record(of: record, by: caller)
+        let decided = recorder.auditRecord(of: draft, by: caller)
         var change = AdministrativeChange(
             at: now, approval: .approve(identifier, by: person, executes: true), records: [decided])
         var key: KeyEntry?
         switch approval.operation {
         case .keyImport:
             change.approval = .approve(identifier, by: person, executes: false)
-            try await recorder.apply(change, for: record)
+            try await recorder.apply(change, for: draft)
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
-            key = try await lifecycle.carryOut(approval, change, by: caller, record: record)
+            key = try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
             guard case .held(let disagreement) = gate.position,
                 RestoreAcceptance.parameters(disagreement) == approval.parameters
-            else { throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description) }
-            _ = try await gate.take(
+            else { throw ApprovalConflict.otherParameters.refusal }
+            _ = try await gate.acceptRestore(
                 reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
         case .auditKeyChange:
-            try await auditKey.carryOut(approval, change, by: caller, record: record)
+            try await auditKey.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptClock:
-            try await clockAcceptance.carryOut(approval, change, by: caller, record: record)
+            try await clockAcceptance.carryOut(approval, change, by: caller, draft: draft)
         }
         return Outcome(approval: try await find(identifier), key: key)
     }
 
     private func find(_ identifier: ApprovalIdentifier) async throws(Refusal) -> Approval {
-        do throws(LedgerFailure) {
-            guard let approval = try await ledger.approval(identifier) else {
-                throw LedgerFailure.approval(.unknown)
-            }
-            return approval
-        } catch {
-            throw error.refusal
+        guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
+            throw ApprovalConflict.unknown.refusal
         }
+        return approval
     }
 
     private static func recorded(_ decision: Decision) -> ApprovalDecision {

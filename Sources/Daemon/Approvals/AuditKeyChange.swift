@@ -5,8 +5,8 @@ import Logging
 import Refusals
 import WorkerProtocol
 
-/// Another key of the token that signs the checkpoints, which nobody puts into service alone. What the former one signed
-/// stays valid: an auditor then has both public keys.
+/// Replaces the key in the HSM token that signs the checkpoints, which nobody does alone. What the former key signed stays
+/// valid: an auditor then has both public keys.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
@@ -17,34 +17,19 @@ struct AuditKeyChange: Sendable {
     }
 
     let ledger: any Ledger
-    let token: any AuditHSMToken
-    /// In the configuration.
-    let tokenName: String
+    let hsmToken: any AuditHSMToken
+    /// As the configuration names it.
+    let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
     let logger: Logger
-    /// Of two changes at once the second finds what the first has done.
-    private let turn = SerialTurn()
+    /// Held during a change: of two at once the second finds what the first has done.
+    private let lock = AsyncLock()
 
-    init(
-        ledger: any Ledger, token: any AuditHSMToken, tokenName: String, checkpoints: Checkpoints, gate: LedgerGate,
-        rule: TwoPersonRule, recorder: UsageRecorder, clock: WallClock, logger: Logger
-    ) {
-        self.ledger = ledger
-        self.token = token
-        self.tokenName = tokenName
-        self.checkpoints = checkpoints
-        self.gate = gate
-        self.rule = rule
-        self.recorder = recorder
-        self.clock = clock
-        self.logger = logger
-    }
-
-    /// What is approved is the end of this key, not of one that has come since.
+    /// An approval is for replacing this key, not one that has come since.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
@@ -52,7 +37,7 @@ struct AuditKeyChange: Sendable {
     }
 
     func change(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         try gate.admit()
         let current = try await keys().current
@@ -60,61 +45,58 @@ struct AuditKeyChange: Sendable {
         guard rule.binds(caller) else {
             let next = try await carryOut(
                 Self.parameters(from: current), AdministrativeChange(at: clock.now(), records: []), reason: reason,
-                approval: nil, by: caller, record: record)
+                approval: nil, by: caller, draft: draft)
             return .changed(from: current, to: next)
         }
-        let approval = try rule.request(
-            .auditKeyChange, parameters: Self.parameters(from: current), key: nil, keyState: nil, reason: reason,
-            by: caller, at: clock.now())
-        try await recorder.ask(approval, by: caller, for: record)
-        return .pending(approval)
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .auditKeyChange, parameters: Self.parameters(from: current), reason: reason, by: caller,
+                    at: clock.now()), by: caller, for: draft))
     }
 
     /// Carries out what a second person approved, in one transaction with the approval.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         _ = try await carryOut(
             approval.parameters, decision, reason: approval.reason, approval: approval.identifier, by: caller,
-            record: record)
+            draft: draft)
     }
 
-    /// The key is planned in the ledger, made in the token, and put into service in one transaction with its record:
-    /// what breaks off before is gone on with by the next change, and the former key goes on signing.
+    /// The new key is planned in the ledger, made in the HSM token, and put into service in one transaction with its
+    /// audit record. When that breaks off, the former key goes on signing and the next change takes up the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
-        approval: ApprovalIdentifier?, by caller: Caller, record: RequestRecord
+        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> CheckpointKey {
-        await turn.take()
-        defer { turn.give() }
+        await lock.acquire()
+        defer { lock.release() }
         let (current, planned) = try await keys()
         guard Self.parameters(from: current) == parameters else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+            throw ApprovalConflict.otherParameters.refusal
         }
         // What was recorded under the former key is sealed by it.
         try await checkpoints.seal()
-        let next = try await token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
+        let next = try await hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
 
         var change = decision
-        var line = recorder.record(of: record, by: caller)
-        line.event = .auditKeyChange(
+        var auditRecord = recorder.auditRecord(of: draft, by: caller)
+        auditRecord.event = .auditKeyChange(
             from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
-        line.token = AuditText(tokenName)
-        change.records.append(line)
+        auditRecord.token = AuditText(hsmTokenName)
+        change.records.append(auditRecord)
         change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
-        try await recorder.apply(change, for: record)
+        try await recorder.apply(change, for: draft)
         try await use(next)
         return next.checkpointKey
     }
 
-    /// It is decided and recorded by now: whatever fails here is tried again by every later seal or start.
+    /// The change is recorded by now. Whatever fails here is tried again by every later seal or start.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            checkpoints.use(key, newest: try await ledger.latestCheckpoint(), head: try await ledger.head())
-        } catch {
-            throw error.refusal
-        }
+        let newest = try await refusing(ledger: await ledger.latestCheckpoint())
+        checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
         logger.notice("another audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
         do throws(Refusal) {
             try await checkpoints.seal()
@@ -125,12 +107,7 @@ struct AuditKeyChange: Sendable {
 
     /// The key in service, and the identifier of one that was planned and never put into service.
     private func keys() async throws(Refusal) -> (current: CheckpointKey, planned: [UInt8]?) {
-        let stored: [StoredAuditKey]
-        do throws(LedgerFailure) {
-            stored = try await ledger.auditKeys()
-        } catch {
-            throw error.refusal
-        }
+        let stored = try await refusing(ledger: await ledger.auditKeys())
         guard let point = stored.last(where: { $0.publicKey != nil })?.publicKey, let key = CheckpointKey(point: point)
         else { throw .defect }
         return (key, stored.last { $0.publicKey == nil }?.identifier)

@@ -6,7 +6,11 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-/// What nobody does alone: `approvals`.
+// What nobody does alone. The routes ask TwoPersonRule whether an operation needs a second person; if so, the request for
+// it goes to the ledger (UsageRecorder.ask) and waits. ApprovalDecisions is the second person's side: it checks who decides
+// and when, and has the operation carried out in the same transaction with the decision.
+
+/// The configuration's section `approvals`.
 struct TwoPersonRule: Sendable {
     /// `approvals.people`.
     let people: Int
@@ -22,7 +26,7 @@ struct TwoPersonRule: Sendable {
     ///
     /// - Throws: `forbidden` when the caller is an unknown person.
     func request(
-        _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash?, keyState: KeyState?,
+        _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash? = nil, keyState: KeyState? = nil,
         reason: AuditReason, by caller: Caller, at now: Date
     ) throws(Refusal) -> Approval {
         Approval(

@@ -1,5 +1,7 @@
+import Crypto
 import DaemonAPI
 import Foundation
+import Ledger
 import PaymentToken
 import WorkerProtocol
 
@@ -38,7 +40,18 @@ extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
 
 /// A token whose signature was found to be Apple's: what a 200 answer of `POST /v1/verify` says.
 struct VerifiedToken: Sendable {
-    let token: PaymentToken
+    let paymentToken: PaymentToken
     let signingTime: Date
     let chain: VerifiedChain
+}
+
+extension Release {
+    /// The claim that a token's release would make, known before anything is opened.
+    init(of paymentToken: PaymentToken, for caller: Caller, reference: String?, at moment: Date) {
+        self.init(
+            transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
+            caller: caller.name,
+            referenceDigest: reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
+            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), at: moment)
+    }
 }

@@ -20,13 +20,13 @@ struct TokenDecryptor: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
     let instruments: Instruments
-    let troubles: TroubleLog
+    let faults: FaultLog
     let clock: WallClock
     let arrivals: RefusedArrivals
 
-    /// - Parameter record: gets to know what is released or refused, as soon as it is known.
+    /// - Parameter draft: is told what is released or refused, as soon as it is known.
     func decrypt(
-        _ request: DecryptRequest, for caller: Caller, record: RequestRecord
+        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> ReleasedPayment {
         let policies = policies.current
         let now = clock.now()
@@ -34,40 +34,40 @@ struct TokenDecryptor: Sendable {
         let expected = try (request.expected.map(ExpectedDetails.init) ?? .nothing).requiring(caller.requireExpected)
 
         // Step 1: the signature, its chain, and its time.
-        let token = try PaymentToken(json: request.token)
-        record.concerns(token)
-        let (evidence, _) = try await Self.verify(token, trust: policies.trust)
-        var release = Release(of: token, for: caller, reference: request.reference, at: now)
+        let paymentToken = try PaymentToken(json: request.token)
+        draft.concerns(paymentToken)
+        let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
+        var release = Release(of: paymentToken, for: caller, reference: request.reference, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         release.signedAt = evidence.signingTime
-        let repeatability = try await judgeWindow(window, signingTime: evidence.signingTime, release: release)
+        let repeatability = try await checkWindow(window, signingTime: evidence.signingTime, release: release)
         release.admitsNew = repeatability == nil
 
         // Step 2: the merchant's key.
-        guard let key = keys.entry(token.publicKeyHash) else {
+        guard let key = keys.entry(paymentToken.publicKeyHash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No merchant key here has the public key hash that the token names.",
-                details: "publicKeyHash \(token.publicKeyHash.hex)")
+                details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
         }
         let merchant = key.merchantIdentifier
-        record.concerns(merchant: merchant)
+        draft.concerns(merchant: merchant)
         guard caller.allows(merchant: merchant) else {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
         }
-        arrivals.count(token.publicKeyHash, at: now)
+        arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.judgeMerchant(merchant)
-        try expected.judgeApplicationData(token)
-        try Self.judgeState(of: key, at: now)
+        try expected.judgeApplicationData(paymentToken)
+        try Self.requireDecrypting(of: key, at: now)
 
-        // Before the HSM is asked: a caller that repeats for ever must not take it from the others.
-        if repeatability == .tooOften || ledger.isUsedUp(token.transactionIdentifier) {
-            arrivals.takeBack(token.publicKeyHash, at: now)
+        // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
+        if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
+            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
             throw Self.repeatedTooOften
         }
 
         // Steps 3 and 4: the symmetric key, and the data.
-        let opened = try await open(token, with: key, for: caller)
-        record.used(token: opened.hsmToken, protection: opened.tier)
+        let opened = try await open(paymentToken, with: key, for: caller)
+        draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
             // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
@@ -79,15 +79,15 @@ struct TokenDecryptor: Sendable {
         }
 
         // Step 5: released once.
-        let claimed = try await claim(release, by: caller, record: record)
-        arrivals.takeBack(token.publicKeyHash, at: now)
-        keys.countUse(token.publicKeyHash, at: now)
-        instruments.keyUses.increment(token.publicKeyHash.hex)
+        let claimed = try await claim(release, by: caller, draft: draft)
+        arrivals.takeBack(paymentToken.publicKeyHash, at: now)
+        keys.countUse(paymentToken.publicKeyHash, at: now)
+        instruments.keyUses.increment(paymentToken.publicKeyHash.hex)
 
         // Step 7: the payment may be processed.
         return ReleasedPayment(
-            transactionIdentifier: token.transactionIdentifier, merchantIdentifier: merchant,
-            publicKeyHash: token.publicKeyHash, version: token.version, signingTime: evidence.signingTime,
+            transactionIdentifier: paymentToken.transactionIdentifier, merchantIdentifier: merchant,
+            publicKeyHash: paymentToken.publicKeyHash, version: paymentToken.version, signingTime: evidence.signingTime,
             protection: opened.tier, checked: expected.checkedMembers, isRepeat: claimed.isRepeat,
             paymentData: opened.plaintext, audit: claimed.audit)
     }
@@ -96,30 +96,30 @@ struct TokenDecryptor: Sendable {
     ///
     /// - Parameter moment: what the window takes for the present; nil for the clock's.
     func verify(
-        _ json: JSONValue, at moment: Date?, for caller: Caller, record: RequestRecord
+        _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> VerifiedToken {
         let policies = policies.current
-        let token = try PaymentToken(json: json)
-        record.concerns(token)
-        let (evidence, chain) = try await Self.verify(token, trust: policies.trust)
+        let paymentToken = try PaymentToken(json: json)
+        draft.concerns(paymentToken)
+        let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         try window.judge(signingTime: evidence.signingTime, now: moment ?? clock.now())
-        return VerifiedToken(token: token, signingTime: evidence.signingTime, chain: chain)
+        return VerifiedToken(paymentToken: paymentToken, signingTime: evidence.signingTime, chain: chain)
     }
 
     private static func verify(
-        _ token: PaymentToken, trust: TrustPolicy
+        _ paymentToken: PaymentToken, trust: TrustPolicy
     ) async throws(Refusal) -> (SignatureEvidence, VerifiedChain) {
-        let evidence = try SignatureEvidence(of: token)
+        let evidence = try SignatureEvidence(of: paymentToken)
         return (evidence, try await trust.judge(evidence))
     }
 
-    /// A token outside the window is refused, unless it is the repetition of a release: the contract judges that by
-    /// everything but the window. Whether it is one is then decided by the claim itself.
+    /// A payment token outside the window is refused, unless it repeats a release: the contract exempts repetitions from
+    /// the window, and from nothing else. The claim then decides whether it is one.
     ///
-    /// - Returns: nil inside the window: whether it is a repetition is not asked for, and a transaction that is not known
-    ///   yet may be claimed. Outside, which repetition it is; ``Repeatability/no`` is refused.
-    private func judgeWindow(
+    /// - Returns: nil inside the window, where a transaction that is not known yet may be claimed. Outside, which kind of
+    ///   repetition it is; ``Repeatability/no`` is refused.
+    private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
         do throws(Refusal) {
@@ -133,13 +133,11 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    private static func judgeState(of key: KeyEntry, at now: Date) throws(Refusal) {
+    private static func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // A key that no token shows now may come back; one whose state does not decrypt is not worth waiting for.
+        // A key that no HSM token shows now may come back, unless its state does not decrypt anyway.
         case .served, .missing:
-            guard key.state.decrypts(at: now, cutOff: key.cutOff) else {
-                throw Self.notActive(key)
-            }
+            guard key.stateDecrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
                 throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
             }
@@ -164,11 +162,11 @@ struct TokenDecryptor: Sendable {
     }
 
     private func open(
-        _ token: PaymentToken, with key: KeyEntry, for caller: Caller
+        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller
     ) async throws(Refusal) -> OpenedTransaction {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]
-        switch (token.version, key.algorithm) {
+        switch (paymentToken.version, key.algorithm) {
         case (.ecV1, .ec):
             scheme = .ecV1
             otherInfo = OtherInfo.ecV1(merchantIdentifier: key.merchantIdentifier)
@@ -180,20 +178,21 @@ struct TokenDecryptor: Sendable {
             throw .decryptionFailed
         }
         let decryption = Decryption(
-            publicKeyHash: token.publicKeyHash.bytes, scheme: scheme, keyMaterial: try token.restorationInput(),
-            otherInfo: otherInfo, ciphertext: token.encryptedData)
+            publicKeyHash: paymentToken.publicKeyHash.bytes, scheme: scheme,
+            keyMaterial: try paymentToken.restorationInput(),
+            otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
         do {
-            let opened = try await hsm.decrypt(decryption, heldBy: key.tokens, for: caller.name)
-            troubles.over(Self.hsmComponent)
+            let opened = try await hsm.decrypt(decryption, heldBy: key.hsmTokens, for: caller.name)
+            faults.ended(Self.hsmComponent)
             return opened
         } catch {
             let refusal = error.refusal
-            if refusal.code != .decryptionFailed { troubles.met(Self.hsmComponent, error.message) }
+            if refusal.code != .decryptionFailed { faults.began(Self.hsmComponent, error.message) }
             throw refusal
         }
     }
 
-    /// As the log names what is in trouble.
+    /// As the log names the HSM when it has a fault.
     private static let hsmComponent = "hsm"
 
     private static let repeatedTooOften = Refusal(
@@ -201,14 +200,14 @@ struct TokenDecryptor: Sendable {
         details: "the same caller gets it again only with the reference of the first request, and its "
             + "\(Release.mostRepeats) repeats are used up")
 
-    /// A repeat whose payment is not what the caller expects has cost the HSM as much as one that is. It keeps its own
-    /// refusal when it cannot be counted.
+    /// A repeat whose payment is not what the caller expects has cost the HSM as much as any other, so it counts. When it
+    /// cannot be counted it is still refused for its own reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {
             try await ledger.countRefusedRepeat(release)
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
         }
     }
 
@@ -216,7 +215,7 @@ struct TokenDecryptor: Sendable {
         do throws(LedgerFailure) {
             return try await ledger.wouldRepeat(release)
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
     }
@@ -225,21 +224,21 @@ struct TokenDecryptor: Sendable {
     ///
     /// - Returns: whether the same caller was given the same payment before, and where the release is recorded.
     private func claim(
-        _ release: Release, by caller: Caller, record: RequestRecord
+        _ release: Release, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
         try gate.admit()
         let started = ContinuousClock.now
         let judged: JudgedRelease
         do throws(LedgerFailure) {
-            judged = try await ledger.release(release, recording: recorder.record(of: record, by: caller))
+            judged = try await ledger.release(release, recording: recorder.auditRecord(of: draft, by: caller))
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
-        // A replay is refused without its record, too, when there is no room for it.
-        if judged.sequence != nil { troubles.over(TroubleLog.ledger) }
+        // Without a sequence the ledger had no room for the record, and a replay is refused all the same.
+        if judged.sequence != nil { faults.ended(FaultLog.ledger) }
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
-        record.recorded(at: judged.sequence)
+        draft.recorded(at: judged.sequence)
         switch judged.verdict {
         case .released: return (false, recorder.reference(judged.sequence))
         case .repeated: return (true, recorder.reference(judged.sequence))
@@ -258,7 +257,7 @@ struct TokenDecryptor: Sendable {
                 details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, look "
                     + "at this host's clock and paytokenctl status")
         case .keyNotActive:
-            if let key = keys.entry(release.publicKeyHash), !key.state.decrypts(at: clock.now(), cutOff: key.cutOff) {
+            if let key = keys.entry(release.publicKeyHash), !key.stateDecrypts(at: clock.now()) {
                 throw Self.notActive(key)
             }
             throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")
@@ -266,11 +265,11 @@ struct TokenDecryptor: Sendable {
     }
 }
 
-/// What the decryptor asks of the HSM's side: one transaction's data, opened.
+/// What the decryptor asks of the HSM: one transaction's data, opened.
 protocol TransactionDecrypting: Sendable {
     /// - Parameters:
-    ///   - holders: the configured names of the tokens that show the key.
-    ///   - caller: who asks, as in records; callers are served in turn.
+    ///   - holders: the configured names of the HSM tokens that show the key.
+    ///   - caller: who asks, as in audit records; callers are served in turn.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for caller: String?
     ) async throws(WorkerFailure) -> OpenedTransaction

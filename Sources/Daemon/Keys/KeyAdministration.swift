@@ -1,285 +1,104 @@
-import AuditChain
 import DaemonAPI
-import Foundation
 import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
 import WorkerProtocol
 
-/// Imports of keys and certificates: each judges everything first, then changes the token, then the ledger. A failure
-/// in between leaves a key that is listed and not served, and the same command again completes it.
+// Merchant keys: the index of them (KeyCatalogue), and all that the security team does with them.
+//
+// The admin routes call what is here, with the caller and an AuditDraft in which the request's audit record takes shape.
+// Whatever changes a key is first checked in full, then done in the HSM, then committed to the ledger together with its
+// audit record; nothing is answered before. A failure in between leaves a key that is listed and not served, and the
+// same command again completes it.
+//
+// Start here: KeyImports and KeyGeneration are the two ways in which a key comes, KeyLifecycle changes its state,
+// KeyRotations leads a merchant from one key to the next, and KeySummaries is a key as the API shows it.
+
+/// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
     /// In the configuration's order.
-    let tokens: [any TokenAdministering]
+    let hsmTokens: [any TokenAdministering]
     let ledger: any Ledger
     let gate: LedgerGate
     let recorder: UsageRecorder
     let rule: TwoPersonRule
     let clock: WallClock
-    /// Of generating a key.
-    let turn = SerialTurn()
-
-    struct KeyImport: Sendable {
-        let merchantIdentifier: String?
-        let certificate: [UInt8]
-        /// One for each token that is to hold the key; each token once.
-        let sealedKeys: [SealedKey]
-        let allowExpired: Bool
-        /// Of a second person, where one is needed: without it the import is asked for.
-        let approval: ApprovalIdentifier?
-    }
-
-    /// A private key that one token's worker can open (KeySealing).
-    struct SealedKey: Sendable {
-        /// The token's name in the configuration.
-        let token: String
-        let encapsulatedKey: [UInt8]
-        let sealedPrivateKey: [UInt8]
-    }
-
-    enum Outcome: Sendable {
-        /// With what is left to do, a sentence each.
-        case changed(KeyEntry, remarks: [String])
-        /// A dry run found nothing against it: this certificate would serve this merchant, in these tokens.
-        case wouldServe(MerchantCertificate, merchant: String, tokens: [String])
-        /// It waits for a second person; the same command with the approval completes it.
-        case pending(Approval)
-    }
-
-    /// Brings a private key with its certificate into one or more tokens and into service.
-    ///
-    /// A token that cannot be reached or does not take the key stops it: the key is not in service before all of them
-    /// hold it, and a new one is taken out of the earlier ones again. Where that fails too the refusal says so; the same
-    /// command again completes it.
-    ///
-    /// - Parameter record: gets to know what is imported; it is written with the key.
-    func importKey(
-        _ request: KeyImport, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
-    ) async throws(Refusal) -> Outcome {
-        requestRecord.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
-        let certificate = try Self.read(request.certificate)
-        requestRecord.concerns(key: certificate.publicKeyHash)
-        let merchant = try certificate.merchantForImport(
-            expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
-        requestRecord.concerns(merchant: merchant)
-        let targets = try targets(of: request.sealedKeys)
-        let record = try await record(of: certificate.publicKeyHash)
-        try Self.judgeRecord(record, merchant: merchant)
-        let names = request.sealedKeys.map(\.token)
-        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, tokens: names) }
-
-        try await proveLedgerWritable()
-        var use: AdministrativeChange.ApprovalStep?
-        if rule.binds(caller) {
-            var parameters = OperationParameters(.keyImport)
-            parameters.add(certificate.der)
-            parameters.add(merchant)
-            for name in names.sorted() { parameters.add(name) }
-            guard let approval = request.approval else {
-                let asked = try rule.request(
-                    .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
-                    keyState: record?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
-                    at: clock.now())
-                try await recorder.ask(asked, by: caller, for: requestRecord)
-                return .pending(asked)
-            }
-            // Before the token is changed; the transaction that uses it judges it again.
-            try await judge(approval, parameters: parameters.digest, of: caller)
-            use = .use(approval, parameters: parameters.digest, by: try caller.person())
-        }
-        requestRecord.used(token: names.joined(separator: ","))
-        let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
-        var holding: [any TokenAdministering] = []
-        for (token, sealed) in targets {
-            do throws(WorkerFailure) {
-                try await token.importPrivateKey(
-                    PrivateKeyImport(
-                        merchantIdentifier: merchant, certificate: certificate.der,
-                        encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
-            } catch {
-                throw await refusal(error, at: token, holding, certificate.publicKeyHash, isNew: isNew)
-            }
-            holding.append(token)
-        }
-        let change = Activation(
-            certificate: certificate, merchant: merchant, known: record, origin: .imported, approval: use)
-        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
-        return .changed(entry, remarks: [])
-    }
-
-    /// Stores a certificate beside the private key, in every token that holds it.
-    ///
-    /// A token that is away does not stop it, since its key opens payments without the certificate too: a rotation
-    /// need not wait for a repair. What is left is said.
-    ///
-    func importCertificate(
-        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record requestRecord: RequestRecord
-    ) async throws(Refusal) -> Outcome {
-        requestRecord.is(.certificateImport(certificate: AuditDigest.of(der)))
-        let certificate = try Self.read(der)
-        requestRecord.concerns(key: certificate.publicKeyHash)
-        guard let known = try await present(certificate.publicKeyHash) else {
-            if certificate.kind != .paymentProcessing {
-                // What it is instead tells more than that its key is not here.
-                _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
-            }
-            throw Refusal(
-                .keyNotFound, "No key in the token belongs to this certificate; import the certificate with its key.",
-                details: "publicKeyHash \(certificate.publicKeyHash.hex)")
-        }
-        let merchant = try certificate.merchantForImport(
-            expected: known.merchantIdentifier.isEmpty ? nil : known.merchantIdentifier, allowExpired: allowExpired,
-            now: clock.now())
-        requestRecord.concerns(merchant: merchant)
-        let record = try await record(of: certificate.publicKeyHash)
-        try Self.judgeRecord(record, merchant: merchant)
-        let holders = tokens.filter { known.tokens.contains($0.name) }
-        guard !dryRun else {
-            return .wouldServe(certificate, merchant: merchant, tokens: holders.map(\.name))
-        }
-
-        try await proveLedgerWritable()
-        // Where no token shows the key in good order, this may be what mends it.
-        let targets = holders.isEmpty ? tokens : holders
-        requestRecord.used(token: targets.map(\.name).joined(separator: ","))
-        let (holding, remarks) = try await store(
-            CertificateToStore(
-                publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
-                certificate: certificate.der),
-            in: targets)
-        requestRecord.used(token: holding.map(\.name).joined(separator: ","))
-        guard let record else {
-            // Made by other means: the certificate is there now, but a certificate adopts nothing.
-            requestRecord.recorded(at: try await recorder.append(recorder.record(of: requestRecord, by: caller)))
-            return .changed(try await entry(certificate.publicKeyHash, in: holding), remarks: remarks)
-        }
-        let change = Activation(certificate: certificate, merchant: merchant, known: record, origin: record.origin)
-        let entry = try await activate(change, in: holding, by: caller, record: requestRecord)
-        guard entry.certificate?.der == certificate.der else {
-            return .changed(
-                entry,
-                remarks: remarks + [
-                    "The key has a newer certificate, or one that has not expired, which stays in effect."
-                ])
-        }
-        return .changed(entry, remarks: remarks)
-    }
-
-    /// The key as the tokens show it at this moment; nil when none ever did.
-    ///
-    /// - Throws: when its private key is gone or away: Apple must not be told to encrypt to it.
-    private func present(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
-        guard let known = catalogue.index.entry(hash) else { return nil }
-        for token in tokens where known.tokens.contains(token.name) && token.isServing {
-            try await lookAgain(at: hash, in: token)
-        }
-        guard let entry = catalogue.index.entry(hash), entry.condition == .missing else {
-            return catalogue.index.entry(hash)
-        }
-        guard tokens.allSatisfy(\.isServing) else {
-            throw Refusal(
-                .hsmUnavailable, "No token shows the certificate's private key now, and not all tokens are available.",
-                details: "paytokenctl status says why")
-        }
-        throw Refusal(
-            .invalidState,
-            "No token holds the certificate's private key any more, so it must not be activated. Make another key "
-                + "(rotate start, key generate), and upload its request.", details: "publicKeyHash \(hash.hex)")
-    }
-
-    // MARK: Judging
-
-    static func read(_ der: [UInt8]) throws(Refusal) -> MerchantCertificate {
-        do {
-            return try MerchantCertificate(der: der)
-        } catch {
-            throw Refusal(.certificateUnsuitable, error.description)
-        }
-    }
-
-    private func judge(
-        _ identifier: ApprovalIdentifier, parameters: AuditDigest, of caller: Caller
-    ) async throws(Refusal) {
-        let person = try caller.person()
-        do throws(LedgerFailure) {
-            guard let approval = try await ledger.approval(identifier) else { throw .approval(.unknown) }
-            if let conflict = approval.conflict(using: parameters, by: person, at: clock.now()) {
-                throw .approval(conflict)
-            }
-        } catch {
-            throw error.refusal
-        }
-    }
-
-    private static func judgeRecord(_ record: KeyRecord?, merchant: String) throws(Refusal) {
-        guard let record else { return }
-        guard record.merchantIdentifier == merchant else {
-            throw Refusal(
-                .invalidState, "This key is recorded for another merchant.",
-                details: "recorded for \(record.merchantIdentifier)")
-        }
-        guard record.state == .preActivation || record.state == .active else {
-            throw Refusal(
-                .invalidState, "This key is recorded in the state \(record.state.rawValue) and is not imported again.")
-        }
-    }
-
-    // MARK: Changing
+    /// Held while a key is generated.
+    let generationLock = AsyncLock()
 
     /// What the ledger has of a key; nil when it does not know it.
-    func record(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
-        do {
-            return try await ledger.keyRecord(hash)
-        } catch {
-            throw error.refusal
-        }
+    func keyRecord(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
+        try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// A key that came into the token while the ledger's disk is full would lie there without a record.
-    func proveLedgerWritable() async throws(Refusal) {
+    /// Checked before a key comes into an HSM token: with a full disk it would lie there without a record.
+    func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
-        do {
-            try await ledger.probe()
-        } catch {
-            throw error.refusal
-        }
+        try await refusing(ledger: await ledger.probe())
     }
 
-    /// A key that goes into service with its certificate.
-    private struct Activation {
-        let certificate: MerchantCertificate
-        let merchant: String
-        /// What the ledger has of it already.
-        let known: KeyRecord?
-        let origin: KeyRecord.Origin
-        var approval: AdministrativeChange.ApprovalStep?
+    /// Tells the index what an HSM token shows of a key now.
+    func refresh(_ hash: PublicKeyHash, in hsmToken: any TokenAdministering) async throws(Refusal) {
+        let shown = try await refusing(hsm: await hsmToken.describeKey(hash))
+        try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
     }
 
-    /// The key's record and the audit record are one transaction.
-    private func activate(
-        _ change: Activation, in holding: [any TokenAdministering], by caller: Caller,
-        record requestRecord: RequestRecord
+    /// The key as it stands in the index once these HSM tokens have been asked again.
+    func refreshedEntry(
+        _ hash: PublicKeyHash, in holders: [any TokenAdministering]
     ) async throws(Refusal) -> KeyEntry {
-        var key =
-            change.known
-            ?? KeyRecord(
-                publicKeyHash: change.certificate.publicKeyHash, merchantIdentifier: change.merchant,
-                algorithm: change.certificate.algorithm, state: .active, createdAt: clock.now(), origin: change.origin)
-        key.state = .active
-        try await recorder.apply(
-            AdministrativeChange(
-                at: clock.now(), key: key, precondition: KeyPrecondition(change.known), approval: change.approval,
-                records: [recorder.record(of: requestRecord, by: caller)]),
-            for: requestRecord)
-        return try await entry(change.certificate.publicKeyHash, in: holding)
-    }
-
-    /// The key as it stands in the index once these tokens have been asked again.
-    private func entry(_ hash: PublicKeyHash, in holding: [any TokenAdministering]) async throws(Refusal) -> KeyEntry {
-        for token in holding { try await lookAgain(at: hash, in: token) }
+        for hsmToken in holders { try await refresh(hash, in: hsmToken) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
         return entry
+    }
+
+    static let seeStatus = "paytokenctl status says why"
+}
+
+/// What administration asks of an HSM token.
+protocol TokenAdministering: Sendable {
+    var name: String { get }
+    /// A worker has opened it and takes calls.
+    var isServing: Bool { get }
+    /// What it shows of one key now; empty when it shows none.
+    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
+    func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
+    func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)
+    func generateKey(
+        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+    ) async throws(WorkerFailure) -> KeyDescription
+    func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8]
+    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure)
+}
+
+extension KeyIndex {
+    /// The key that a person names.
+    ///
+    /// - Throws: `key_not_found`.
+    func entry(named name: String) throws(Refusal) -> KeyEntry {
+        do {
+            return try find(name)
+        } catch {
+            throw error.refusal
+        }
+    }
+}
+
+extension KeyLookupError {
+    var refusal: Refusal {
+        switch self {
+        case .notBase64:
+            Refusal(.keyNotFound, "The key's name has 44 characters and is not base64 of 32 bytes.")
+        case .notHexadecimal:
+            Refusal(
+                .keyNotFound,
+                "A key is named by its publicKeyHash: 44 characters of base64, or 8 to 64 characters of hex.")
+        case .ambiguous(let count):
+            Refusal(.keyNotFound, "\(count) keys begin with that; give more characters.")
+        case .unknown:
+            Refusal(.keyNotFound, "There is no such key here; `paytokenctl key list` shows those there are.")
+        }
     }
 }

@@ -6,26 +6,26 @@ import PaymentToken
 import Synchronization
 import WorkerProtocol
 
-/// Keeps the index of merchant keys true: what the tokens show on one side, what the ledger remembers on the other.
+/// Keeps the index of merchant keys true: what the HSM tokens show on one side, what the ledger remembers on the other.
 ///
-/// A change of one key costs a look at that key, in the ledger and in the index; only a token that has just been opened
-/// is judged whole. Reading the ledger and writing the index is one step after the other, so that no older state
-/// replaces a newer one.
+/// A change of one key costs a look at that key, in the ledger and in the index; all keys are compared only when an HSM
+/// token has just been opened. Updates run one after the other, each reading the ledger and then writing the index, so
+/// that no older state replaces a newer one.
 final class KeyCatalogue: Sendable {
     let index: KeyIndex
     private let ledger: any Ledger
     private let clock: WallClock
     private let logger: Logger
     private let state = Mutex(State())
+    /// Held by one update of the index.
+    private let updateLock = AsyncLock()
 
     private struct State {
-        /// What tokens showed and has not been judged yet, since the ledger could not be read.
+        /// What HSM tokens showed and the index does not have yet, since the ledger could not be read.
         var whole: [String: [KeyDescription]] = [:]
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
-        /// What a token showed of single keys of late: newer than a listing that began before.
+        /// What an HSM token showed of single keys recently: newer than a listing that began before.
         var recent: [String: [PublicKeyHash: (keys: [KeyDescription], at: ContinuousClock.Instant)]] = [:]
-        /// The last step that has begun, or waits for its turn.
-        var last: Task<Result<Void, LedgerFailure>, Never>?
     }
 
     /// No listing takes longer.
@@ -38,36 +38,36 @@ final class KeyCatalogue: Sendable {
         self.logger = logger
     }
 
-    /// What is to be known of one key has changed: its record, or what these tokens show of it.
+    /// Something about one key has changed: its record, or what these HSM tokens show of it.
     ///
-    /// - Parameter shown: by token, what it shows under the key's hash now; other tokens keep what they showed.
+    /// - Parameter shown: by HSM token, what it shows under the key's hash now; other tokens keep what they showed.
     func keyChanged(
-        _ hash: PublicKeyHash, shown: [(token: String, keys: [KeyDescription])] = []
+        _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
         let now = ContinuousClock.now
         state.withLock { state in
-            for (token, keys) in shown {
-                state.single[hash, default: [:]][token] = keys
-                var recent = state.recent[token, default: [:]].filter { now - $0.value.at < Self.recentTime }
+            for (hsmToken, keys) in shown {
+                state.single[hash, default: [:]][hsmToken] = keys
+                var recent = state.recent[hsmToken, default: [:]].filter { now - $0.value.at < Self.recentTime }
                 recent[hash] = (keys, now)
-                state.recent[token] = recent
+                state.recent[hsmToken] = recent
             }
         }
         guard !state.withLock({ !$0.whole.isEmpty }) else { return try await refresh() }
-        try await inTurn { [self] () throws(LedgerFailure) in try await judge(hash) }
+        try await serially { [self] () throws(LedgerFailure) in try await update(hash) }
     }
 
-    /// A worker that has just opened its token, and is about to serve, shows these keys. What cannot be judged for want
-    /// of the ledger is judged at the next look at readiness.
+    /// A worker that has just opened its HSM token, and is about to serve, shows these keys. While the ledger cannot be
+    /// read they wait for the next check of readiness.
     ///
     /// - Parameter began: when it began to list them.
     func tokenHasOpened(
-        _ token: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
+        _ hsmToken: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
     ) async {
         state.withLock { state in
-            state.whole[token] = keys
-            for (hash, newer) in state.recent[token] ?? [:] where newer.at >= began {
-                state.single[hash, default: [:]][token] = newer.keys
+            state.whole[hsmToken] = keys
+            for (hash, newer) in state.recent[hsmToken] ?? [:] where newer.at >= began {
+                state.single[hash, default: [:]][hsmToken] = newer.keys
             }
         }
         do throws(LedgerFailure) {
@@ -77,63 +77,60 @@ final class KeyCatalogue: Sendable {
         }
     }
 
-    /// What the ledger remembers, before any token has been asked: a key that is known and not there yet must not be
-    /// taken for one that nobody knows.
+    /// Reads what the ledger remembers, before any HSM token has been asked: a recorded key that has not been seen yet
+    /// must not be taken for an unknown one.
     func recall() async throws(LedgerFailure) {
-        index.rebuild(tokens: [], records: try await ledger.keyRecords(), now: clock.now())
+        index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }
 
     /// Reads all of the ledger's records anew.
     func refresh() async throws(LedgerFailure) {
-        try await inTurn { [self] () throws(LedgerFailure) in try await judgeAll() }
+        try await serially { [self] () throws(LedgerFailure) in try await updateAll() }
     }
 
-    /// Whether something that a token showed still waits for the ledger.
+    /// Whether something that an HSM token showed still waits for the ledger.
     var isBehind: Bool { state.withLock { !$0.whole.isEmpty || !$0.single.isEmpty } }
 
-    // MARK: Steps
+    // MARK: Updates
 
-    private func inTurn(
-        _ step: @escaping @Sendable () async throws(LedgerFailure) -> Void
+    /// In a task of its own, so that a caller that is cancelled does not leave an update half done.
+    private func serially(
+        _ update: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) async throws(LedgerFailure) {
-        let task = state.withLock { state in
-            let before = state.last
-            let task = Task { () async -> Result<Void, LedgerFailure> in
-                _ = await before?.value
-                do throws(LedgerFailure) {
-                    return .success(try await step())
-                } catch {
-                    return .failure(error)
-                }
+        let task = Task { [updateLock] () async -> Result<Void, LedgerFailure> in
+            await updateLock.acquire()
+            defer { updateLock.release() }
+            do throws(LedgerFailure) {
+                return .success(try await update())
+            } catch {
+                return .failure(error)
             }
-            state.last = task
-            return task
         }
         try await task.value.get()
     }
 
-    private func judge(_ hash: PublicKeyHash) async throws(LedgerFailure) {
-        let record = try await ledger.keyRecord(hash)
+    private func update(_ hash: PublicKeyHash) async throws(LedgerFailure) {
+        let keyRecord = try await ledger.keyRecord(hash)
         let shown = state.withLock { $0.single.removeValue(forKey: hash) } ?? [:]
-        index.update(hash, tokens: shown.map { ($0.key, $0.value) }, record: record, now: clock.now())
+        index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         if let entry = index.entry(hash) { warn(of: [entry]) }
     }
 
-    private func judgeAll() async throws(LedgerFailure) {
-        let records = try await ledger.keyRecords()
+    private func updateAll() async throws(LedgerFailure) {
+        let keyRecords = try await ledger.keyRecords()
         let (whole, single) = state.withLock { state in
             defer { (state.whole, state.single) = ([:], [:]) }
             return (state.whole, state.single)
         }
-        index.rebuild(tokens: whole.map { ($0.key, $0.value) }, records: records, now: clock.now())
+        index.rebuild(hsmTokens: whole.map { ($0.key, $0.value) }, keyRecords: keyRecords, now: clock.now())
         for (hash, shown) in single {
-            let record = records.first { $0.publicKeyHash == hash }
-            index.update(hash, tokens: shown.map { ($0.key, $0.value) }, record: record, now: clock.now())
+            let keyRecord = keyRecords.first { $0.publicKeyHash == hash }
+            index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         }
         warn(of: index.entries)
     }
 
-    /// A token that shows nothing of what it should fills no disk with it.
+    /// Bounded, since an HSM token that lost all its keys must not fill the disk with log lines.
     private static let mostWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {

@@ -6,9 +6,10 @@ import PaymentToken
 import Refusals
 import WorkerProtocol
 
-/// The states of SP 800-57 part 1 §7: each transition judged, recorded with who and why, and effective at once. After
-/// the answer nothing is released that the new state does not permit, queued requests included: a release judges the
-/// key's state in the transaction of its claim.
+/// The states of SP 800-57 part 1 §7: each transition is checked, recorded with who and why, and effective at once.
+///
+/// After the answer nothing is released that the new state does not permit, queued requests included, since a release
+/// checks the key's state in the transaction of its claim.
 struct KeyLifecycle: Sendable {
     struct StateChange: Sendable, Equatable {
         let to: KeyState
@@ -26,71 +27,71 @@ struct KeyLifecycle: Sendable {
     }
 
     let catalogue: KeyCatalogue
-    let tokens: any KeyDestroying
+    let hsmTokens: any KeyDestroying
     let ledger: any Ledger
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
 
     func change(
-        _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        let entry = try catalogue.index.find(name)
-        record.concerns(entry)
-        record.is(Self.event(wanted.to, wanted.reason, approval: nil))
-        let known = try await self.record(of: entry)
-        if known.state == .destroyed, wanted.to == .destroyed, !entry.tokens.isEmpty {
-            // The ledger had it destroyed and a token could not be reached: this completes it.
+        let entry = try catalogue.index.entry(named: name)
+        draft.concerns(entry)
+        draft.is(Self.event(wanted.to, wanted.reason, approval: nil))
+        let known = try await keyRecord(of: entry)
+        if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
+            // The ledger recorded the destruction while an HSM token could not be reached: this completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             return .changed(try await destroyObjects(entry))
         }
-        let next = try known.changed(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
-        record.is(Self.event(next.state, wanted.reason, approval: nil))
+        let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
+        draft.is(Self.event(next.state, wanted.reason, approval: nil))
         let operation = Self.operation(from: known.state, to: wanted.to)
         let needsApproval = operation != nil && rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }
         if let operation, needsApproval {
-            return .pending(try await ask(operation, known, wanted, by: caller, record: record))
+            return .pending(try await ask(operation, known, wanted, by: caller, draft: draft))
         }
         let change = AdministrativeChange(
             at: clock.now(), key: next, precondition: .state(known.state),
-            records: [recorder.record(of: record, by: caller)])
-        return .changed(try await apply(change, entry, record: record))
+            records: [recorder.auditRecord(of: draft, by: caller)])
+        return .changed(try await apply(change, entry, draft: draft))
     }
 
-    /// Takes a key into the ledger that was made in the token by other means.
+    /// Takes a key into the ledger that was made in the HSM token by other means.
     func adopt(
-        _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        let entry = try catalogue.index.find(name)
-        record.concerns(entry)
-        record.is(.keyAdopt(approval: nil))
+        let entry = try catalogue.index.entry(named: name)
+        draft.concerns(entry)
+        draft.is(.keyAdopt(approval: nil))
         let adopted = try adoption(of: entry)
         let needsApproval = rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
             let change = AdministrativeChange(
-                at: clock.now(), key: adopted, precondition: .absent, records: [recorder.record(of: record, by: caller)]
-            )
-            return .changed(try await apply(change, entry, record: record))
+                at: clock.now(), key: adopted, precondition: .absent,
+                records: [recorder.auditRecord(of: draft, by: caller)])
+            return .changed(try await apply(change, entry, draft: draft))
         }
-        let approval = try rule.request(
-            .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
-            keyState: nil, reason: reason, by: caller, at: clock.now())
-        try await store(approval, alsoChanging: nil, from: nil, by: caller, record: record)
-        return .pending(approval)
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
+                    reason: reason, by: caller, at: clock.now()), by: caller, for: draft))
     }
 
     /// Carries out what a second person approved, in one transaction with the approval.
     ///
     /// - Parameter decision: with the approval's step and its record.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, record: RequestRecord
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
             throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
         }
-        record.concerns(entry)
+        draft.concerns(entry)
         var change = decision
         let event: AuditEvent
         if approval.operation == .keyAdopt {
@@ -98,35 +99,28 @@ struct KeyLifecycle: Sendable {
             change.precondition = .absent
             event = .keyAdopt(approval: approval.identifier)
         } else {
-            let known = try await self.record(of: entry)
-            if known.state != approval.keyState {
-                let conflict = ApprovalConflict.keyChanged(from: approval.keyState, to: known.state)
-                throw Refusal(.approvalInvalid, conflict.description)
+            let known = try await keyRecord(of: entry)
+            guard known.state == approval.keyState else {
+                throw ApprovalConflict.keyChanged(from: approval.keyState, to: known.state).refusal
             }
-            let next = try known.changed(to: Self.target(of: approval.operation), cutOff: nil, at: clock.now())
+            let next = try known.transitioned(to: Self.target(of: approval.operation), cutOff: nil, at: clock.now())
             change.key = next
             change.precondition = .state(known.state)
             event = Self.event(next.state, approval.reason, approval: approval.identifier)
         }
         guard approval.parameters == Self.parameters(approval.operation, hash) else {
-            throw Refusal(.approvalInvalid, ApprovalConflict.otherParameters.description)
+            throw ApprovalConflict.otherParameters.refusal
         }
-        var done = recorder.record(of: record, by: caller)
+        var done = recorder.auditRecord(of: draft, by: caller)
         done.event = event
         change.records.append(done)
-        return try await apply(change, entry, record: record)
+        return try await apply(change, entry, draft: draft)
     }
 
-    // MARK: Judging
+    // MARK: Checks
 
-    private func record(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
-        let known: KeyRecord?
-        do throws(LedgerFailure) {
-            known = try await ledger.keyRecord(entry.publicKeyHash)
-        } catch {
-            throw error.refusal
-        }
-        guard let known else {
+    private func keyRecord(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
+        guard let known = try await refusing(ledger: await ledger.keyRecord(entry.publicKeyHash)) else {
             throw Refusal(
                 .invalidState, "The key was made outside and is not in the ledger; adopt it first (key adopt).")
         }
@@ -149,7 +143,7 @@ struct KeyLifecycle: Sendable {
             state: .active, createdAt: clock.now(), origin: .adopted)
     }
 
-    /// What needs a second person: what cannot be taken back, and what gives a key back its power.
+    /// What needs a second person: what cannot be taken back, and what lets a key decrypt again.
     private static func operation(from: KeyState, to: KeyState) -> ApprovalOperation? {
         switch (from, to) {
         case (_, .destroyed): .keyDestroy
@@ -180,80 +174,109 @@ struct KeyLifecycle: Sendable {
             KeyStateChange(from: nil, to: AuditKeyState(rawValue: state.rawValue), reason: reason, approval: approval))
     }
 
-    // MARK: Changing
+    // MARK: Changes
 
-    /// A compromise that is only asked for suspends the key at once; its approval makes it final.
+    /// Has the operation wait for a second person. A key that is reported as compromised is suspended at once; the
+    /// approval makes the compromise final.
     private func ask(
         _ operation: ApprovalOperation, _ known: KeyRecord, _ wanted: StateChange, by caller: Caller,
-        record: RequestRecord
+        draft: AuditDraft
     ) async throws(Refusal) -> Approval {
-        var suspended: KeyRecord?
-        if operation == .keyCompromise, known.state.canBecome(.suspended) {
-            suspended = known.suspended(at: clock.now())
-        }
+        let suspends = operation == .keyCompromise && known.state.canBecome(.suspended)
+        let suspended = suspends ? known.suspended(at: clock.now()) : nil
         let approval = try rule.request(
             operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
             keyState: suspended?.state ?? known.state, reason: wanted.reason, by: caller, at: clock.now())
-        try await store(approval, alsoChanging: suspended, from: known.state, by: caller, record: record)
-        return approval
-    }
-
-    private func store(
-        _ approval: Approval, alsoChanging key: KeyRecord?, from state: KeyState?, by caller: Caller,
-        record: RequestRecord
-    ) async throws(Refusal) {
         var records: [AuditRecord] = []
-        if key != nil {
-            var suspending = recorder.record(of: record, by: caller)
+        if suspended != nil {
+            var suspending = recorder.auditRecord(of: draft, by: caller)
             suspending.event = Self.event(.suspended, approval.reason, approval: approval.identifier)
             records.append(suspending)
         }
-        record.is(.approvalRequest(ApprovalRequest(approval)))
-        records.append(recorder.record(of: record, by: caller))
-        let change = AdministrativeChange(
-            at: clock.now(), key: key, precondition: state.map { .state($0) } ?? .any, approval: .request(approval),
-            records: records)
-        try await recorder.apply(change, for: record)
-        if let key { try await lookAgain(at: key.publicKeyHash) }
+        draft.is(.approvalRequest(ApprovalRequest(approval)))
+        records.append(recorder.auditRecord(of: draft, by: caller))
+        try await recorder.apply(
+            AdministrativeChange(
+                at: clock.now(), key: suspended, precondition: .state(known.state), approval: .request(approval),
+                records: records), for: draft)
+        if suspended != nil { try await refresh(known.publicKeyHash) }
+        return approval
     }
 
     private func apply(
-        _ change: AdministrativeChange, _ entry: KeyEntry, record: RequestRecord
+        _ change: AdministrativeChange, _ entry: KeyEntry, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
-        try await recorder.apply(change, for: record)
-        try await lookAgain(at: entry.publicKeyHash)
+        try await recorder.apply(change, for: draft)
+        try await refresh(entry.publicKeyHash)
         guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
         return try await destroyObjects(entry)
     }
 
-    private func lookAgain(at key: PublicKeyHash, emptied tokens: [String] = []) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            try await catalogue.keyChanged(key, shown: tokens.map { ($0, []) })
-        } catch {
-            throw error.refusal
-        }
+    private func refresh(_ hash: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {
+        try await refusing(ledger: await catalogue.keyChanged(hash, shown: hsmTokens.map { ($0, []) }))
     }
 
-    /// The ledger has the key destroyed by now, so it is never used again; what a token still holds is removed.
+    /// The ledger has the key destroyed by now, so it is never used again; what an HSM token still holds is removed.
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
         let emptied: [String]
         do {
-            emptied = try await tokens.destroyKey(entry.publicKeyHash)
+            emptied = try await hsmTokens.destroyKey(entry.publicKeyHash)
         } catch {
             throw Refusal(
                 .hsmUnavailable,
                 "The key is recorded as destroyed and is not used again, but its objects are still in a token; repeat "
                     + "the command when the token can be reached.")
         }
-        try await lookAgain(at: entry.publicKeyHash, emptied: emptied)
+        try await refresh(entry.publicKeyHash, emptied: emptied)
         return catalogue.index.entry(entry.publicKeyHash) ?? entry
     }
 }
 
-/// What a key's end asks of the tokens.
+/// What a key's end asks of the HSM tokens.
 protocol KeyDestroying: Sendable {
     /// Removes the key's objects, private, public and certificates, from every token that has them.
     ///
     /// - Returns: the configured names of the tokens that do not show it any more.
     func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String]
+}
+
+extension KeyRecord {
+    fileprivate func transitioned(to wanted: KeyState, cutOff: Date?, at now: Date) throws(Refusal) -> KeyRecord {
+        do {
+            return try changed(to: wanted, cutOff: cutOff, at: now)
+        } catch {
+            throw error.refusal
+        }
+    }
+}
+
+extension KeyTransitionError {
+    var refusal: Refusal {
+        switch self {
+        case .impossible(let from, let to):
+            Refusal(
+                .invalidState, "A key that is \(from.rawValue) cannot become \(to.rawValue).",
+                details: "from \(from.rawValue) it can become \(Self.successors(of: from))")
+        case .cutOffForSuspendedKey:
+            Refusal(
+                .malformedRequest,
+                "A suspended key is retired without a cut-off; resume it first if it is to decrypt.", details: "cutOff")
+        case .cutOffNotInFuture:
+            Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")
+        case .cutOffTooFarAhead:
+            Refusal(
+                .malformedRequest, "cutOff must lie at most \(Int(KeyRecord.longestCutOff / 86_400)) days ahead.",
+                details: "cutOff")
+        }
+    }
+
+    /// The states that can follow, each with the command that leads to it.
+    private static func successors(of state: KeyState) -> String {
+        let commands: [(KeyState, String)] = [
+            (.active, state == .preActivation ? "certificate import" : "key resume"), (.suspended, "key suspend"),
+            (.deactivated, "key retire"), (.compromised, "key compromise"), (.destroyed, "key destroy"),
+        ]
+        let possible = commands.filter { state.canBecome($0.0) }.map { "\($0.0.rawValue) (\($0.1))" }
+        return possible.isEmpty ? "nothing else" : possible.joined(separator: ", ")
+    }
 }

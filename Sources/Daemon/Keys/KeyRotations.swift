@@ -11,22 +11,18 @@ import WorkerProtocol
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
     let arrivals: RefusedArrivals
-    /// Of starting: a second start finds the first one's key.
-    private let turn = SerialTurn()
+    /// Held while a rotation is started: a second start then finds the first one's key.
+    private let startLock = AsyncLock()
 
-    /// For how long old keys open late tokens: they arrive for minutes to hours after Apple's switch.
+    /// For how long old keys open late payment tokens: they arrive for minutes to hours after Apple's switch.
     static let standardCutOff: TimeInterval = 7 * 86_400
-    /// For how long a key is in use after its last token.
+    /// For how long a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
-    /// How far back a new key's first token is looked for.
+    /// How far back a new key's first payment token is looked for.
     private static let longestLook: TimeInterval = 30 * 86_400
 
-    init(administration: KeyAdministration, arrivals: RefusedArrivals) {
-        self.administration = administration
-        self.arrivals = arrivals
-    }
-
     private var index: KeyIndex { administration.catalogue.index }
+    private var ledger: any Ledger { administration.ledger }
     private var now: Date { administration.clock.now() }
 
     // MARK: Looking
@@ -56,52 +52,37 @@ struct KeyRotations: Sendable {
 
     private func rotations(where isMeant: (KeyRecord) -> Bool) async throws(Refusal) -> [Rotation] {
         let now = now
-        let records: [KeyRecord]
-        let usage: [PublicKeyHash: KeyUsage]
-        do {
-            records = try await administration.ledger.keyRecords().filter(isMeant)
-            usage = try await administration.ledger.usage(since: now.addingTimeInterval(-Self.stillInUse))
-        } catch {
-            throw error.refusal
-        }
-        let keys = records.map { record in
-            Rotation.Key(
-                record: record, entry: index.entry(record.publicKeyHash),
-                lastHour: usage[record.publicKeyHash] ?? KeyUsage(),
-                refusedLastHour: arrivals.lastHour(record.publicKeyHash, now: now),
-                wasUsed: index.uses(record.publicKeyHash).count > 0, trouble: trouble(record.publicKeyHash))
+        let keyRecords = try await refusing(ledger: await ledger.keyRecords()).filter(isMeant)
+        let usage = try await refusing(ledger: await ledger.usage(since: now.addingTimeInterval(-Self.stillInUse)))
+        var keys = keyRecords.map { keyRecord in
+            let hash = keyRecord.publicKeyHash
+            return Rotation.Key(
+                keyRecord: keyRecord, entry: index.entry(hash), lastHour: usage[hash] ?? KeyUses(),
+                refusedLastHour: arrivals.lastHour(hash, now: now), wasUsed: index.uses(hash).count > 0,
+                fault: fault(of: hash))
         }
         let seen = Rotation.all(among: keys, now: now)
-        let silent = seen.filter { $0.isUnderWay }.compactMap(\.newKey)
-            .filter { $0.record.state == .active && !$0.isProven }
-        guard !silent.isEmpty else { return seen }
-        // A quiet merchant's new key may have opened its tokens earlier than within the last hour.
+        let unproven = seen.filter(\.isUnderWay).compactMap(\.newKey)
+            .filter { $0.keyRecord.state == .active && !$0.isProven }
+        guard !unproven.isEmpty else { return seen }
+        // A quiet merchant's new key may have opened payment tokens before the last hour.
         var used: Set<PublicKeyHash> = []
-        for key in silent {
-            let since = max(key.record.createdAt, now.addingTimeInterval(-Self.longestLook))
-            do {
-                if try await administration.ledger.wasUsed(key.publicKeyHash, since: since) {
-                    used.insert(key.publicKeyHash)
-                }
-            } catch {
-                throw error.refusal
-            }
+        for key in unproven {
+            let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.longestLook))
+            let wasUsed = try await refusing(ledger: await ledger.wasUsed(key.publicKeyHash, since: since))
+            if wasUsed { used.insert(key.publicKeyHash) }
         }
-        return Rotation.all(
-            among: keys.map { key in
-                var key = key
-                key.wasUsed = key.wasUsed || used.contains(key.publicKeyHash)
-                return key
-            }, now: now)
+        for place in keys.indices where used.contains(keys[place].publicKeyHash) { keys[place].wasUsed = true }
+        return Rotation.all(among: keys, now: now)
     }
 
-    /// Why a key opens nothing now, whatever its state.
-    private func trouble(_ hash: PublicKeyHash) -> String? {
-        guard let entry = index.entry(hash) else { return "No token shows this key now." }
-        if let why = entry.condition.explanation { return why }
-        let holders = administration.tokens.filter { entry.tokens.contains($0.name) }
-        guard holders.contains(where: { $0.isServing }) else {
-            return "The only token that holds it is not available now: \(entry.tokens.joined(separator: ", "))."
+    /// Why a key opens nothing now, whatever its state; nil when it does.
+    private func fault(of hash: PublicKeyHash) -> String? {
+        guard let entry = index.entry(hash) else { return KeyEntry.Condition.missing.explanation }
+        if let explanation = entry.condition.explanation { return explanation }
+        let holders = administration.hsmTokens.filter { entry.hsmTokens.contains($0.name) }
+        guard holders.contains(where: \.isServing) else {
+            return "The only token that holds it is not available now: \(entry.hsmTokens.joined(separator: ", "))."
         }
         return nil
     }
@@ -120,7 +101,7 @@ struct KeyRotations: Sendable {
         /// Nil: what the merchant's key is now.
         let algorithm: KeyAlgorithm?
         /// Nil: where the merchant's key is now.
-        let token: String?
+        let hsmToken: String?
     }
 
     struct Started: Sendable {
@@ -133,25 +114,25 @@ struct KeyRotations: Sendable {
 
     /// Makes the new key, unless one waits for its certificate already, and its certificate request.
     func start(
-        _ start: Start, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ start: Start, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Started {
-        record.is(.keyGenerate)
+        draft.is(.keyGenerate)
         let merchant = start.merchantIdentifier
-        try KeyAdministration.judgeMerchant(merchant)
-        record.concerns(merchant: merchant)
-        await turn.take()
-        defer { turn.give() }
+        try KeyAdministration.requireMerchantIdentifier(merchant)
+        draft.concerns(merchant: merchant)
+        await startLock.acquire()
+        defer { startLock.release() }
         let before = try await rotations(of: merchant)
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
         if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry, !isLost(entry) {
-            if let token = start.token, !entry.tokens.contains(token) {
+            if let hsmToken = start.hsmToken, !entry.hsmTokens.contains(hsmToken) {
                 throw Refusal(
-                    .invalidState, "A new key waits for its certificate already, and not in the token \(token).",
-                    details: "\(rotation.newKey?.short ?? "") in \(entry.tokens.joined(separator: ", "))")
+                    .invalidState, "A new key waits for its certificate already, and not in the token \(hsmToken).",
+                    details: "\(rotation.newKey?.short ?? "") in \(entry.hsmTokens.joined(separator: ", "))")
             }
             let request = try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: dryRun, record: record)
+                for: entry, by: caller, dryRun: dryRun, draft: draft)
             return Started(rotation: rotation, created: false, request: request)
         }
         if let rotation, !rotation.oldKeys.isEmpty {
@@ -159,30 +140,30 @@ struct KeyRotations: Sendable {
                 .invalidState,
                 "This merchant has two active \(algorithm.name) keys already: a rotation is under way. Finish it first "
                     + "(rotate finish), or make a further key all the same with key generate.",
-                details: rotation.next)
+                details: RotationGuidance(rotation).next)
         }
         let order = KeyAdministration.KeyOrder(
-            merchantIdentifier: merchant, algorithm: algorithm, token: start.token ?? tokenOfKey(rotation))
-        switch try await administration.generate(order, by: caller, dryRun: dryRun, record: record) {
+            merchantIdentifier: merchant, algorithm: algorithm, hsmToken: start.hsmToken ?? hsmTokenOfKey(rotation))
+        switch try await administration.generate(order, by: caller, dryRun: dryRun, draft: draft) {
         case .wouldMake:
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
-            // A refusal from here on is one of its own in the record.
-            record.recorded(at: nil)
+            // The generation is recorded. If the request is refused, that is recorded too, as an event of its own.
+            draft.recorded(at: nil)
             let request = try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: false, record: record)
+                for: entry, by: caller, dryRun: false, draft: draft)
             return Started(
                 rotation: try await self.rotation(of: merchant, algorithm), created: true, request: request)
         }
     }
 
-    /// All tokens are there, and none shows it: nothing will come of waiting for it.
+    /// All HSM tokens are available and none shows the key: its certificate would come in vain.
     private func isLost(_ entry: KeyEntry) -> Bool {
-        entry.condition == .missing && administration.tokens.allSatisfy { $0.isServing }
+        entry.condition == .missing && administration.hsmTokens.allSatisfy(\.isServing)
     }
 
-    /// What the merchant's tokens are encrypted with now.
+    /// What the merchant's payment tokens are encrypted with now.
     private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
         let serving = rotations.filter { $0.newKey != nil }
         guard serving.count < 2 else {
@@ -193,36 +174,38 @@ struct KeyRotations: Sendable {
         return (serving.first ?? rotations[0]).algorithm
     }
 
-    /// Where the key is that is to be replaced: the first token of the configuration that takes calls.
-    private func tokenOfKey(_ rotation: Rotation?) -> String? {
-        let holders = rotation?.newKey?.entry?.tokens ?? []
-        return administration.tokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
+    /// Where the key is that is to be replaced: the first HSM token of the configuration that takes calls.
+    private func hsmTokenOfKey(_ rotation: Rotation?) -> String? {
+        let holders = rotation?.newKey?.entry?.hsmTokens ?? []
+        return administration.hsmTokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
     }
 
     // MARK: The certificate
 
     /// Stores the new key's certificate and activates the key; any other certificate is refused.
     func importCertificate(
-        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> (outcome: KeyAdministration.Outcome, rotation: Rotation) {
-        record.is(.certificateImport(certificate: AuditDigest.of(der)))
+        draft.is(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try KeyAdministration.read(der)
-        record.concerns(key: certificate.publicKeyHash)
+        draft.concerns(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
-        // What is wrong with the certificate itself is told first, as by every import.
-        if let known, certificate.kind == .paymentProcessing { try await requireRecord(of: known) }
-        if let known, certificate.kind == .paymentProcessing, certificate.names(known.merchantIdentifier) {
-            record.concerns(merchant: known.merchantIdentifier)
-            try await judge(certificate, of: known)
+        // A certificate of the wrong purpose or merchant is left to the import below, which says what is wrong with it.
+        if let known, certificate.purpose == .paymentProcessing {
+            try await requireRecorded(known)
+            if certificate.names(known.merchantIdentifier) {
+                draft.concerns(merchant: known.merchantIdentifier)
+                try await requireAwaited(certificate, of: known)
+            }
         }
         let outcome = try await administration.importCertificate(
-            der, allowExpired: allowExpired, by: caller, dryRun: dryRun, record: record)
+            der, allowExpired: allowExpired, by: caller, dryRun: dryRun, draft: draft)
         guard let merchant = known?.merchantIdentifier else { throw .defect }
         return (outcome, try await rotation(of: merchant, certificate.algorithm))
     }
 
-    private func requireRecord(of known: KeyEntry) async throws(Refusal) {
-        guard try await administration.record(of: known.publicKeyHash) != nil else {
+    private func requireRecorded(_ known: KeyEntry) async throws(Refusal) {
+        guard try await administration.keyRecord(of: known.publicKeyHash) != nil else {
             throw Refusal(
                 .invalidState,
                 "This certificate's key was made by other means and is not in the ledger: no rotation "
@@ -231,8 +214,9 @@ struct KeyRotations: Sendable {
         }
     }
 
-    /// Whether it is the new key's, or there already: a repetition is no mistake.
-    private func judge(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
+    /// The certificate must be the new key's. One that the new key has already is taken again: a repetition is no
+    /// mistake.
+    private func requireAwaited(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier).first { $0.algorithm == known.algorithm }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
@@ -269,41 +253,48 @@ struct KeyRotations: Sendable {
 
     /// Deactivates the old keys, all of them in one transaction.
     func finish(
-        _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, record: RequestRecord
+        _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {
-        let event = AuditEvent.keyStateChange(
-            KeyStateChange(from: nil, to: .deactivated, reason: finish.reason))
-        record.is(event)
-        record.concerns(merchant: merchant)
-        let all = try await rotations(of: merchant)
-        let candidates = all.filter { rotation in
-            finish.algorithm.map { $0 == rotation.algorithm } ?? !rotation.oldKeys.isEmpty
+        draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
+        draft.concerns(merchant: merchant)
+        let rotation = try await rotation(toFinish: finish, of: merchant)
+        let now = now
+        let retired: [KeyRecord]
+        do throws(RotationFinishError) {
+            retired = try rotation.finished(cutOff: finish.cutOff, force: finish.force, now: now)
+        } catch {
+            throw RotationGuidance(rotation).refusal(error)
         }
-        guard candidates.count < 2 else {
+        let hashes = retired.map(\.publicKeyHash)
+        if let first = hashes.first { draft.concerns(key: first) }
+        guard !dryRun else { return Finished(rotation: rotation, retired: hashes) }
+        var change = AdministrativeChange(at: now, records: [])
+        change.furtherKeys = retired.map { keyRecord in
+            var auditRecord = administration.recorder.auditRecord(of: draft, by: caller)
+            auditRecord.publicKeyHash = AuditDigest(bytes: keyRecord.publicKeyHash.bytes)
+            return AdministrativeChange.KeyChange(keyRecord, precondition: .state(.active), record: auditRecord)
+        }
+        try await administration.recorder.apply(change, for: draft)
+        for hash in hashes { try await refusing(ledger: await administration.catalogue.keyChanged(hash)) }
+        return Finished(rotation: try await self.rotation(of: merchant, rotation.algorithm), retired: hashes)
+    }
+
+    /// The merchant's rotation of the wanted algorithm; without one, the only rotation that has old keys, or whichever
+    /// there is.
+    private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
+        let all = try await rotations(of: merchant)
+        if let algorithm = finish.algorithm {
+            guard let rotation = all.first(where: { $0.algorithm == algorithm }) else {
+                throw Refusal(.invalidState, "This merchant has no key of that type.", details: "type")
+            }
+            return rotation
+        }
+        let finishable = all.filter { !$0.oldKeys.isEmpty }
+        guard finishable.count < 2 else {
             throw Refusal(
                 .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
                 details: "type: --type ec or --type rsa")
         }
-        guard let rotation = candidates.first ?? all.first(where: { _ in finish.algorithm == nil }) else {
-            throw Refusal(.invalidState, "This merchant has no key of that type.", details: "type")
-        }
-        let now = now
-        let retired = try rotation.finished(cutOff: finish.cutOff, force: finish.force, now: now)
-        let hashes = retired.map(\.publicKeyHash)
-        if let first = hashes.first { record.concerns(key: first) }
-        guard !dryRun else { return Finished(rotation: rotation, retired: hashes) }
-        var change = AdministrativeChange(at: now, records: [])
-        change.furtherKeys = retired.map { key in
-            var line = administration.recorder.record(of: record, by: caller)
-            line.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
-            return AdministrativeChange.KeyChange(key, precondition: .state(.active), record: line)
-        }
-        try await administration.recorder.apply(change, for: record)
-        do throws(LedgerFailure) {
-            for hash in hashes { try await administration.catalogue.keyChanged(hash) }
-        } catch {
-            throw error.refusal
-        }
-        return Finished(rotation: try await self.rotation(of: merchant, rotation.algorithm), retired: hashes)
+        return finishable.first ?? all[0]
     }
 }

@@ -6,7 +6,7 @@ import WorkerProtocol
 /// A key as the API shows it.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// The tier at which these tokens open payments for a key of this algorithm now; nil when none can.
+    /// The tier at which these HSM tokens open payments for a key of this algorithm now; nil when none can.
     let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 
@@ -14,15 +14,15 @@ struct KeySummaries: Sendable {
     func summary(_ entry: KeyEntry, _ more: [String] = []) -> KeySummary {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
-        let remarks = [entry.condition.explanation].compactMap { $0 } + entry.remarks + more
+        let warnings = [entry.condition.explanation].compactMap { $0 } + entry.warnings + more
         return KeySummary(
             publicKeyHash: entry.publicKeyHash.base64,
             merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
             algorithm: entry.algorithm.name, state: entry.state.rawValue, notAfter: notAfter,
             daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
-            tier: tier(entry.algorithm, entry.tokens)?.rawValue, lastUse: uses.last, uses: uses.count,
-            condition: entry.condition.name, remark: remarks.isEmpty ? nil : remarks.joined(separator: " "),
-            tokens: entry.tokens, cutOff: entry.cutOff)
+            tier: tier(entry.algorithm, entry.hsmTokens)?.rawValue, lastUse: uses.last, uses: uses.count,
+            condition: entry.condition.name, remark: warnings.isEmpty ? nil : warnings.joined(separator: " "),
+            tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
     /// What an import led to, or would have led to.
@@ -32,18 +32,30 @@ struct KeySummaries: Sendable {
         switch outcome {
         case .pending:
             return nil
-        case .changed(let entry, let remarks):
-            return summary(entry, remarks)
-        case .wouldServe(let certificate, let merchant, let tokens):
+        case .changed(let entry, let warnings):
+            return summary(entry, warnings)
+        case .wouldServe(let certificate, let merchant, let hsmTokens):
             let uses = index.uses(certificate.publicKeyHash)
             return KeySummary(
                 publicKeyHash: certificate.publicKeyHash.base64, merchantIdentifier: merchant,
                 algorithm: certificate.algorithm.name, state: KeyState.active.rawValue,
                 notAfter: certificate.notAfter,
                 daysLeft: KeySummary.daysLeft(until: certificate.notAfter, now: clock.now()),
-                tier: tier(certificate.algorithm, tokens)?.rawValue, lastUse: uses.last, uses: uses.count,
+                tier: tier(certificate.algorithm, hsmTokens)?.rawValue, lastUse: uses.last, uses: uses.count,
                 condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
-                tokens: tokens)
+                tokens: hsmTokens)
         }
     }
+}
+
+extension HSMTokenPool {
+    /// The tier that serves the key now. Where HSM tokens differ it is the weakest: what can be promised for every payment.
+    @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
+        let scheme: RestorationScheme = algorithm == .ec ? .ecV1 : .rsaV1
+        return tokens.filter { holders.contains($0.name) }.compactMap { $0.tier(for: scheme) }
+            .max { $0.rawValue < $1.rawValue }
+    }
+
+    /// Whether a payment for the key would be opened now.
+    func serves(_ entry: KeyEntry) -> Bool { tier(of: entry.algorithm, in: entry.hsmTokens) != nil }
 }

@@ -2,20 +2,20 @@ import Foundation
 import PaymentToken
 import Synchronization
 
-/// Tokens of the last hour that name a known key, carry Apple's signature and were refused, for whatever reason but that they
-/// were replays. In this process's memory only.
+/// How many payment tokens of the last hour named a known key, carried Apple's signature and were refused, replays left
+/// out. In this process's memory only.
 ///
-/// They prove nothing: Apple does not sign the publicKeyHash, so whoever has one token can send it with the hash of any
-/// key. What was opened under a key is in the ledger, as its claims.
+/// They prove nothing: Apple does not sign the publicKeyHash, so whoever has one payment token can send it with the hash
+/// of any key. What was opened under a key is in the ledger, as its claims.
 final class RefusedArrivals: Sendable {
     /// One minute's number, in whole minutes since 1970, and how many there were.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
-    /// A token has arrived, and counts as refused until ``takeBack(_:at:)`` is called with the same time.
+    /// A payment token has arrived, and counts as refused until ``takeBack(_:at:)`` is called with the same time.
     ///
-    /// - Parameter hash: of a key that is known here, so that strangers cannot make this grow.
+    /// - Parameter hash: of a key that is known here, so that untrusted callers cannot make this grow.
     func count(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in

@@ -5,28 +5,28 @@ import Logging
 import Refusals
 import Synchronization
 
-/// Seals the record: has the token sign where the chain ends, keeps the signature in the ledger, and has the token
+/// Seals the record: has the HSM token sign where the chain ends, keeps the signature in the ledger, and has the HSM token
 /// remember the newest.
 ///
 /// Made after 1,000 records or 60 seconds, whichever is first, at shutdown, and at the end of every export.
-final class Checkpoints: Sendable {
+final class Checkpoints: CheckpointSealing {
     private struct State {
-        /// The key that signs, once ledger and token have been compared.
+        /// The key that signs, once ledger and HSM token have been compared.
         var key: AuditSigningKey?
-        /// The last in the ledger, and whether the token remembers it.
+        /// The last in the ledger, and whether the HSM token remembers it.
         var newest: SignedCheckpoint?
         var isRemembered = false
-        /// The token keeps no data objects; that was said.
-        var tokenForgets = false
-        /// The seal under way, or the last one. One at a time: of two, the token would remember the one that came last,
-        /// not the newer.
+        /// The HSM token keeps no data objects; that was logged.
+        var hsmTokenForgets = false
+        /// The seal under way, or the last one. One at a time: of two at once, the HSM token would remember the one that
+        /// arrived last, which need not be the newer.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
         /// The one that begins when the present one has ended, for all who ask until then.
         var following: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
 
     private let ledger: any Ledger
-    private let token: any AuditHSMToken
+    private let hsmToken: any AuditHSMToken
     private let clock: WallClock
     private let logger: Logger
     private let unsealed: UnsealedRecords
@@ -35,14 +35,15 @@ final class Checkpoints: Sendable {
 
     /// - Parameters:
     ///   - unsealed: is told by the ledger's writer what is recorded.
-    ///   - patience: how long anybody waits for a seal. A call to the token that hangs costs its call_timeout, and is made
+    ///   - patience: how long anybody waits for a seal. A call to the HSM that hangs costs its call_timeout, and is made
     ///     once more by the next worker.
     init(
-        ledger: any Ledger, token: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(), clock: WallClock,
+        ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
+        clock: WallClock,
         patience: Duration = .seconds(30), logger: Logger
     ) {
         self.ledger = ledger
-        self.token = token
+        self.hsmToken = hsmToken
         self.clock = clock
         self.logger = logger
         self.unsealed = unsealed
@@ -61,12 +62,7 @@ final class Checkpoints: Sendable {
 
     /// Seals whenever it is due, until cancelled.
     func start() -> Task<Void, Never> {
-        let ticking = Task { [unsealed] in
-            while !Task.isCancelled {
-                try? await Task.sleep(for: .seconds(1))
-                unsealed.look()
-            }
-        }
+        let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.look() }
         return Task {
             await withTaskCancellationHandler {
                 var retry = SealRetry()
@@ -95,8 +91,7 @@ final class Checkpoints: Sendable {
 
     /// A checkpoint of all that is recorded now; nil when nothing is.
     ///
-    /// Those who ask while one is made share the next one, so that a token that hangs has two seals wait for it, however
-    /// many ask.
+    /// All who ask while one is made share the next one: however many ask, at most two seals wait for an HSM that hangs.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
@@ -106,7 +101,7 @@ final class Checkpoints: Sendable {
             let before = state.present
             let seal = Task { () -> Result<SignedCheckpoint?, Refusal> in
                 _ = await before?.value
-                // The end of the record is read from here on: whoever asks now may have recorded something later.
+                // This seal covers what is recorded up to here. Whoever asks from now on needs another.
                 self.state.withLock { state in
                     state.present = state.following
                     state.following = nil
@@ -123,18 +118,19 @@ final class Checkpoints: Sendable {
         guard let sealed = await seal.value(within: patience) else {
             throw Refusal(
                 .hsmUnavailable,
-                "The record could not be sealed in time: the token or the ledger does not answer.")
+                "The record could not be sealed in time: the HSM or the ledger does not answer.")
         }
         return try sealed.get()
     }
 
     private func makeCheckpoint() async throws(Refusal) -> SignedCheckpoint? {
         let cut = ContinuousClock.now
-        let head = try await ledgerHead()
+        let head = try await refusing(ledger: await ledger.head())
         let (key, newest, isRemembered) = state.withLock { ($0.key, $0.newest, $0.isRemembered) }
         guard let key else {
             throw Refusal(
-                .hsmUnavailable, "Ledger and token have not been compared, or disagree; paytokenctl status says which.")
+                .hsmUnavailable,
+                "The ledger and the HSM have not been compared, or disagree; paytokenctl status says which.")
         }
         if let newest, newest.checkpoint.sequence == head.sequence {
             unsealed.sealed(upTo: head.sequence, cut: cut)
@@ -145,17 +141,13 @@ final class Checkpoints: Sendable {
             return nil
         }
         let signed = try await checkpoint.signed { message throws(Refusal) in
-            try await key.sign(message, in: token)
+            try await key.sign(message, in: hsmToken)
         }
         guard key.checkpointKey.verifies(signed) else {
             logger.critical("the token signed a checkpoint with another key than its audit key")
             throw .defect
         }
-        do throws(LedgerFailure) {
-            try await ledger.insert(signed)
-        } catch {
-            throw error.refusal
-        }
+        try await refusing(ledger: await ledger.insert(signed))
         state.withLock {
             $0.newest = signed
             $0.isRemembered = false
@@ -167,14 +159,14 @@ final class Checkpoints: Sendable {
 
     private func remember(_ checkpoint: SignedCheckpoint) async throws(Refusal) {
         do {
-            try await token.rememberHead(checkpoint.line, node: ledger.node)
+            try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
         } catch {
-            // Some tokens, NSS's for one, keep no data objects. Their audit key still tells a lost ledger; a rolled-back
-            // one shows against a head that an auditor keeps.
+            // Some HSM tokens, NSS's for one, keep no data objects. Their audit key still shows that a ledger was lost; one
+            // that was rolled back shows against a head that an auditor keeps.
             guard error.kind == .auditRefused else { throw error.refusal }
             let isNew = state.withLock { state in
-                defer { state.tokenForgets = true }
-                return !state.tokenForgets
+                defer { state.hsmTokenForgets = true }
+                return !state.hsmTokenForgets
             }
             if isNew {
                 logger.warning(
@@ -186,22 +178,10 @@ final class Checkpoints: Sendable {
         }
     }
 
-    private func ledgerHead() async throws(Refusal) -> ChainHead {
-        do throws(LedgerFailure) {
-            return try await ledger.head()
-        } catch {
-            throw error.refusal
-        }
-    }
-
     /// The public halves of all keys that ever signed this ledger's checkpoints.
     func keys() async throws(Refusal) -> [CheckpointKey] {
-        do throws(LedgerFailure) {
-            return try await ledger.auditKeys().compactMap { stored in
-                stored.publicKey.flatMap(CheckpointKey.init(point:))
-            }
-        } catch {
-            throw error.refusal
+        try await refusing(ledger: await ledger.auditKeys()).compactMap { stored in
+            stored.publicKey.flatMap(CheckpointKey.init(point:))
         }
     }
 
@@ -210,17 +190,90 @@ final class Checkpoints: Sendable {
     /// - Throws: hsm_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
         let known = CheckpointKeys(try await keys())
-        let node = try await ledgerHead().node
-        do {
-            return RememberedHeads(try await token.rememberedHeads()).newest(of: node, signedBy: known)
-        } catch {
-            throw error.refusal
-        }
+        let node = try await refusing(ledger: await ledger.head()).node
+        let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
+        return RememberedHeads(lines).newest(of: node, signedBy: known)
     }
 }
 
-/// When a seal that failed is tried again. While the token is away every record makes a checkpoint due once more, and
-/// each try costs a line of the log: so tries stand a second apart, then two, up to ten.
+/// Seals the record with the HSM token's audit key.
+protocol CheckpointSealing: Sendable {
+    /// A stored checkpoint of all that is recorded now; nil when nothing is.
+    ///
+    /// - Throws: hsm_unavailable or ledger_unavailable.
+    @discardableResult
+    func seal() async throws(Refusal) -> SignedCheckpoint?
+
+    /// The public halves of all keys that ever signed this ledger's checkpoints, the oldest first.
+    func keys() async throws(Refusal) -> [CheckpointKey]
+
+    /// What the HSM token remembers of this node's chain; nil when nothing.
+    ///
+    /// - Throws: hsm_unavailable or ledger_unavailable.
+    func remembered() async throws(Refusal) -> SignedCheckpoint?
+}
+
+/// How far the record reaches, how far it is sealed, and so when the next checkpoint is due.
+///
+/// The ledger's writer tells it of every commit, so every record counts, also those that nobody waited for: refusals, and
+/// the writer's own.
+final class UnsealedRecords: Sendable {
+    private struct State {
+        var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
+        var recorded = 0
+    }
+
+    private let state = Mutex(State())
+    /// Gives a value when a checkpoint may be due.
+    let looks: AsyncStream<Void>
+    private let wake: AsyncStream<Void>.Continuation
+
+    init() {
+        (looks, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// The record reaches to here. Called on the writer's thread: it costs no more than a look.
+    func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
+        let isDue = state.withLock { state in
+            state.recorded = max(state.recorded, sequence)
+            state.schedule.recorded(upTo: sequence, at: now)
+            return state.schedule.isDue(at: now)
+        }
+        if isDue { wake.yield() }
+    }
+
+    /// Counts anew, with another key: the record ends at `end`, or further if the writer has said so already.
+    func restart(end: Int, sealed: Int, at now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            state.recorded = max(state.recorded, end)
+            state.schedule = CheckpointSchedule(recorded: state.recorded, sealed: sealed, at: now)
+        }
+    }
+
+    /// A checkpoint of this sequence is durable.
+    ///
+    /// - Parameter cut: when its sequence was read.
+    func sealed(upTo sequence: Int, cut: ContinuousClock.Instant) {
+        state.withLock { state in
+            state.schedule.recorded(upTo: sequence, at: cut)
+            state.schedule.sealed(upTo: sequence, cut: cut)
+        }
+    }
+
+    func isDue(at now: ContinuousClock.Instant = .now) -> Bool { state.withLock { $0.schedule.isDue(at: now) } }
+
+    /// When the next checkpoint is due without further records; nil when all is sealed.
+    var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
+
+    /// Has ``looks`` give a value.
+    func look() { wake.yield() }
+
+    /// Ends ``looks``.
+    func finish() { wake.finish() }
+}
+
+/// When a seal that failed is tried again. While the HSM token is away every record makes a checkpoint due again, and each
+/// try costs a log line: so the pauses between tries are one second, then two, up to ten.
 struct SealRetry {
     static let longestPause = Duration.seconds(10)
 

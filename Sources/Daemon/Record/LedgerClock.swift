@@ -3,17 +3,18 @@ import Foundation
 import Ledger
 import Refusals
 
-/// The daemon's clock, held against what the ledger says about the time.
+/// The daemon's clock, compared with what the ledger says about the time.
 ///
-/// Of a clock that is wrong payments tell nothing but refusals: behind, all tokens come from the future; ahead at a former
-/// start, claims may have been pruned that were young, and then all tokens are replays for as long as it was ahead.
+/// A wrong clock shows in payments as refusals only. Behind, it makes all payment tokens come from the future. If it was
+/// ahead at an earlier start, young claims may have been pruned, and payment tokens are refused as replays for as long as
+/// it was ahead.
 struct LedgerClock: Sendable {
     let ledger: any Ledger
     let clock: WallClock
     /// The widest signing-time window of the configuration in force; nil when one is off.
     let widestWindow: @Sendable () -> Duration?
 
-    /// What one look found.
+    /// What one comparison found.
     struct Standing: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
@@ -33,7 +34,7 @@ struct LedgerClock: Sendable {
         /// Before when every token is refused, when that lies ahead.
         var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
 
-        /// With a window that is off, as with the usual one.
+        /// How far clocks may differ: the window, or the usual one where it is off.
         var tolerance: TimeInterval { (window ?? .seconds(300)) / .seconds(1) }
     }
 

@@ -5,12 +5,12 @@ import NIOPosix
 import Refusals
 import Synchronization
 
-/// One copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
-final class LedgerCopyTurn: Sendable {
+/// Allows one copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
+final class LedgerCopyLock: Sendable {
     private let isTaken = Mutex(false)
 
     /// - Throws: overloaded while another copy is made or sent.
-    func take() throws(Refusal) -> Lease {
+    func acquire() throws(Refusal) -> Lease {
         let wasTaken = isTaken.withLock { isTaken in
             defer { isTaken = true }
             return isTaken
@@ -18,18 +18,18 @@ final class LedgerCopyTurn: Sendable {
         guard !wasTaken else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
         }
-        return Lease(turn: self)
+        return Lease(lock: self)
     }
 
-    /// Gives the turn back when it goes.
+    /// Releases the lock when it is deallocated.
     final class Lease: Sendable {
-        private let turn: LedgerCopyTurn
+        private let lock: LedgerCopyLock
 
-        fileprivate init(turn: LedgerCopyTurn) {
-            self.turn = turn
+        fileprivate init(lock: LedgerCopyLock) {
+            self.lock = lock
         }
 
-        deinit { turn.isTaken.withLock { $0 = false } }
+        deinit { lock.isTaken.withLock { $0 = false } }
     }
 }
 
@@ -41,7 +41,7 @@ final class LedgerCopy: Sendable {
     /// SHA-256 of the file.
     let digest: AuditDigest
     private let file: FileHandle
-    private let lease: LedgerCopyTurn.Lease
+    private let lease: LedgerCopyLock.Lease
 
     private static let pieceBytes = 256 * 1024
 
@@ -50,13 +50,13 @@ final class LedgerCopy: Sendable {
     /// - Parameter path: the ledger's file.
     /// - Throws: ledger_unavailable.
     static func make(
-        of ledger: any Ledger, beside path: String, lease: LedgerCopyTurn.Lease
+        of ledger: any Ledger, beside path: String, lease: LedgerCopyLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + LowerCaseHexadecimal.random(bytes: 16)
         do {
-            try await onItsOwnThread { removeLeftOvers(of: path) }
+            try await onAnotherThread { removeLeftOvers(of: path) }
             let backup = try await ledger.backup(to: name)
-            let file = try await onItsOwnThread {
+            let file = try await onAnotherThread {
                 defer { try? FileManager.default.removeItem(atPath: name) }
                 return try FileHandle(forReadingFrom: URL(filePath: name))
             }
@@ -72,7 +72,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyTurn.Lease) {
+    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyLock.Lease) {
         self.bytes = bytes
         self.digest = digest
         self.file = file
@@ -83,7 +83,7 @@ final class LedgerCopy: Sendable {
 
     func write(to writer: BodyWriter) async throws {
         while true {
-            let piece = try await Self.onItsOwnThread { [file] in
+            let piece = try await Self.onAnotherThread { [file] in
                 Array(try file.read(upToCount: Self.pieceBytes) ?? Data())
             }
             if piece.isEmpty { return }
@@ -95,8 +95,8 @@ final class LedgerCopy: Sendable {
 
     private static let suffix = ".backup-"
 
-    /// What a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: the turn
-    /// is taken, and the ledger's lock held.
+    /// Removes what a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: this
+    /// process holds the copy's lock, and the ledger's lock keeps other processes out.
     private static func removeLeftOvers(of path: String) {
         let ledger = URL(filePath: path)
         let directory = ledger.deletingLastPathComponent().path
@@ -110,7 +110,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private static func onItsOwnThread<Value: Sendable>(
+    private static func onAnotherThread<Value: Sendable>(
         _ work: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         try await NIOThreadPool.singleton.runIfActive(work)

@@ -6,22 +6,23 @@ import Refusals
 import Synchronization
 import WorkerProtocol
 
-/// Nothing is released before ledger and token have been compared: a lost or rolled-back ledger has forgotten claims,
-/// and has revived keys that were suspended or compromised since.
+/// The write gate of the ledger: nothing is released or changed before the ledger has been compared with what the HSM token
+/// remembers. A ledger that was lost or rolled back has forgotten claims, and in it keys decrypt that were suspended or
+/// compromised since.
 final class LedgerGate: Sendable {
     enum Position: Sendable, Equatable {
-        /// The token has not been seen yet.
+        /// The HSM token has not been seen yet.
         case waiting
-        /// Ledger and token agree.
+        /// Ledger and HSM token agree.
         case open
-        /// They do not. Nothing is released until somebody takes the ledger into service knowingly.
+        /// They do not agree. Nothing is released until somebody accepts the ledger knowingly.
         case held(LedgerDisagreement)
     }
 
     private let ledger: any Ledger
-    private let token: any AuditHSMToken
-    /// In the configuration.
-    private let tokenName: String
+    private let hsmToken: any AuditHSMToken
+    /// As the configuration names it.
+    private let hsmTokenName: String
     private let checkpoints: Checkpoints
     private let clock: WallClock
     private let logger: Logger
@@ -32,12 +33,13 @@ final class LedgerGate: Sendable {
     let verdicts: AsyncStream<Position>
 
     init(
-        ledger: any Ledger, token: any AuditHSMToken, tokenName: String, checkpoints: Checkpoints, clock: WallClock,
+        ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
+        clock: WallClock,
         logger: Logger
     ) {
         self.ledger = ledger
-        self.tokenName = tokenName
-        self.token = token
+        self.hsmTokenName = hsmTokenName
+        self.hsmToken = hsmToken
         self.checkpoints = checkpoints
         self.clock = clock
         self.logger = logger
@@ -46,7 +48,7 @@ final class LedgerGate: Sendable {
 
     var position: Position { state.withLock { $0 } }
 
-    /// Lets a release pass, or says why not.
+    /// - Throws: ledger_unavailable while nothing may be released.
     func admit() throws(Refusal) {
         switch position {
         case .open: return
@@ -61,28 +63,28 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares as soon as the token can be asked, until there is a verdict.
+    /// Compares as soon as the HSM token can be asked, until there is a verdict.
     func start(whenReady: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             while !Task.isCancelled, position == .waiting {
-                if whenReady() { await judge() }
+                if whenReady() { await compare() }
                 if position == .waiting { try? await Task.sleep(for: .milliseconds(100)) }
             }
         }
     }
 
-    /// Compares once; without a verdict it is tried again; a ledger that was taken into service stays there.
-    func judge() async {
+    /// Compares once. A ledger that was accepted meanwhile stays in service.
+    func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
             let position: Position =
-                if let disagreement = try await compare() { .held(disagreement) } else { .open }
+                if let disagreement = try await disagreement() { .held(disagreement) } else { .open }
             state.withLock { $0 = position }
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
             firstVerdict.yield(position)
             firstVerdict.finish()
         } catch {
-            // It is tried ten times a second.
+            // It is tried ten times a second, and logged when the reason changes.
             let isNew = lastFailure.withLock { last in
                 defer { last = error.message }
                 return last != error.message
@@ -93,18 +95,18 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Takes the ledger into service as it is, and has the token remember its end from now on.
+    /// Takes the ledger into service as it is, and has the HSM token remember its end from now on.
     ///
     /// - Parameter decision: the second person's, written in one transaction with the acceptance.
-    /// - Returns: where the ledger ends, and the sequence that the token remembered.
-    func take(
+    /// - Returns: where the ledger ends, and the sequence that the HSM token remembered.
+    func acceptRestore(
         reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
-    ) async throws(Refusal) -> (ledgerSequence: Int, tokenSequence: Int?) {
+    ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         guard case .held(let disagreement) = position else {
             throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
         }
-        let evidence = try await Evidence(ledger: ledger, token: token)
+        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         let signing: AuditSigningKey
         switch disagreement {
         case .anotherToken:
@@ -126,30 +128,27 @@ final class LedgerGate: Sendable {
             guard let key = evidence.signingKey else { throw .defect }
             signing = key
         }
-        guard try await signing.isProven(by: token) else {
-            throw Refusal(.invalidState, "The token's audit key does not sign as its public key says; it is not used.")
+        guard try await signing.isProven(by: hsmToken) else {
+            throw Refusal(.invalidState, "The HSM's audit key does not sign as its public key says; it is not used.")
         }
         let sequence = evidence.head.sequence
-        do throws(LedgerFailure) {
-            var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
-            change.records.append(
-                AuditRecord(
-                    time: AuditTime(clock.now()),
-                    event: .ledgerAcceptRestore(
-                        LedgerRestore(
-                            ledgerSequence: sequence, tokenSequence: disagreement.tokenSequence, reason: reason,
-                            approval: approval)),
-                    caller: caller))
-            try await ledger.apply(change)
-            if evidence.signingKey == nil {
-                try await ledger.planAuditKey(identifier: signing.identifier)
-                try await confirm(signing)
-            }
-        } catch {
-            throw error.refusal
+        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
+        change.records.append(
+            AuditRecord(
+                time: AuditTime(clock.now()),
+                event: .ledgerAcceptRestore(
+                    LedgerRestore(
+                        ledgerSequence: sequence, tokenSequence: disagreement.hsmTokenSequence, reason: reason,
+                        approval: approval)),
+                caller: caller))
+        try await refusing(ledger: await ledger.apply(change))
+        if evidence.signingKey == nil {
+            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier))
+            try await refusing(ledger: await confirm(signing))
         }
-        checkpoints.use(signing, newest: nil, head: try await Self.head(of: ledger))
-        // It is decided and recorded. From the next seal on the token remembers this chain; until then a start asks again.
+        checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
+        // The acceptance is recorded. The HSM token remembers this chain from the next seal on; a daemon that starts before
+        // that seal asks for the acceptance again.
         state.withLock { $0 = .open }
         do throws(Refusal) {
             try await checkpoints.seal()
@@ -158,30 +157,24 @@ final class LedgerGate: Sendable {
         }
         logger.warning(
             "a restored ledger was taken into service",
-            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.tokenSequence ?? 0)"])
-        return (sequence, disagreement.tokenSequence)
+            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.hsmTokenSequence ?? 0)"])
+        return (sequence, disagreement.hsmTokenSequence)
     }
 
     // MARK: Comparing
 
     /// - Returns: nil when they agree; the audit key is in service then.
-    private func compare() async throws(Refusal) -> LedgerDisagreement? {
-        let evidence = try await Evidence(ledger: ledger, token: token)
+    private func disagreement() async throws(Refusal) -> LedgerDisagreement? {
+        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         guard let signing = evidence.signingKey else { return try await begin(evidence) }
-        guard try await signing.isProven(by: token) else { return .anotherToken(keyId: evidence.storedKeyId) }
+        guard try await signing.isProven(by: hsmToken) else { return .anotherToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
-            // The process ended before the first head was stored, or somebody with the PIN removed it.
+            // Either the process ended before the first head was stored, or somebody with the PIN removed it.
             logger.warning("the token remembers no end of this ledger's record; it is told the present one")
             try await serve(signing, evidence)
             return nil
         }
-        let comparison: HeadComparison
-        do throws(LedgerFailure) {
-            comparison = try await ledger.compare(with: remembered.checkpoint)
-        } catch {
-            throw error.refusal
-        }
-        switch comparison {
+        switch try await refusing(ledger: await ledger.compare(with: remembered.checkpoint)) {
         case .continues:
             try await serve(signing, evidence)
             return nil
@@ -192,48 +185,41 @@ final class LedgerGate: Sendable {
         }
     }
 
-    private func serve(_ key: AuditSigningKey, _ evidence: Evidence) async throws(Refusal) {
-        let newest: SignedCheckpoint?
-        do throws(LedgerFailure) {
-            newest = try await ledger.latestCheckpoint()
-        } catch {
-            throw error.refusal
-        }
+    private func serve(_ key: AuditSigningKey, _ evidence: LedgerEvidence) async throws(Refusal) {
+        let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: evidence.head)
         try await checkpoints.seal()
     }
 
-    /// A ledger without an audit key in service: with a token that has none either, one is made.
-    private func begin(_ evidence: Evidence) async throws(Refusal) -> LedgerDisagreement? {
+    /// A ledger without an audit key in service gets one, unless the HSM token shows that another ledger was here.
+    private func begin(_ evidence: LedgerEvidence) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
-        if !evidence.tokenKeys.isEmpty || evidence.tokenRemembersSomething {
-            // A start that broke off leaves the key that this ledger planned, and nothing else: whatever stands beside it
-            // is another ledger's.
-            guard !evidence.tokenRemembersSomething, evidence.tokenKeys.count == 1, let own = evidence.tokenKeys.first,
-                own.identifier == planned, try await own.isProven(by: token)
+        if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
+            // A start that broke off leaves the one key that this ledger planned. Anything else in the HSM token is another
+            // ledger's.
+            guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
+                let own = evidence.hsmTokenKeys.first,
+                own.identifier == planned, try await own.isProven(by: hsmToken)
             else {
                 return .lost(
-                    remembered: evidence.rememberedByToken?.checkpoint,
+                    remembered: evidence.rememberedByHSMToken?.checkpoint,
                     keyId: evidence.keyOfLostLedger?.checkpointKey.keyId)
             }
-            try await confirming(own)
+            try await putIntoService(own)
             return nil
         }
-        try await confirming(token.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
+        try await putIntoService(hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
         return nil
     }
 
-    private func confirming(_ key: AuditSigningKey) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            try await confirm(key)
-        } catch {
-            throw error.refusal
-        }
+    /// The ledger's first audit key goes into service.
+    private func putIntoService(_ key: AuditSigningKey) async throws(Refusal) {
+        try await refusing(ledger: await confirm(key))
         logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
-        checkpoints.use(key, newest: nil, head: try await Self.head(of: ledger))
+        checkpoints.use(key, newest: nil, head: try await refusing(ledger: await ledger.head()))
         try await checkpoints.seal()
     }
 
@@ -243,14 +229,6 @@ final class LedgerGate: Sendable {
             recording: AuditRecord(
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
-                token: AuditText(tokenName)))
-    }
-
-    private static func head(of ledger: any Ledger) async throws(Refusal) -> ChainHead {
-        do throws(LedgerFailure) {
-            return try await ledger.head()
-        } catch {
-            throw error.refusal
-        }
+                token: AuditText(hsmTokenName)))
     }
 }

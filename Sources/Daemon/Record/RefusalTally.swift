@@ -34,21 +34,21 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Takes what was counted in minutes that are over.
+    /// Takes what was counted in minutes that have ended.
     ///
     /// - Parameter all: the present minute too, when the daemon stops.
     func take(all: Bool = false) -> [AuditRecord] {
         let now = clock.now()
         let present = Int(now.timeIntervalSince1970 / 60) * 60
         let taken = counts.withLock { counts in
-            let over = counts.filter { all || $0.key.minute != present }
-            for bucket in over.keys { counts[bucket] = nil }
-            return over
+            let ended = counts.filter { all || $0.key.minute != present }
+            for bucket in ended.keys { counts[bucket] = nil }
+            return ended
         }
         return taken.sorted { ($0.key.minute, $0.key.uid) < ($1.key.minute, $1.key.uid) }.compactMap { bucket, count in
             let since = AuditTime(Date(timeIntervalSince1970: Double(bucket.minute)))
             guard let summary = RefusalSummary(since: since, counts: count.codes) else { return nil }
-            // Of many processes of one uid the first is named only where it stands for all.
+            // No process is named: many of one uid may have been refused.
             let caller = AuditCaller(
                 name: count.name.map { AuditText($0) }, uid: count.peer.uid, gid: count.peer.gid)
             return AuditRecord(time: AuditTime(now), refusals: summary, caller: caller)
@@ -56,28 +56,23 @@ final class RefusalTally: Sendable {
     }
 }
 
-/// Writes the minutes that are over into the record.
+/// Writes the minutes that have ended into the record.
 struct RefusalSummaries: Sendable {
     let tally: RefusalTally
     let ledger: any Ledger
 
     func start() -> Task<Void, Never> {
-        Task {
-            while !Task.isCancelled {
-                try? await Task.sleep(for: .seconds(5))
-                for record in tally.take() { ledger.note(record) }
-            }
-        }
+        Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
     /// When the daemon stops: the rest.
     func finish() async {
-        for record in tally.take(all: true) {
+        for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {
-                _ = try await ledger.append(record)
+                _ = try await ledger.append(auditRecord)
             } catch {
-                // What cannot be written now is lost with the process; the ledger's own fault was logged. The rest would
-                // wait as long, and in vain.
+                // The ledger's fault was logged. The remaining summaries are lost with this process: each would wait as
+                // long, and in vain.
                 return
             }
         }

@@ -1,22 +1,32 @@
 import AuditChain
 import DaemonAPI
 import Ledger
+import ProductVersion
 import Refusals
 
+// The key-usage record: who did what with which key, as a hash chain in the ledger that the HSM token's audit key seals.
+//
+// Every request carries an AuditDraft, which fills up as the request becomes known. UsageRecorder turns it into an audit
+// record and writes that before the answer leaves; RefusalTally counts what is refused before anybody is known. Checkpoints
+// has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have been compared
+// (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger.
+//
+// Start here, then LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
+
 /// Writes what requests did into the ledger's record.
-struct UsageRecorder: Sendable {
+struct UsageRecorder: AuditLooking {
     let ledger: any Ledger
     let tally: RefusalTally
-    let troubles: TroubleLog
+    let faults: FaultLog
     let clock: WallClock
 
-    /// The record of a request as far as it is known.
-    func record(of request: RequestRecord, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
-        let facts = request.facts
+    /// A request's audit record as far as the request is known.
+    func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
+        let facts = draft.facts
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
-            protection: facts.protection, token: facts.token)
+            protection: facts.protection, token: facts.hsmToken)
     }
 
     /// Where something stands in the record.
@@ -27,21 +37,22 @@ struct UsageRecorder: Sendable {
     /// Records that a caller who may call this was refused.
     ///
     /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
-    func refused(_ request: RequestRecord, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
-        if let sequence = request.sequence { return reference(sequence) }
-        let record = record(of: request, by: caller, outcome: .refused(code))
+    func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
+        if let sequence = draft.sequence { return reference(sequence) }
+        let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
-        guard !troubles.isMet(TroubleLog.ledger) else {
-            ledger.note(record)
+        guard !faults.isOngoing(FaultLog.ledger) else {
+            ledger.note(auditRecord)
             return nil
         }
         do throws(LedgerFailure) {
-            return reference(try await ledger.append(record))
+            return reference(try await ledger.append(auditRecord))
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
-            // What may be written yet is not to stand there twice; the ledger counts it if it is not written.
+            faults.began(FaultLog.ledger, error.description)
+            // The ledger may still write this record, and it must not stand there twice. If it is not written the ledger
+            // counts it.
             if case .timedOut(_, mayStand: true) = error { return nil }
-            ledger.note(record)
+            ledger.note(auditRecord)
             return nil
         }
     }
@@ -50,41 +61,93 @@ struct UsageRecorder: Sendable {
     ///
     /// - Throws: ledger_unavailable, and then it must not be shown or done.
     @discardableResult
-    func append(_ record: AuditRecord) async throws(Refusal) -> Int {
+    func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
-            return try await ledger.append(record)
+            return try await ledger.append(auditRecord)
         } catch {
-            troubles.met(TroubleLog.ledger, error.description)
+            faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
     }
 
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
-    func apply(_ change: AdministrativeChange, for request: RequestRecord) async throws(Refusal) {
-        do throws(LedgerFailure) {
-            request.recorded(at: try await ledger.apply(change).last)
-        } catch {
-            throw error.refusal
-        }
+    func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
+        draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
 
     /// Has an operation wait for a second person.
-    func ask(_ approval: Approval, by caller: Caller, for request: RequestRecord) async throws(Refusal) {
-        request.is(.approvalRequest(ApprovalRequest(approval)))
+    ///
+    /// - Returns: the request, as the ledger has it now.
+    func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
+        draft.is(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
             AdministrativeChange(
-                at: clock.now(), approval: .request(approval), records: [record(of: request, by: caller)]),
-            for: request)
+                at: clock.now(), approval: .request(approval), records: [auditRecord(of: draft, by: caller)]),
+            for: draft)
+        return approval
     }
 
-    /// Records a look into the record itself.
-    ///
-    /// - Throws: ledger_unavailable, and then nothing is shown.
     @discardableResult
     func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
         request.draft.is(event)
-        let sequence = try await append(record(of: request.draft, by: request.caller))
+        let sequence = try await append(auditRecord(of: request.draft, by: request.caller))
         request.draft.recorded(at: sequence)
         return sequence
+    }
+}
+
+/// Records looks into the record itself.
+protocol AuditLooking: Sendable {
+    /// Durable when it answers; only then is anything shown.
+    ///
+    /// - Returns: the look's own sequence.
+    /// - Throws: ledger_unavailable or overloaded, and then nothing is shown.
+    @discardableResult
+    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
+}
+
+/// The records of the daemon's own life: start, configuration, stop.
+struct LifeRecords: Sendable {
+    let recorder: UsageRecorder
+    let clock: WallClock
+
+    /// - Throws: when they cannot be recorded; then the daemon does not start.
+    func started(with configuration: AuditDigest) async throws(StartFailure) {
+        try await append(.start(version: AuditText(ProductVersion.current)))
+        try await append(.configurationLoad(file: configuration))
+    }
+
+    /// To be called before the configuration is in force.
+    ///
+    /// - Throws: when it cannot be recorded; then the old one stays in force.
+    func reloaded(_ configuration: AuditDigest) async throws(StartFailure) {
+        try await append(.configurationReload(file: configuration))
+    }
+
+    func reloadRefused() async {
+        recorder.ledger.note(
+            AuditRecord(
+                time: AuditTime(clock.now()), event: .configurationReload(file: nil),
+                outcome: .refused(.malformedRequest)))
+    }
+
+    /// The last record; a checkpoint seals it.
+    func stopped() async {
+        do throws(StartFailure) {
+            try await append(.stop)
+        } catch {
+            // The ledger's fault has been logged, and a stop is not refused.
+        }
+    }
+
+    private func append(_ event: AuditEvent) async throws(StartFailure) {
+        do throws(Refusal) {
+            try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: event))
+        } catch {
+            throw StartFailure(
+                .tryAgainLater,
+                "The ledger does not take the record of the start or the configuration: it cannot be "
+                    + "written at present.")
+        }
     }
 }

@@ -27,7 +27,7 @@ struct ApprovalRoutes: Sendable {
         }
         let outcome = try await decisions.decide(
             identifier, decision, reason: body.reason.map { AuditReason($0) }, by: request.knownCaller(),
-            record: request.draft)
+            draft: request.draft)
         return try .json(
             ApprovalDecisionAnswer(
                 approval: summary(outcome.approval, now: clock.now()),

@@ -30,14 +30,14 @@ struct AuditRoutes: Sendable {
         let sequence = try await looks.look(Self.event(query, wanted), by: request)
         switch query.format {
         case .csv:
-            let table = RecordTable(
+            let table = CSVExport(
                 trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, follows: query.follows)
             return Self.answer("text/csv; charset=utf-8", query) { try await table.write(to: $0) }
         case .jsonl:
             // Without a seal an export proves nothing about its end, so there is none while the HSM token cannot sign.
             let seal = try await checkpoints.seal()
             if query.filter.leavesGaps {
-                let selection = RecordSelection(
+                let selection = SelectionExport(
                     trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, seal: seal)
                 return Self.answer("application/jsonl", query) { try await selection.write(to: $0) }
             }
@@ -134,7 +134,7 @@ struct AuditKeyRoute: Sendable {
         let body = try AuditKeyChangeRequest(parsing: request.body)
         let outcome = try await keyChange.change(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            record: request.draft)
+            draft: request.draft)
         return switch outcome {
         case .changed(let from, let to):
             try .json(

@@ -93,7 +93,7 @@ struct EndpointRequest: Sendable {
     let query: [String: String]
     let body: [UInt8]
     /// What of this request goes into its audit record.
-    let draft: RequestRecord
+    let draft: AuditDraft
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
     /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.

@@ -30,7 +30,7 @@ struct KeyRoutes: Sendable {
 
     /// `GET /v1/keys/{key}`.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try .json(summaries.summary(summaries.index.find(request.pathArguments[0])))
+        try .json(summaries.summary(summaries.index.entry(named: request.pathArguments[0])))
     }
 
     private static func limit(_ text: String?) throws(Refusal) -> Int {
@@ -50,10 +50,10 @@ struct KeyRoutes: Sendable {
         let algorithm = try Self.algorithm(body.type)
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
-                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, hsmToken: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return switch outcome {
-        case .made(let entry, let remarks): try .json(summaries.summary(entry, remarks))
+        case .made(let entry, let warnings): try .json(summaries.summary(entry, warnings))
         case .wouldMake(let hsmToken):
             try .json(
                 KeyGenerationDryRun(
@@ -65,9 +65,9 @@ struct KeyRoutes: Sendable {
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
-        let entry = try summaries.index.find(request.pathArguments[0])
+        let entry = try summaries.index.entry(named: request.pathArguments[0])
         let made = try await administration.certificateRequest(
-            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+            for: entry, by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             CertificateRequestAnswer(
                 publicKeyHash: entry.publicKeyHash.base64,
@@ -92,7 +92,7 @@ struct KeyRoutes: Sendable {
         for key in body.sealedKeys {
             sealedKeys.append(
                 KeyAdministration.SealedKey(
-                    token: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
+                    hsmToken: key.token, encapsulatedKey: try Self.base64(key.encapsulatedKey, "encapsulatedKey"),
                     sealedPrivateKey: try Self.base64(key.sealedPrivateKey, "sealedPrivateKey")))
         }
         let outcome = try await administration.importKey(
@@ -100,7 +100,7 @@ struct KeyRoutes: Sendable {
                 merchantIdentifier: body.merchantIdentifier,
                 certificate: try Self.base64(body.certificate, "certificate"),
                 sealedKeys: sealedKeys, allowExpired: body.allowExpired, approval: try Self.approval(body.approval)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try answer(outcome)
     }
 
@@ -110,7 +110,7 @@ struct KeyRoutes: Sendable {
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try answer(outcome)
     }
 
@@ -152,7 +152,7 @@ struct KeyRoutes: Sendable {
             lifecycle.change(
                 request.pathArguments[0],
                 KeyLifecycle.StateChange(to: state, reason: AuditReason(body.reason), cutOff: body.cutOff),
-                by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft))
+                by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
     /// `POST /v1/keys/{key}/adopt`: a key that came into the token by other means than this daemon may serve.
@@ -162,7 +162,7 @@ struct KeyRoutes: Sendable {
         return try await answer(
             lifecycle.adopt(
                 request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),
-                dryRun: request.isDryRun(), record: request.draft))
+                dryRun: request.isDryRun(), draft: request.draft))
     }
 
     private func answer(_ outcome: KeyLifecycle.Outcome) async throws(Refusal) -> EndpointAnswer {

@@ -12,7 +12,7 @@ struct LedgerRoutes: Sendable {
     let checkpoints: any CheckpointSealing
     let restores: any RestoreAccepting
     let clocks: any ClockAccepting
-    private let copyLock = LedgerCopyTurn()
+    private let copyLock = LedgerCopyLock()
 
     init(
         ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
@@ -33,7 +33,7 @@ struct LedgerRoutes: Sendable {
         guard let path else {
             throw Refusal(.invalidState, "This ledger is not a file: back it up by its database's own means.")
         }
-        let lease = try copyLock.take()
+        let lease = try copyLock.acquire()
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
         try await looks.look(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
@@ -53,10 +53,10 @@ struct LedgerRoutes: Sendable {
     func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await restores.accept(
-            reason: AuditReason(body.reason), by: request.knownCaller(), record: request.draft)
+            reason: AuditReason(body.reason), by: request.knownCaller(), draft: request.draft)
         return switch outcome {
-        case .accepted(let ledgerSequence, let tokenSequence):
-            try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: tokenSequence))
+        case .accepted(let ledgerSequence, let hsmTokenSequence):
+            try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: hsmTokenSequence))
         case .pending(let approval): try .pending(approval)
         }
     }
@@ -65,7 +65,7 @@ struct LedgerRoutes: Sendable {
         let body = try LedgerAcceptanceRequest(parsing: request.body)
         let outcome = try await clocks.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
-            record: request.draft)
+            draft: request.draft)
         return switch outcome {
         case .accepted(let plan): try .json(AcceptClockAnswer("accepted", plan))
         case .wouldAccept(let plan): try .json(AcceptClockAnswer("unchanged", plan))

@@ -40,7 +40,7 @@ struct MonitoringRoutes: Sendable {
     /// Prometheus' text format. Figures that change while nothing happens are computed when somebody asks.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
-        instruments.unlockedSecretBytes.set(to: Double(UnlockedSecrets(tokens: tokens).total))
+        instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: tokens).total))
         await showClock()
         return EndpointAnswer(
             http: HTTPAnswer(
@@ -93,7 +93,7 @@ struct MonitoringRoutes: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: live.warnings.map { "\($0.place): \($0.message)" }
-                    + findings.warnings + UnlockedSecrets(tokens: tokens).warnings + index.remarks
+                    + findings.warnings + UnlockedMemory(hsmTokens: tokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
@@ -111,7 +111,7 @@ struct MonitoringRoutes: Sendable {
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
                 shortcomings: description.shortcomings,
                 importKey: Data(description.importKey).base64EncodedString(),
-                keys: index.entries.count { $0.tokens.contains(hsmToken.name) })
+                keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
         }
     }
 }

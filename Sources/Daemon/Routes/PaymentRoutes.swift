@@ -12,7 +12,7 @@ struct PaymentRoutes: Sendable {
         request.draft.is(.decrypt(reference: nil))
         let body = try DecryptRequest(parsing: request.body)
         request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
-        let payment = try await decryptor.decrypt(body, for: caller, record: request.draft)
+        let payment = try await decryptor.decrypt(body, for: caller, draft: request.draft)
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [
@@ -31,11 +31,12 @@ struct PaymentRoutes: Sendable {
         let caller = try request.knownCaller()
         request.draft.is(.verify)
         let body = try VerifyRequest(parsing: request.body)
-        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, record: request.draft)
+        let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
         return try .json(
             VerifyAnswer(
-                version: verified.token.version.rawValue, transactionId: verified.token.transactionIdentifier.hex,
-                publicKeyHash: verified.token.publicKeyHash.base64, signingTime: verified.signingTime,
+                version: verified.paymentToken.version.rawValue,
+                transactionId: verified.paymentToken.transactionIdentifier.hex,
+                publicKeyHash: verified.paymentToken.publicKeyHash.base64, signingTime: verified.signingTime,
                 chain: verified.chain.certificates.map(CertificateSummary.init)))
     }
 }

@@ -27,8 +27,8 @@ struct RotationRoutes: Sendable {
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
-                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), token: body.token),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), hsmToken: body.token),
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationStartAnswer(
                 rotation: RotationStatus(started.rotation), created: started.created, csr: started.request?.pem))
@@ -39,7 +39,7 @@ struct RotationRoutes: Sendable {
         let body = try CertificateImportRequest(parsing: request.body)
         let (outcome, rotation) = try await rotations.importCertificate(
             KeyRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         guard let key = summaries.summary(outcome) else { throw .defect }
         return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
     }
@@ -62,7 +62,7 @@ struct RotationRoutes: Sendable {
             KeyRotations.Finish(
                 algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
                 reason: AuditReason(body.reason)),
-            by: request.knownCaller(), dryRun: request.isDryRun(), record: request.draft)
+            by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationFinishAnswer(
                 rotation: RotationStatus(finished.rotation), retired: finished.retired.map(\.base64), cutOff: cutOff))
@@ -76,23 +76,25 @@ struct RotationRoutes: Sendable {
 
 extension RotationStatus {
     init(_ rotation: Rotation) {
+        let guidance = RotationGuidance(rotation)
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
-            phase: rotation.phase.rawValue, next: rotation.next, newKey: rotation.newKey.map { RotationKey($0) },
+            phase: rotation.phase.rawValue, next: guidance.next, newKey: rotation.newKey.map { RotationKey($0) },
             oldKeys: (rotation.oldKeys + rotation.endingKeys).map { RotationKey($0) },
             steps: rotation.steps.map {
-                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: $0.text)
+                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: guidance.text(of: $0))
             },
-            remarks: rotation.remarks)
+            remarks: guidance.warnings)
     }
 }
 
 extension RotationKey {
     init(_ key: Rotation.Key) {
         self.init(
-            publicKeyHash: key.publicKeyHash.base64, state: key.record.state.rawValue,
-            condition: (key.entry?.condition ?? .missing).name, createdAt: key.record.createdAt,
-            notAfter: key.entry?.certificate?.notAfter, cutOff: key.record.cutOff, tokens: key.entry?.tokens ?? [],
+            publicKeyHash: key.publicKeyHash.base64, state: key.keyRecord.state.rawValue,
+            condition: (key.entry?.condition ?? .missing).name, createdAt: key.keyRecord.createdAt,
+            notAfter: key.entry?.certificate?.notAfter, cutOff: key.keyRecord.cutOff,
+            tokens: key.entry?.hsmTokens ?? [],
             openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour)
     }
 }

@@ -51,7 +51,7 @@ struct Router: RequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, pathArguments: arguments, query: head.query,
-                        body: body, draft: RequestRecord()),
+                        body: body, draft: AuditDraft()),
                     endpoint: endpoint, entry: entry)
             }
         } catch {

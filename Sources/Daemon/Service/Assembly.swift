@@ -8,7 +8,7 @@ import WorkerProtocol
 
 /// The daemon's parts, put together from a configuration: the only file that names all concrete types.
 struct Assembly: Sendable {
-    let tokens: HSMTokenPool
+    let hsmTokens: HSMTokenPool
     let ledger: any Ledger
     let gate: LedgerGate
     let checkpoints: Checkpoints
@@ -26,7 +26,7 @@ struct Assembly: Sendable {
         openLedger: LedgerOpening = SQLiteLedger.opening
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
-        let troubles = TroubleLog(logger: logger)
+        let faults = FaultLog(logger: logger)
         let unsealed = UnsealedRecords()
         let ledger = try await openLedger(configuration.ledger) { event in
             switch event {
@@ -37,7 +37,7 @@ struct Assembly: Sendable {
         }
         do throws(StartFailure) {
             return try await make(
-                configuration, ledger: ledger, unsealed: unsealed, instruments: instruments, troubles: troubles,
+                configuration, ledger: ledger, unsealed: unsealed, instruments: instruments, faults: faults,
                 logger: logger, clock: clock)
         } catch {
             await ledger.close()
@@ -47,7 +47,7 @@ struct Assembly: Sendable {
 
     private static func make(
         _ configuration: Configuration, ledger: any Ledger, unsealed: UnsealedRecords, instruments: Instruments,
-        troubles: TroubleLog, logger: Logger, clock: WallClock
+        faults: FaultLog, logger: Logger, clock: WallClock
     ) async throws(StartFailure) -> Assembly {
         let live = try LiveConfiguration(configuration, instruments: instruments)
         let index = KeyIndex()
@@ -57,34 +57,38 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.tryAgainLater, error.description)
         }
-        let tokens = try tokens(configuration.tokens, catalogue: catalogue, instruments: instruments, logger: logger)
+        let hsmTokens = try hsmTokens(
+            configuration.tokens, catalogue: catalogue, instruments: instruments, logger: logger)
 
         let checkpoints = Checkpoints(
-            ledger: ledger, token: tokens.first, unsealed: unsealed, clock: clock, logger: logger)
+            ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, logger: logger)
         let gate = LedgerGate(
-            ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, clock: clock,
+            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
+            clock: clock,
             logger: logger)
         let tally = RefusalTally(clock: clock)
-        let recorder = UsageRecorder(ledger: ledger, tally: tally, troubles: troubles, clock: clock)
+        let recorder = UsageRecorder(ledger: ledger, tally: tally, faults: faults, clock: clock)
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let arrivals = RefusedArrivals()
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: tokens, ledger: ledger, gate: gate, recorder: recorder,
-            instruments: instruments, troubles: troubles, clock: clock, arrivals: arrivals)
+            policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder,
+            instruments: instruments, faults: faults, clock: clock, arrivals: arrivals)
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
-            tokens: tokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock, ledgerClock: ledgerClock,
-            troubles: troubles)
-        let summaries = KeySummaries(index: index, tier: tokens.tier, clock: clock)
+            hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
+            ledgerClock: ledgerClock,
+            faults: faults)
+        let summaries = KeySummaries(index: index, tier: hsmTokens.tier, clock: clock)
         let administration = KeyAdministration(
-            catalogue: catalogue, tokens: tokens.tokens, ledger: ledger, gate: gate, recorder: recorder,
+            catalogue: catalogue, hsmTokens: hsmTokens.tokens, ledger: ledger, gate: gate, recorder: recorder,
             rule: rule, clock: clock)
         let lifecycle = KeyLifecycle(
-            catalogue: catalogue, tokens: tokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
+            catalogue: catalogue, hsmTokens: hsmTokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
         let rotations = KeyRotations(administration: administration, arrivals: arrivals)
         let auditKey = AuditKeyChange(
-            ledger: ledger, token: tokens.first, tokenName: tokens.first.name, checkpoints: checkpoints, gate: gate,
+            ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
+            gate: gate,
             rule: rule, recorder: recorder, clock: clock, logger: logger)
         let clockAcceptance = ClockAcceptance(
             ledgerClock: ledgerClock, gate: gate, rule: rule, recorder: recorder, logger: logger)
@@ -94,7 +98,7 @@ struct Assembly: Sendable {
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor),
             monitoring: MonitoringRoutes(
-                readiness: readiness, tokens: tokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
+                readiness: readiness, tokens: hsmTokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
                 live: live, instruments: instruments, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(administration: administration, lifecycle: lifecycle, summaries: summaries),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
@@ -110,13 +114,13 @@ struct Assembly: Sendable {
             policies: live.policies,
             requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
         return Assembly(
-            tokens: tokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
+            hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), instruments: instruments, router: router,
             live: live)
     }
 
-    private static func tokens(
+    private static func hsmTokens(
         _ settings: [HSMTokenSettings], catalogue: KeyCatalogue, instruments: Instruments, logger: Logger
     ) throws(StartFailure) -> HSMTokenPool {
         let executable: WorkerExecutable
@@ -125,17 +129,17 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.configuration, error.message)
         }
-        // One for all: an input that ended two workers is not to end a third.
+        // One for all tokens: an input that ended two workers must not end a third.
         let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
-            let token = settings.name
+            let hsmToken = settings.name
             return HSMToken(
                 settings, executable: executable, logger: logger,
                 events: WorkerEvents(
-                    keys: { keys, began in await catalogue.tokenHasOpened(token, showing: keys, asOf: began) },
+                    keys: { keys, began in await catalogue.tokenHasOpened(hsmToken, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
-                    called: { instruments.hsmCallSeconds.observe($1, token, $0.name) },
-                    restarted: { instruments.workerRestarts.increment(token, $0.rawValue) }),
+                    called: { instruments.hsmCallSeconds.observe($1, hsmToken, $0.name) },
+                    restarted: { instruments.workerRestarts.increment(hsmToken, $0.rawValue) }),
                 refusedInputs: refusedInputs)
         }
         return HSMTokenPool(first: workers[0], others: workers.dropFirst())

@@ -1,4 +1,5 @@
 import Ledger
+import Logging
 import PaymentToken
 import Refusals
 import Synchronization
@@ -20,7 +21,7 @@ final class LiveConfiguration: Sendable {
 
     var warnings: [ConfigurationWarning] { inForce.withLock { $0.warnings } }
 
-    /// After what time claims may be forgotten; nil when never.
+    /// After what time claims may be removed; nil when never.
     var claimRetention: ClaimRetention? {
         let configuration = inForce.withLock { $0 }
         return ClaimRetention(
@@ -28,7 +29,7 @@ final class LiveConfiguration: Sendable {
             windows: configuration.windows)
     }
 
-    /// Of verification and of every access rule; nil when one of them is off.
+    /// Of verification and of all access rules; nil when one of them is off.
     var widestWindow: Duration? {
         inForce.withLock { $0.windows }.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
@@ -63,7 +64,7 @@ extension Configuration {
     }
 
     fileprivate mutating func takeWhatMayChange(from new: Configuration) {
-        // Of what was started with, the warnings stay true as well.
+        // What stays as it was started keeps its warnings too.
         let kept = warnings.filter { $0.setting == .onePerson }
         warnings = new.warnings.filter { $0.setting != .onePerson } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
@@ -84,5 +85,68 @@ extension Policies {
             access: configuration.access,
             trust: TrustPolicy(roots: roots, distrusted: configuration.trust.distrusted), roots: roots,
             distrusted: configuration.trust.distrusted.count, signingTimeWindow: configuration.signingTimeWindow)
+    }
+}
+
+/// What SIGHUP can replace: who may do what, whom to trust, and how old a signature may be.
+struct Policies: Sendable {
+    let access: AccessPolicy
+    let trust: TrustPolicy
+    /// The certificates at which a chain may end, and how many others are refused by their fingerprint: for people.
+    let roots: [Certificate]
+    let distrusted: Int
+    let signingTimeWindow: SigningTimeWindow
+}
+
+/// The policies in force. A request reads them once and is served by what it read to its end; a reload replaces all of
+/// them at once, so no request sees half of one.
+final class CurrentPolicies: Sendable {
+    private let policies: Mutex<Policies>
+
+    init(_ policies: Policies) {
+        self.policies = Mutex(policies)
+    }
+
+    var current: Policies { policies.withLock { $0 } }
+
+    func replace(with new: Policies) {
+        policies.withLock { $0 = new }
+    }
+}
+
+/// SIGHUP: access, trust, log level and PIN files are read again, all or nothing. On open connections the new rules apply
+/// from the next request on.
+struct Reload: Sendable {
+    let file: String
+    let assembly: Assembly
+    let log: StandardErrorLog
+    let logger: Logger
+
+    func run() async {
+        do throws(StartFailure) {
+            let configuration = try DaemonProgram.load(file)
+            let policies = try Policies(configuration)
+            // Before it is in force: nothing is decided by rules that are not in the record.
+            try await assembly.lifeRecords.reloaded(configuration.fileDigest)
+            let pending = assembly.live.replace(with: configuration, policies: policies)
+            log.level = configuration.log.level
+            // A PIN that was refused is tried again now that its file may have changed.
+            assembly.hsmTokens.retry()
+            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
+            if !pending.isEmpty {
+                logger.warning(
+                    "these settings were changed too, and stay as they were until a restart",
+                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            }
+            for warning in assembly.live.warnings {
+                logger.warning(
+                    "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+            }
+        } catch {
+            await assembly.lifeRecords.reloadRefused()
+            logger.error(
+                "configuration not reloaded; the one in force stays",
+                metadata: ["file": "\(file)", "reason": "\(error.message)"])
+        }
     }
 }

@@ -16,9 +16,9 @@ final class Readiness: Sendable {
         var warnings: [String] = []
     }
 
-    private let tokens: HSMTokenPool
+    private let hsmTokens: HSMTokenPool
     private let gate: LedgerGate
-    private let troubles: TroubleLog
+    private let faults: FaultLog
     private let catalogue: KeyCatalogue
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
@@ -29,15 +29,15 @@ final class Readiness: Sendable {
     private static let lookLasts = Duration.seconds(1)
 
     init(
-        tokens: HSMTokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
-        ledgerClock: LedgerClock, troubles: TroubleLog
+        hsmTokens: HSMTokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
+        ledgerClock: LedgerClock, faults: FaultLog
     ) {
-        self.tokens = tokens
+        self.hsmTokens = hsmTokens
         self.gate = gate
-        self.troubles = troubles
+        self.faults = faults
         self.catalogue = catalogue
         self.clock = clock
-        ledgerProbe = LedgerProbe(faults: troubles) { () throws(LedgerFailure) in
+        ledgerProbe = LedgerProbe(faults: faults) { () throws(LedgerFailure) in
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
         }
@@ -47,63 +47,63 @@ final class Readiness: Sendable {
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
 
     func findings() async -> Findings {
-        // First, since it judges anew what a token showed while the ledger was away.
-        let ledgerTrouble = await ledgerProbe.fault()
-        var findings = tokenFindings()
-        if let ledgerTrouble {
-            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerTrouble))
+        // First, since it takes up what an HSM token showed while the ledger was away.
+        let ledgerFault = await ledgerProbe.fault()
+        var findings = hsmTokenFindings()
+        if let ledgerFault {
+            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerFault))
         }
         switch gate.position {
         case .open: break
         case .waiting:
             findings.reasons.append(
-                reason("ledger", .ledgerUnavailable, "The ledger waits for the token that remembers its end."))
+                reason("ledger", .ledgerUnavailable, "The ledger waits for the HSM that remembers its end."))
         case .held(let disagreement):
             findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
         }
-        if ledgerTrouble == nil { findings.reasons += await clockReasons() }
+        if ledgerFault == nil { findings.reasons += await clockReasons() }
         return findings
     }
 
-    /// Of a ledger that can be used: one that cannot be read says nothing about the clock.
+    /// Asked only while the ledger can be read: otherwise it says nothing about the clock.
     private func clockReasons() async -> [ReadinessAnswer.Reason] {
         if let look = clockLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.reasons }
         let reasons = (try? await ledgerClock.look())?.reasons ?? []
         clockLook.withLock { $0 = (.now, reasons) }
-        for reason in reasons { troubles.met(reason.component, reason.message) }
-        if reasons.isEmpty { troubles.over("clock") }
+        for reason in reasons { faults.began(reason.component, reason.message) }
+        if reasons.isEmpty { faults.ended("clock") }
         return reasons
     }
 
-    /// A token that is away makes the daemon unready only when it may hold a key that no other serves now. With two
-    /// tokens that hold the same keys, a load balancer that takes a host out because one of them died would turn half
-    /// an outage into a whole one, and on every host at once when the tokens are shared.
-    private func tokenFindings() -> Findings {
-        // All is well most of the time, and then no key is looked at, however many there are.
-        guard tokens.tokens.contains(where: { Self.trouble(of: $0) != nil }) else { return Findings() }
+    /// An HSM token that is away makes the daemon unready only when it may hold a key that no other serves now. Where two
+    /// tokens hold the same keys and one dies, a load balancer that took the host out would turn half an outage into a
+    /// whole one, and on every host at once when the tokens are shared.
+    private func hsmTokenFindings() -> Findings {
+        // Most of the time no token has a fault. Then no key is looked at, however many there are.
+        guard hsmTokens.tokens.contains(where: { Self.fault(of: $0) != nil }) else { return Findings() }
         let now = clock.now()
         let unserved = catalogue.index.entries.filter { entry in
             (entry.condition == .served || entry.condition == .missing)
-                && entry.state.decrypts(at: now, cutOff: entry.cutOff) && !tokens.serves(entry)
+                && entry.stateDecrypts(at: now) && !hsmTokens.serves(entry)
         }
-        let anyServes = tokens.tokens.contains { Self.trouble(of: $0) == nil }
+        let anyServes = hsmTokens.tokens.contains { Self.fault(of: $0) == nil }
         var findings = Findings()
-        for token in tokens.tokens {
-            guard let trouble = Self.trouble(of: token) else { continue }
+        for hsmToken in hsmTokens.tokens {
+            guard let fault = Self.fault(of: hsmToken) else { continue }
             // A key that no token shows may be in any that is away.
-            let isMissed = unserved.contains { $0.tokens.isEmpty || $0.tokens.contains(token.name) }
+            let isMissed = unserved.contains { $0.hsmTokens.isEmpty || $0.hsmTokens.contains(hsmToken.name) }
             if isMissed || !anyServes {
-                findings.reasons.append(reason("token \(token.name)", .hsmUnavailable, trouble))
+                findings.reasons.append(reason("token \(hsmToken.name)", .hsmUnavailable, fault))
             } else {
-                findings.warnings.append("token \(token.name) serves nothing, the others hold every key: \(trouble)")
+                findings.warnings.append("token \(hsmToken.name) serves nothing, the others hold every key: \(fault)")
             }
         }
         return findings
     }
 
-    /// Why nothing is opened by a token now; nil when it serves a version.
-    private static func trouble(of token: HSMToken) -> String? {
-        switch token.condition {
+    /// Why an HSM token opens nothing now; nil when it serves a version.
+    private static func fault(of hsmToken: HSMToken) -> String? {
+        switch hsmToken.condition {
         case .ready(let description):
             description.tierECv1 == nil && description.tierRSAv1 == nil
                 ? advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil
@@ -112,7 +112,7 @@ final class Readiness: Sendable {
         }
     }
 
-    /// What to do comes before why, where it is known.
+    /// What can be done, where it is known, to be put before the reason.
     private static func advice(on shortcomings: [String]) -> String {
         shortcomings.contains { $0.contains("allow_extractable_secret is false") }
             ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
@@ -120,5 +120,78 @@ final class Readiness: Sendable {
 
     private func reason(_ component: String, _ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {
         ReadinessAnswer.Reason(component: component, code: code.rawValue, message: message)
+    }
+}
+
+/// Whether the ledger can be written now, for readiness.
+///
+/// Anybody may ask, and a probe writes to the ledger's disk. So one probe runs at a time, and its finding serves all who ask
+/// within a second. While a probe hangs, those who ask are told so: nobody starts another, and nobody waits longer than
+/// ``patience`` after it began.
+final class LedgerProbe: Sendable {
+    private struct State {
+        var last: (at: ContinuousClock.Instant, fault: String?)?
+        var running: (since: ContinuousClock.Instant, look: Task<String?, Never>)?
+    }
+
+    static let slow = "The ledger does not answer. Look at its disk, and at other programs that use its file."
+
+    private static let lookLasts = Duration.seconds(1)
+    private let patience: Duration
+    private let look: @Sendable () async throws(LedgerFailure) -> Void
+    private let faults: FaultLog
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - patience: how long anybody waits for a look.
+    ///   - look: throws when the ledger cannot be used.
+    init(
+        patience: Duration = .seconds(2), faults: FaultLog,
+        look: @escaping @Sendable () async throws(LedgerFailure) -> Void
+    ) {
+        self.patience = patience
+        self.faults = faults
+        self.look = look
+    }
+
+    /// What is wrong with the ledger; nil when nothing is.
+    func fault() async -> String? {
+        enum Found {
+            case known(String?)
+            case running(since: ContinuousClock.Instant, Task<String?, Never>)
+        }
+        let now = ContinuousClock.now
+        let found = state.withLock { state -> Found in
+            if let running = state.running { return .running(since: running.since, running.look) }
+            if let last = state.last, last.at.duration(to: now) < Self.lookLasts { return .known(last.fault) }
+            let look = Task { await self.finding() }
+            state.running = (now, look)
+            return .running(since: now, look)
+        }
+        switch found {
+        case .known(let fault): return fault
+        case .running(let since, let look):
+            let left = patience - since.duration(to: now)
+            // A fault or nil, within an optional that is nil when nothing was found in time.
+            if left > .zero, let fault = await look.value(within: left) { return fault }
+            faults.began(FaultLog.ledger, Self.slow)
+            return Self.slow
+        }
+    }
+
+    private func finding() async -> String? {
+        var fault: String?
+        do throws(LedgerFailure) {
+            try await look()
+            faults.ended(FaultLog.ledger)
+        } catch {
+            fault = error.description
+            faults.began(FaultLog.ledger, error.description)
+        }
+        state.withLock { state in
+            state.last = (.now, fault)
+            state.running = nil
+        }
+        return fault
     }
 }

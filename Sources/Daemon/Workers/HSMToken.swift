@@ -253,6 +253,16 @@ struct WorkerEvents: Sendable {
         case recycled
         /// It had grown past its limit.
         case memory
+
+        /// How long its process may go on once its socket is closed. A worker that is able to ends by itself, and then
+        /// never in the middle of a login, which can cost a token in files everything (SoftHSM). One that hangs is not
+        /// able to.
+        var timeToEnd: Duration {
+            switch self {
+            case .died, .timeout: .seconds(1)
+            case .token, .recycled, .memory: .seconds(5)
+            }
+        }
     }
 
     /// The key pairs that the token shows, after each (re)opening and before the worker serves, and when their listing

@@ -108,7 +108,6 @@ final class RunningWorkers: Sendable {
                 },
                 kill: { reason in
                     end.set(reason)
-                    process.kill()
                     connection.close()
                 }))
         // The worker may have ended before the queue knew it.
@@ -153,10 +152,10 @@ final class RunningWorkers: Sendable {
         }
     }
 
-    /// Waits for the end of a worker whose connection is closed, and tells why it ended. One that was let go has five
-    /// seconds to end by itself.
+    /// Waits for the end of a worker whose connection is closed, and tells why it ended. It has some seconds to end by
+    /// itself, and is killed then.
     private func reap(_ process: WorkerProcess, number: UInt64, _ end: WorkerEnd) async {
-        let exit = await process.end(within: end.reason == nil ? .seconds(5) : .zero)
+        let exit = await process.end(within: end.reason?.timeToEnd ?? .seconds(5))
         state.withLock { $0.processes[number] = nil }
         guard let reason = end.reason else { return }
         events.restarted(reason)
@@ -169,14 +168,14 @@ final class RunningWorkers: Sendable {
 
     // MARK: Stopping
 
-    /// Kills the worker that opens the token, which may take a minute and which nobody waits for any more; and every one
-    /// that is started after this.
+    /// Ends the worker that opens the token, since nobody waits for it any more and opening may take a minute; but a login
+    /// that has begun may end. Every worker that is started after this is killed.
     func stopOpening() {
         let opening = state.withLock { state in
             state.isStopping = true
             return state.opening.flatMap { state.processes[$0] }
         }
-        opening?.kill()
+        if let opening { Task { await opening.end(within: WorkerEvents.RestartReason.timeout.timeToEnd) } }
     }
 
     /// Answers all calls and kills all workers.

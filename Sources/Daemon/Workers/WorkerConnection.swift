@@ -11,7 +11,7 @@ struct ConnectedWorker: Sendable {
     let send: @Sendable ([UInt8]) -> Void
     /// Ends the worker once it has nothing more to do: it sees the end of its input.
     let close: @Sendable () -> Void
-    /// Ends the worker now.
+    /// Ends the worker now: it sees the end of its input, and its process is killed when it has not ended soon.
     let kill: @Sendable (WorkerEvents.RestartReason) -> Void
 }
 

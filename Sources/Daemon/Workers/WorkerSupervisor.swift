@@ -189,7 +189,7 @@ final class WorkerSupervisor: Sendable {
             return state.hasWarnedOfSecrets
         }
         guard !hasWarned else { return }
-        logger.warning("\(UnlockedSecrets.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
+        logger.warning("\(UnlockedMemory.warning)", metadata: ["process": "paytokend-hsm", "bytes": "\(count)"])
     }
 
     private func pause(after served: RunningWorkers.Opened, wasUseful: Bool, _ delay: inout RespawnDelay) async {

@@ -21,8 +21,15 @@ public enum WorkerService {
 
     /// Serves until the input ends. Blocks.
     /// - Parameter descriptor: A connected stream socket.
-    /// - Returns: The status to exit with, at once: session threads may still be in the library.
+    /// - Returns: The status to exit with, at once: session threads may still be in the library, but none of them in a
+    ///   login, and none logs in any more.
     public static func serve(descriptor: Int32) -> Int32 {
+        let status = answerRequests(descriptor)
+        TokenLogin.finish(within: 10)
+        return status
+    }
+
+    private static func answerRequests(_ descriptor: Int32) -> Int32 {
         let stream = FrameStream(descriptor: descriptor)
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         var token: ServedToken?

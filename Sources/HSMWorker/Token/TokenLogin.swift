@@ -1,3 +1,4 @@
+import Foundation
 import PKCS11
 import SecretMemory
 import WorkerProtocol
@@ -12,6 +13,10 @@ struct TokenLogin: Sendable {
     let pinFile: String
     /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
+
+    /// Held while the library logs in. SoftHSM empties and rewrites the file that holds its PINs and the keys' key at each
+    /// login: a process that ends in that moment leaves a token that nobody can ever log in to again.
+    private static let underWay = NSLock()
 
     init(_ opening: HSMTokenOpening) {
         pinFile = opening.pinFile
@@ -32,6 +37,8 @@ struct TokenLogin: Sendable {
                     + "that file. If the token's PIN was set to this one meanwhile, remove \(memory.path) first.")
         }
         do throws(CallError) {
+            Self.underWay.lock()
+            defer { Self.underWay.unlock() }
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
@@ -48,6 +55,12 @@ struct TokenLogin: Sendable {
         }
         // Best effort: a digest that stays in the file keeps a PIN refused that has been wrong before.
         try? memory?.forget()
+    }
+
+    /// For a process that is about to exit: waits for a login under way, and lets no other begin.
+    /// - Parameter seconds: for how long; a library that hangs in a login is not waited for.
+    static func finish(within seconds: TimeInterval) {
+        _ = underWay.lock(before: Date(timeIntervalSinceNow: seconds))
     }
 
     private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {

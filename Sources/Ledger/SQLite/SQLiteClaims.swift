@@ -83,7 +83,7 @@ struct SQLiteClaims {
     }
 
     /// Claims since `time`, by key.
-    func usage(since time: Int64, _ db: Database) throws -> [PublicKeyHash: KeyUsage] {
+    func usage(since time: Int64, _ db: Database) throws -> [PublicKeyHash: KeyUses] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -91,10 +91,10 @@ struct SQLiteClaims {
                     WHERE claimed_at >= ? GROUP BY public_key_hash
                     """),
             arguments: [time])
-        var usage: [PublicKeyHash: KeyUsage] = [:]
+        var usage: [PublicKeyHash: KeyUses] = [:]
         for row in rows {
             guard let hash = PublicKeyHash(bytes: try row.value("public_key_hash") as Data) else { continue }
-            usage[hash] = KeyUsage(count: try row.value("uses"), last: StoredTime.date(try row.value("last")))
+            usage[hash] = KeyUses(count: try row.value("uses"), last: StoredTime.date(try row.value("last")))
         }
         return usage
     }

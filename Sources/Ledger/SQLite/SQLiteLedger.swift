@@ -174,7 +174,7 @@ public final class SQLiteLedger: Ledger {
         try await read { [keys] db in try keys.all(db) }
     }
 
-    public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUsage] {
+    public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses] {
         try await search { [claims] db in try claims.usage(since: StoredTime.milliseconds(time), db) }
     }
 

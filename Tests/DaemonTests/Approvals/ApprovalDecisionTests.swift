@@ -21,8 +21,8 @@ struct ApprovalDecisionTests {
 
     init() async throws {
         directory = try FreshDirectory()
-        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
-        await fixture.gate.judge()
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        await fixture.gate.compare()
         try #require(token.keyCount == 1)
     }
 
@@ -40,7 +40,7 @@ struct ApprovalDecisionTests {
 
     private func keyChange(after seconds: Double = 0) -> AuditKeyChange {
         AuditKeyChange(
-            ledger: fixture.ledger, token: token, tokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, hsmToken: token, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: Self.rule, recorder: fixture.recorder, clock: clock(after: seconds),
             logger: RecordFixture.quiet)
     }
@@ -60,7 +60,7 @@ struct ApprovalDecisionTests {
         return ApprovalDecisions(
             ledger: fixture.ledger, policies: CurrentPolicies(policies),
             lifecycle: KeyLifecycle(
-                catalogue: catalogue, tokens: NoKeys(), ledger: fixture.ledger, rule: Self.rule,
+                catalogue: catalogue, hsmTokens: NoKeys(), ledger: fixture.ledger, rule: Self.rule,
                 recorder: fixture.recorder, clock: clock),
             gate: fixture.gate, auditKey: keyChange(after: seconds),
             clockAcceptance: ClockAcceptance(
@@ -70,7 +70,7 @@ struct ApprovalDecisionTests {
     }
 
     private func ask(by caller: Caller) async throws(Refusal) -> AuditKeyChange.Outcome {
-        try await keyChange().change(reason: AuditReason("yearly"), by: caller, dryRun: false, record: RequestRecord())
+        try await keyChange().change(reason: AuditReason("yearly"), by: caller, dryRun: false, draft: AuditDraft())
     }
 
     /// Another audit key, asked for by 1001.
@@ -86,7 +86,7 @@ struct ApprovalDecisionTests {
     ) async -> Refusal? {
         do throws(Refusal) {
             _ = try await decisions(after: seconds).decide(
-                approval.identifier, decision, reason: nil, by: caller, record: RequestRecord())
+                approval.identifier, decision, reason: nil, by: caller, draft: AuditDraft())
             return nil
         } catch {
             return error

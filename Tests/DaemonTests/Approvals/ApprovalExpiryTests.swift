@@ -13,7 +13,7 @@ struct ApprovalExpiryTests {
 
     init() async throws {
         directory = try FreshDirectory()
-        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: SoftwareAuditToken())
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
     }
 
     /// Asked for at noon, to be decided within an hour.
@@ -21,7 +21,7 @@ struct ApprovalExpiryTests {
         let approval = try TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),
             by: RecordRoutesFixture.auditor, at: RecordFixture.noon)
-        try await fixture.recorder.ask(approval, by: RecordRoutesFixture.auditor, for: RequestRecord())
+        _ = try await fixture.recorder.ask(approval, by: RecordRoutesFixture.auditor, for: AuditDraft())
         return approval
     }
 

@@ -19,24 +19,24 @@ import WorkerProtocol
     private let index = KeyIndex()
     private let administration: KeyAdministration
     private let caller = RecordRoutesFixture.auditor
-    private let order = KeyAdministration.KeyOrder(merchantIdentifier: "m", algorithm: .ec, token: nil)
+    private let order = KeyAdministration.KeyOrder(merchantIdentifier: "m", algorithm: .ec, hsmToken: nil)
 
     init() async throws {
         directory = try FreshDirectory()
-        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: SoftwareAuditToken())
-        await fixture.gate.judge()
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
+        await fixture.gate.compare()
         let clock = WallClock { RecordFixture.noon }
         administration = KeyAdministration(
             catalogue: KeyCatalogue(
                 index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
-            tokens: [token], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
+            hsmTokens: [token], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
             rule: TwoPersonRule(people: 1, expire: .seconds(60)), clock: clock)
     }
 
     private func generate() async -> Result<KeyAdministration.Generated, Refusal> {
         do throws(Refusal) {
             return .success(
-                try await administration.generate(order, by: caller, dryRun: false, record: RequestRecord()))
+                try await administration.generate(order, by: caller, dryRun: false, draft: AuditDraft()))
         } catch {
             return .failure(error)
         }
@@ -86,7 +86,7 @@ import WorkerProtocol
         let refused: Refusal?
         do throws(Refusal) {
             _ = try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: false, record: RequestRecord())
+                for: entry, by: caller, dryRun: false, draft: AuditDraft())
             refused = nil
         } catch {
             refused = error
@@ -102,7 +102,7 @@ import WorkerProtocol
         }
         let request = try #require(
             try await administration.certificateRequest(
-                for: entry, by: caller, dryRun: false, record: RequestRecord()))
+                for: entry, by: caller, dryRun: false, draft: AuditDraft()))
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: request.der, profile: MerchantCertificateProfile(merchantIdentifier: "m"))
         // Behind the daemon's back.
@@ -111,7 +111,7 @@ import WorkerProtocol
             let refused: Refusal?
             do throws(Refusal) {
                 _ = try await administration.importCertificate(
-                    certificate, allowExpired: false, by: caller, dryRun: dryRun, record: RequestRecord())
+                    certificate, allowExpired: false, by: caller, dryRun: dryRun, draft: AuditDraft())
                 refused = nil
             } catch {
                 refused = error
@@ -137,8 +137,8 @@ import WorkerProtocol
             for _ in 0..<10 {
                 group.addTask {
                     let started = try await rotations.start(
-                        KeyRotations.Start(merchantIdentifier: "m", algorithm: nil, token: nil), by: caller,
-                        dryRun: false, record: RequestRecord())
+                        KeyRotations.Start(merchantIdentifier: "m", algorithm: nil, hsmToken: nil), by: caller,
+                        dryRun: false, draft: AuditDraft())
                     #expect(started.request != nil && started.rotation.phase == .certificate)
                     return started.created
                 }

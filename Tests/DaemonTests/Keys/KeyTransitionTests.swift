@@ -18,11 +18,11 @@ struct KeyTransitionTests {
     }
 
     private func refusal(_ key: KeyRecord, to state: KeyState, cutOff: Date? = nil) -> Refusal? {
-        do throws(Refusal) {
+        do throws(KeyTransitionError) {
             _ = try key.changed(to: state, cutOff: cutOff, at: noon)
             return nil
         } catch {
-            return error
+            return error.refusal
         }
     }
 
@@ -105,5 +105,15 @@ struct KeyTransitionTests {
         #expect(refused?.code == .invalidState)
         #expect(refused?.message == "A key that is \(from.rawValue) cannot become \(to.rawValue).")
         #expect(refused?.details == "from \(from.rawValue) it can become \(words)")
+    }
+
+    @Test("a name that leads to no key is key_not_found, and one that several keys begin with says how many")
+    func names() {
+        for error in [KeyLookupError.notBase64, .notHexadecimal, .ambiguous(count: 2), .unknown] {
+            #expect(error.refusal.code == .keyNotFound)
+        }
+        #expect(KeyLookupError.ambiguous(count: 2).refusal.message.contains("2 keys"))
+        let index = KeyIndex()
+        #expect(throws: KeyLookupError.unknown.refusal) { try index.entry(named: "0123456789abcdef") }
     }
 }

@@ -1,11 +1,10 @@
 import Foundation
 import PaymentToken
-import Synchronization
 import Testing
 
 @testable import Daemon
 
-@Suite("Tokens for keys that do not decrypt, and turns")
+@Suite("Payment tokens that name a key and are refused")
 struct RefusedArrivalsTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -28,41 +27,6 @@ struct RefusedArrivalsTests {
         let key = PublicKeyHash.of(subjectPublicKeyInfo: [1])
         for minute in 0..<3000 { arrivals.count(key, at: noon.addingTimeInterval(60 * Double(minute))) }
         #expect(arrivals.lastHour(key, now: noon.addingTimeInterval(60 * 2999)) == 60)
-    }
-
-    @Test("turns are taken one at a time")
-    func turns() async {
-        let (turn, inside) = (SerialTurn(), Inside())
-        await withTaskGroup(of: Void.self) { group in
-            for _ in 0..<50 {
-                group.addTask {
-                    await turn.take()
-                    inside.enter()
-                    await Task.yield()
-                    inside.leave()
-                    turn.give()
-                }
-            }
-        }
-        #expect(inside.most == 1 && inside.total == 50)
-    }
-
-    /// How many are inside at once, and how many were.
-    private final class Inside: Sendable {
-        private let state = Mutex((now: 0, most: 0, total: 0))
-
-        var most: Int { state.withLock { $0.most } }
-        var total: Int { state.withLock { $0.total } }
-
-        func enter() {
-            state.withLock { state in
-                state.now += 1
-                state.total += 1
-                state.most = max(state.most, state.now)
-            }
-        }
-
-        func leave() { state.withLock { $0.now -= 1 } }
     }
 
     @Test("a token that was released or replayed is none that was refused")

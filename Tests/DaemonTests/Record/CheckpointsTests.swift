@@ -17,8 +17,8 @@ import Testing
     }
 
     private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        await fixture.gate.compare()
         return fixture
     }
 
@@ -147,29 +147,29 @@ import Testing
         let hanging = HangingAuditToken(token)
         let fixture = try await fixture()
         let checkpoints = Checkpoints(
-            ledger: fixture.ledger, token: hanging, clock: WallClock { RecordFixture.noon },
+            ledger: fixture.ledger, hsmToken: hanging, clock: WallClock { RecordFixture.noon },
             patience: .milliseconds(50),
             logger: RecordFixture.quiet)
         let description = try #require(try await token.auditKeys().first)
         let key = try #require(AuditSigningKey(description))
         checkpoints.use(key, newest: nil, head: try await fixture.ledger.head())
-        hanging.begin()
+        hanging.hang.begin()
         for _ in 0..<5 {
             try await fixture.append()
             let refusal = await #expect(throws: Refusal.self) { try await checkpoints.seal() }
             #expect(refusal?.code == .hsmUnavailable)
         }
-        #expect(hanging.calls == 1)
-        hanging.end()
+        #expect(hanging.hang.calls == 1)
+        hanging.hang.end()
         try await wait(for: "the last seal") {
             try await fixture.ledger.latestCheckpoint()?.checkpoint.sequence == fixture.ledger.head().sequence
         }
-        #expect(hanging.calls == 2)
+        #expect(hanging.hang.calls == 2)
     }
 
     @Test("before ledger and token were compared nothing is signed")
     func notBefore() async throws {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), token: token)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
         try await fixture.append()
         await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
         #expect(token.signatures == 0)

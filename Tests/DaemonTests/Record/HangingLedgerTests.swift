@@ -22,26 +22,26 @@ import Testing
             faults: SQLiteFaults(insideTransaction: hang.pass))
     }
 
-    private func recorder(_ ledger: SQLiteLedger, _ faults: TroubleLog) -> UsageRecorder {
+    private func recorder(_ ledger: SQLiteLedger, _ faults: FaultLog) -> UsageRecorder {
         let clock = WallClock { RecordFixture.noon }
-        return UsageRecorder(ledger: ledger, tally: RefusalTally(clock: clock), troubles: faults, clock: clock)
+        return UsageRecorder(ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
     @Test("a refusal waits no longer than the deadline, the next ones not at all, and each is recorded once in the end")
     func refusals() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
-        let faults = TroubleLog(logger: RecordFixture.quiet)
+        let faults = FaultLog(logger: RecordFixture.quiet)
         let recorder = recorder(ledger, faults)
         let caller = RecordRoutesFixture.auditor
         hang.begin()
-        let first = Begun { await recorder.refused(RequestRecord(), by: caller, .currencyMismatch) }
+        let first = Begun { await recorder.refused(AuditDraft(), by: caller, .currencyMismatch) }
         try await hang.hold()
         ledger.deadlines.expire(asOf: .max - 1)
         #expect(try await first.value() == nil)
-        #expect(faults.isMet(TroubleLog.ledger))
+        #expect(faults.isOngoing(FaultLog.ledger))
         // Nothing lets a deadline pass here: these return because they do not wait.
-        for _ in 0..<3 { #expect(await recorder.refused(RequestRecord(), by: caller, .amountMismatch) == nil) }
+        for _ in 0..<3 { #expect(await recorder.refused(AuditDraft(), by: caller, .amountMismatch) == nil) }
         #expect(hang.held == 1)
         hang.end()
         try await wait(for: "the records") { try await ledger.head().sequence >= 4 }
@@ -54,7 +54,7 @@ import Testing
     func looks() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
-        let recorder = recorder(ledger, TroubleLog(logger: RecordFixture.quiet))
+        let recorder = recorder(ledger, FaultLog(logger: RecordFixture.quiet))
         hang.begin()
         let look = Begun { () -> RefusalCode? in
             do throws(Refusal) {

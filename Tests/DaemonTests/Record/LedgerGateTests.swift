@@ -19,8 +19,8 @@ import Testing
 
     /// A ledger that has served with the token and was closed; `records` records after the first seal, sealed too.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
-        let first = try await RecordFixture(ledger: path, token: token, at: time)
-        await first.gate.judge()
+        let first = try await RecordFixture(ledger: path, hsmToken: token, at: time)
+        await first.gate.compare()
         #expect(first.gate.position == .open)
         try await first.append(records)
         try await first.checkpoints.seal()
@@ -45,21 +45,21 @@ import Testing
 
     @Test("nothing is released before the token was seen")
     func waits() async throws {
-        let fixture = try await RecordFixture(ledger: path, token: token)
+        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
         #expect(code(fixture.gate.admit) == .ledgerUnavailable)
         token.fail(at: .list)
-        await fixture.gate.judge()
+        await fixture.gate.compare()
         #expect(fixture.gate.position == .waiting)
         token.fail(at: nil)
-        await fixture.gate.judge()
+        await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         #expect(code(fixture.gate.admit) == nil)
     }
 
     @Test("a new ledger beside a new token gets an audit key, and the token remembers the record's end at once")
     func both() async throws {
-        let fixture = try await RecordFixture(ledger: path, token: token)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
+        await fixture.gate.compare()
         #expect(token.keyCount == 1)
         #expect(try await fixture.entries.map(\.event) == ["audit_key_change"])
         let remembered = try #require(try await fixture.checkpoints.remembered())
@@ -73,9 +73,9 @@ import Testing
     @Test("the ledger that the token remembers goes on being served, with the same key")
     func continues() async throws {
         try await served()
-        let again = try await RecordFixture(ledger: path, token: token)
+        let again = try await RecordFixture(ledger: path, hsmToken: token)
         try await again.append()
-        await again.gate.judge()
+        await again.gate.compare()
         #expect(again.gate.position == .open)
         #expect(token.keyCount == 1)
     }
@@ -86,8 +86,8 @@ import Testing
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        let restored = try await RecordFixture(ledger: path, token: token)
-        await restored.gate.judge()
+        let restored = try await RecordFixture(ledger: path, hsmToken: token)
+        await restored.gate.compare()
         guard case .rolledBack(let last, let remembered) = restored.gate.position.disagreement else {
             Issue.record("\(restored.gate.position)")
             return
@@ -102,12 +102,12 @@ import Testing
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        let grown = try await RecordFixture(ledger: path, token: token)
+        let grown = try await RecordFixture(ledger: path, hsmToken: token)
         for _ in 0..<20 {
             // Another event than before: equal records would make an equal chain.
             _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
         }
-        await grown.gate.judge()
+        await grown.gate.compare()
         guard case .forked = grown.gate.position.disagreement else {
             Issue.record("\(grown.gate.position)")
             return
@@ -124,8 +124,8 @@ import Testing
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
             try FileManager.default.removeItem(atPath: directory.path(name))
         }
-        let new = try await RecordFixture(ledger: path, node: node, token: token)
-        await new.gate.judge()
+        let new = try await RecordFixture(ledger: path, node: node, hsmToken: token)
+        await new.gate.compare()
         guard case .lost(let remembered, _) = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
             return
@@ -142,17 +142,17 @@ import Testing
         try copy("old.sqlite", "ledger.sqlite")
         // Later than what the token remembers, as time has it.
         let later = RecordFixture.noon.addingTimeInterval(60)
-        let restored = try await RecordFixture(ledger: path, token: token, at: later)
-        await restored.gate.judge()
-        let sequences = try await restored.gate.take(
+        let restored = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        await restored.gate.compare()
+        let sequences = try await restored.gate.acceptRestore(
             reason: AuditReason("disk failed"), by: RecordFixture.root)
         #expect(sequences == (2, 7))
         #expect(restored.gate.position == .open)
         let record = try #require(try await restored.entries.last)
         #expect(record.event == "ledger_accept_restore")
         await restored.ledger.close()
-        let next = try await RecordFixture(ledger: path, token: token, at: later)
-        await next.gate.judge()
+        let next = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        await next.gate.compare()
         #expect(next.gate.position == .open)
     }
 
@@ -161,26 +161,26 @@ import Testing
         try await served()
         try FileManager.default.removeItem(atPath: path)
         let later = RecordFixture.noon.addingTimeInterval(60)
-        let new = try await RecordFixture(ledger: path, token: token, at: later)
-        await new.gate.judge()
-        _ = try await new.gate.take(reason: AuditReason("begun anew"), by: RecordFixture.root)
+        let new = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        await new.gate.compare()
+        _ = try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
         #expect(new.gate.position == .open && token.keyCount == 1)
         guard case .intact = try await new.verdict() else {
             Issue.record("\(try await new.verdict())")
             return
         }
         await new.ledger.close()
-        let next = try await RecordFixture(ledger: path, token: token, at: later)
-        await next.gate.judge()
+        let next = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        await next.gate.compare()
         #expect(next.gate.position == .open)
     }
 
     @Test("there is nothing to accept when ledger and token agree")
     func nothingToAccept() async throws {
-        let fixture = try await RecordFixture(ledger: path, token: token)
-        await fixture.gate.judge()
+        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
+        await fixture.gate.compare()
         let refusal = await #expect(throws: Refusal.self) {
-            try await fixture.gate.take(reason: AuditReason("why not"), by: RecordFixture.root)
+            try await fixture.gate.acceptRestore(reason: AuditReason("why not"), by: RecordFixture.root)
         }
         #expect(refusal?.code == .invalidState)
     }
@@ -188,15 +188,15 @@ import Testing
     @Test("a token without the ledger's audit key is another token, which accepting cannot mend")
     func anotherToken() async throws {
         try await served()
-        let other = try await RecordFixture(ledger: path, token: SoftwareAuditToken())
-        await other.gate.judge()
+        let other = try await RecordFixture(ledger: path, hsmToken: SoftwareAuditToken())
+        await other.gate.compare()
         guard case .anotherToken(let keyId) = other.gate.position.disagreement else {
             Issue.record("\(other.gate.position)")
             return
         }
         #expect(keyId != nil)
         await #expect(throws: Refusal.self) {
-            try await other.gate.take(reason: AuditReason("please"), by: RecordFixture.root)
+            try await other.gate.acceptRestore(reason: AuditReason("please"), by: RecordFixture.root)
         }
         #expect(other.gate.position != .open)
     }
@@ -205,24 +205,24 @@ import Testing
         "a start that broke off while the audit key was made is completed by the next",
         arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
     func completes(step: SoftwareAuditToken.Step) async throws {
-        let first = try await RecordFixture(ledger: path, token: token)
+        let first = try await RecordFixture(ledger: path, hsmToken: token)
         token.fail(at: step)
-        await first.gate.judge()
+        await first.gate.compare()
         #expect(first.gate.position == .waiting)
         await first.ledger.close()
         token.fail(at: nil)
-        let next = try await RecordFixture(ledger: path, token: token)
-        await next.gate.judge()
+        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        await next.gate.compare()
         #expect(next.gate.position == .open && token.keyCount == 1)
     }
 
     @Test("a key that was made, and whose making was not recorded, is known for the ledger's own")
     func madeAndNotRecorded() async throws {
-        let first = try await RecordFixture(ledger: path, token: token)
+        let first = try await RecordFixture(ledger: path, hsmToken: token)
         let identifier = Release.randomAttempt()
         try await first.ledger.planAuditKey(identifier: identifier)
         _ = try await token.createAuditKey(identifier: identifier)
-        await first.gate.judge()
+        await first.gate.compare()
         #expect(first.gate.position == .open && token.keyCount == 1)
     }
 
@@ -231,8 +231,8 @@ import Testing
         token.forget()
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, token: token)
-        await new.gate.judge()
+        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        await new.gate.compare()
         guard case .lost(nil, let keyId?) = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
             return
@@ -253,9 +253,9 @@ import Testing
             // What an interruption leaves, or somebody with the PIN puts back.
             token.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
-            let restored = try await RecordFixture(ledger: path, token: token)
+            let restored = try await RecordFixture(ledger: path, hsmToken: token)
             #expect(try await restored.checkpoints.remembered()?.line == late)
-            await restored.gate.judge()
+            await restored.gate.compare()
             guard case .rolledBack(2, let remembered) = restored.gate.position.disagreement else {
                 Issue.record("\(restored.gate.position)")
                 return
@@ -269,12 +269,12 @@ import Testing
     func plannedAmongOthers() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, token: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: token)
         let planned = Release.randomAttempt()
         try await new.ledger.planAuditKey(identifier: planned)
         // Whoever reads the plan in the ledger and has the PIN can put a key there.
         token.plant(planned)
-        await new.gate.judge()
+        await new.gate.compare()
         guard case .lost = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
             return
@@ -284,12 +284,12 @@ import Testing
 
     @Test("a planned key that does not sign as its public key says is not adopted")
     func plannedWithoutProof() async throws {
-        let new = try await RecordFixture(ledger: path, token: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: token)
         let planned = Release.randomAttempt()
         try await new.ledger.planAuditKey(identifier: planned)
         token.plant(planned)
         token.replacePublicKey(of: planned)
-        await new.gate.judge()
+        await new.gate.compare()
         #expect(new.gate.position != .open)
         #expect(try await new.checkpoints.keys().isEmpty)
     }
@@ -299,8 +299,8 @@ import Testing
         try await served()
         let identifier = try #require(token.identifiers.first)
         token.replacePrivateKey(of: identifier)
-        let next = try await RecordFixture(ledger: path, token: token)
-        await next.gate.judge()
+        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        await next.gate.compare()
         guard case .anotherToken = next.gate.position.disagreement else {
             Issue.record("\(next.gate.position)")
             return
@@ -312,13 +312,13 @@ import Testing
         token.forget()
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, token: token)
-        await new.gate.judge()
+        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        await new.gate.compare()
         let identifier = try #require(token.identifiers.first)
         token.removeKeys()
         token.plant(identifier)
         let refusal = await #expect(throws: Refusal.self) {
-            try await new.gate.take(reason: AuditReason("begun anew"), by: RecordFixture.root)
+            try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
         }
         #expect(refusal?.code == .invalidState)
         #expect(new.gate.position != .open)
@@ -333,8 +333,8 @@ import Testing
         let forged = Array(text.replacing("\"sequence\":4", with: "\"sequence\":9").utf8)
         #expect(forged != genuine)
         token.replaceHeads([("node-1", genuine), ("node-1", forged), ("node-1", [0x7b])])
-        let next = try await RecordFixture(ledger: path, token: token)
-        await next.gate.judge()
+        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        await next.gate.compare()
         #expect(next.gate.position == .open)
     }
 }

@@ -10,32 +10,33 @@ import Testing
 /// A ledger in a fresh directory with what records and seals, beside a token in software.
 struct RecordFixture {
     let ledger: SQLiteLedger
-    let token: SoftwareAuditToken
+    let hsmToken: SoftwareAuditToken
     let checkpoints: Checkpoints
     let gate: LedgerGate
     let recorder: UsageRecorder
-    let troubles: TroubleLog
+    let faults: FaultLog
     let unsealed: UnsealedRecords
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    init(ledger path: String, node: String = "node-1", token: SoftwareAuditToken, at time: Date = noon) async throws {
+    init(ledger path: String, node: String = "node-1", hsmToken: SoftwareAuditToken, at time: Date = noon) async throws
+    {
         let unsealed = UnsealedRecords()
         self.unsealed = unsealed
         ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: node)) { event in
             if case .recorded(let sequence) = event { unsealed.recorded(upTo: sequence) }
         }
-        self.token = token
+        self.hsmToken = hsmToken
         let clock = WallClock { time }
         checkpoints = Checkpoints(
-            ledger: ledger, token: token, unsealed: unsealed, clock: clock, logger: Self.quiet)
+            ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock, logger: Self.quiet)
         gate = LedgerGate(
-            ledger: ledger, token: token, tokenName: "primary", checkpoints: checkpoints, clock: clock,
+            ledger: ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: checkpoints, clock: clock,
             logger: Self.quiet)
-        troubles = TroubleLog(logger: Self.quiet)
+        faults = FaultLog(logger: Self.quiet)
         recorder = UsageRecorder(
-            ledger: ledger, tally: RefusalTally(clock: clock), troubles: troubles, clock: clock)
+            ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
     /// Records something `count` times.

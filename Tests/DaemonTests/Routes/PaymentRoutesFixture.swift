@@ -35,8 +35,8 @@ final class PaymentRoutesFixture: Sendable {
         try configuration.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
         policies = CurrentPolicies(try Self.policies(configuration, rule: rule))
         record = try await RecordFixture(
-            ledger: directory.path("ledger.sqlite"), token: SoftwareAuditToken(), at: Date())
-        await record.gate.judge()
+            ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken(), at: Date())
+        await record.gate.compare()
 
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo)
         let key = KeyRecord(
@@ -45,7 +45,7 @@ final class PaymentRoutesFixture: Sendable {
         _ = try await record.ledger.record(key)
         let index = KeyIndex()
         index.rebuild(
-            tokens: [
+            hsmTokens: [
                 (
                     "primary",
                     [
@@ -55,13 +55,13 @@ final class PaymentRoutesFixture: Sendable {
                             certificates: [merchant.certificate], isProtected: true, inconsistency: nil)
                     ]
                 )
-            ], records: [key])
+            ], keyRecords: [key])
 
         logFile = try FileHandle(forWritingTo: URL(filePath: directory.write("", to: "log")))
         log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
-            recorder: record.recorder, instruments: instruments, troubles: record.troubles, clock: .system,
+            recorder: record.recorder, instruments: instruments, faults: record.faults, clock: .system,
             arrivals: RefusedArrivals())
         router = Router(
             endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),

@@ -75,7 +75,7 @@ struct RecordRoutesFixture {
     ) -> EndpointRequest {
         EndpointRequest(
             caller: caller, peer: caller.peer, pathArguments: [], query: query,
-            body: Array(body.utf8), draft: RequestRecord())
+            body: Array(body.utf8), draft: AuditDraft())
     }
 
     var newest: AuditEntry {
@@ -213,7 +213,7 @@ final class LedgerLooks: AuditLooking {
 /// Accepts everything, and remembers what.
 final class RecordedRestores: RestoreAccepting {
     private let accepted = Mutex<[(reason: String, caller: String)]>([])
-    private let outcome = Mutex(RestoreAcceptance.Outcome.accepted(ledgerSequence: 17, tokenSequence: 40))
+    private let outcome = Mutex(RestoreAcceptance.Outcome.accepted(ledgerSequence: 17, hsmTokenSequence: 40))
 
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
     var callers: [String] { accepted.withLock { $0.map(\.caller) } }
@@ -221,7 +221,7 @@ final class RecordedRestores: RestoreAccepting {
     func answer(_ answer: RestoreAcceptance.Outcome) { outcome.withLock { $0 = answer } }
 
     func accept(
-        reason: AuditReason, by caller: Caller, record: RequestRecord
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome {
         accepted.withLock { $0.append((reason.text, caller.name)) }
         return outcome.withLock { $0 }
@@ -240,7 +240,7 @@ final class RecordedClocks: ClockAccepting {
         servedFrom: RecordRoutesFixture.noon.addingTimeInterval(300))
 
     func accept(
-        reason: AuditReason, by caller: Caller, dryRun: Bool, record: RequestRecord
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> ClockAcceptance.Outcome {
         asked.withLock { $0.append("\(caller.name): \(reason.text)\(dryRun ? " (dry run)" : "")") }
         return dryRun ? .wouldAccept(Self.plan) : .accepted(Self.plan)

@@ -42,7 +42,7 @@ struct RecordServiceFixture {
                 AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
             policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
             recorder: UsageRecorder(
-                ledger: record.ledger, tally: RefusalTally(clock: .system), troubles: TroubleLog(logger: logger),
+                ledger: record.ledger, tally: RefusalTally(clock: .system), faults: FaultLog(logger: logger),
                 clock: .system))
         var settings = ListenerFixture.settings(in: record.directory)
         settings.adminMode = 0o600

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Logging
 import MerchantKeys
 import Synchronization
 import TestSupport
@@ -24,14 +25,37 @@ import WorkerProtocol
         var restartReasons: [WorkerEvents.RestartReason] { restarts.withLock { $0 } }
     }
 
+    /// How workers' processes ended, as the log says.
+    private final class Exits: LogHandler {
+        private let exits = Mutex<[String]>([])
+        var metadata: Logger.Metadata {
+            get { [:] }
+            set {}
+        }
+        var logLevel: Logger.Level {
+            get { .warning }
+            set {}
+        }
+        subscript(metadataKey _: String) -> Logger.Metadata.Value? {
+            get { nil }
+            set {}
+        }
+        func log(event: LogEvent) {
+            if let exit = event.metadata?["exit"] { exits.withLock { $0.append("\(exit)") } }
+        }
+        var all: [String] { exits.withLock { $0 } }
+    }
+
     private func worker(
         _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
-        _ change: (inout HSMTokenSettings) -> Void = { _ in }
+        log: (any LogHandler)? = nil, _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) throws -> HSMToken {
         var settings = HSMTokenSettings.softHSM(token)
         change(&settings)
         return HSMToken(
-            settings, executable: try .built(), logger: .silent, events: told.events, memoryGrowth: memoryGrowth)
+            settings, executable: try .built(),
+            logger: log.map { handler in Logger(label: "test") { _ in handler } } ?? .silent,
+            events: told.events, memoryGrowth: memoryGrowth)
     }
 
     /// A started worker with the EC merchant's key.
@@ -263,6 +287,26 @@ import WorkerProtocol
         #expect(try await worker.decrypt(payment).plaintext == payment.plaintext)
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }
         #expect(!exists(process))
+        await worker.shutdown()
+    }
+
+    @Test("a worker whose token fails is not killed: a login that is under way would be cut in two")
+    func failingToken() async throws {
+        let (real, told, exits) = (try await TokenDirectory(), Told(), Exits())
+        let token = try ScriptedToken(real)
+        let worker = try worker(real, told, log: exits) {
+            $0.module = token.libraryPath
+            $0.environment = token.environment
+        }
+        await worker.start()
+        try await worker.opened()
+        // CKR_DEVICE_REMOVED for the worker's look at its session.
+        try token.play("fault C_GetSessionInfo from=1 return=0x32")
+        await #expect(throws: WorkerFailure.self) { try await worker.probe() }
+        try token.play()
+        try await wait(for: "the exit", within: 120) { !exits.all.isEmpty }
+        #expect(told.restartReasons.first == .token)
+        #expect(exits.all.first == "it ended with status 0")
         await worker.shutdown()
     }
 

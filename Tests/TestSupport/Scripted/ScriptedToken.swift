@@ -45,6 +45,12 @@ public final class ScriptedToken: WorkersToken {
         try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
     }
 
+    /// Whether a fault that happens once has begun, since the script was replaced.
+    public var hasFired: Bool {
+        (try? FileManager.default.contentsOfDirectory(atPath: directory.path))?.contains { $0.contains(".fired-") }
+            == true
+    }
+
     /// All calls until now, of every process, in the order in which they ended.
     public func calls(_ function: String? = nil) -> [Call] {
         let text = String(decoding: FileManager.default.contents(atPath: log) ?? Data(), as: UTF8.self)

@@ -1,0 +1,199 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import Logging
+import Refusals
+
+/// Accepts the present clock as right, against what a wrong clock has left in the ledger, which nobody does alone.
+///
+/// The claims that were pruned while the clock was ahead are gone: of a payment token from before, nobody can tell whether
+/// it was released. So that none is released twice, only those are served again that were signed after a fence: the
+/// acceptance plus the widest signing-time window. Those signed before the fence stay refused for good.
+///
+/// Why the fence is late enough: every pruned claim was made before the acceptance, and a payment token is claimed only
+/// while its signing time, which is Apple's, lies within the window around the clock. So no pruned one was signed more than
+/// a window after its claim. Should the clock be behind at the acceptance, the fence would stand too early; it therefore
+/// stands at least a window after the last release that the record shows. Claims that are still there go on refusing
+/// repeats.
+struct ClockAcceptance: ClockAccepting {
+    /// What would be done.
+    struct Plan: Sendable, Equatable {
+        let now: Date
+        /// What is ahead of the clock, and would not be held against it any more.
+        let newestRecord: Date?
+        let forgottenBefore: Date?
+        /// The fence; nil when what is forgotten does not lie ahead, and stays.
+        let servedFrom: Date?
+    }
+
+    enum Outcome: Sendable {
+        case accepted(Plan)
+        case pending(Approval)
+        /// A dry run found nothing against it.
+        case wouldAccept(Plan)
+    }
+
+    let ledgerClock: LedgerClock
+    let gate: LedgerGate
+    let rule: TwoPersonRule
+    let recorder: UsageRecorder
+    let logger: Logger
+
+    func accept(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> Outcome {
+        draft.is(.ledgerAcceptClock(LedgerClockAcceptance(reason: reason)))
+        try gate.admit()
+        let (plan, seen) = try await plan()
+        guard !dryRun else { return .wouldAccept(plan) }
+        guard rule.binds(caller) else {
+            try await carryOut(
+                plan, seen, AdministrativeChange(at: plan.now, records: []), reason: reason, approval: nil, by: caller,
+                draft: draft)
+            return .accepted(plan)
+        }
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .ledgerAcceptClock, parameters: Self.parameters(plan), reason: reason, by: caller, at: plan.now),
+                by: caller, for: draft))
+    }
+
+    /// Carries out what a second person approved, in one transaction with the approval. The fence is computed from the time
+    /// of the approval.
+    func carryOut(
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) {
+        try gate.admit()
+        let (plan, seen) = try await plan()
+        guard Self.parameters(plan) == approval.parameters else {
+            throw ApprovalConflict.otherParameters.refusal
+        }
+        try await carryOut(
+            plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
+    }
+
+    /// An approval is for what was found ahead of the clock then, and nothing else.
+    static func parameters(_ plan: Plan) -> AuditDigest {
+        var parameters = OperationParameters(.ledgerAcceptClock)
+        parameters.add(plan.newestRecord.map { AuditTime($0).text })
+        parameters.add(plan.forgottenBefore.map { AuditTime($0).text })
+        return parameters.digest
+    }
+
+    private func plan() async throws(Refusal) -> (Plan, LedgerTimes) {
+        let standing = try await refusing(ledger: await ledgerClock.look())
+        var fence: Date?
+        if let forgotten = standing.forgottenAhead {
+            let newestRelease = try await refusing(ledger: await ledgerClock.ledger.newestRelease())
+            guard let window = standing.window else {
+                throw Refusal(
+                    .invalidState,
+                    "A signing_time_window is off, so nothing bounds when the tokens were signed whose claims are "
+                        + "forgotten. Set it, at least until the clock is accepted.", details: "signing_time_window")
+            }
+            let newest = max(standing.now, newestRelease ?? standing.now)
+            // Whole seconds, as answer and record have it.
+            let served = (newest.timeIntervalSince1970 + window / .seconds(1)).rounded(.up)
+            if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
+        }
+        guard fence != nil || standing.recordAhead != nil else {
+            let details = standing.forgottenAhead.map { "tokens signed from \(RFC3339.string($0)) on are served" }
+            throw Refusal(
+                .invalidState,
+                "The clock says \(RFC3339.string(standing.now)) and is not behind anything that can be taken back; there "
+                    + "is nothing to accept.", details: details)
+        }
+        return (
+            Plan(
+                now: standing.now, newestRecord: standing.recordAhead,
+                forgottenBefore: fence == nil ? nil : standing.forgottenAhead, servedFrom: fence), standing.times
+        )
+    }
+
+    private func carryOut(
+        _ plan: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
+        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) {
+        var change = decision
+        var auditRecord = recorder.auditRecord(of: draft, by: caller)
+        auditRecord.event = .ledgerAcceptClock(
+            LedgerClockAcceptance(
+                newestRecord: plan.newestRecord.map(AuditTime.init),
+                forgottenBefore: plan.forgottenBefore.map(AuditTime.init),
+                servedFrom: plan.servedFrom.map(AuditTime.init), reason: reason, approval: approval))
+        change.records.append(auditRecord)
+        change.clock = AdministrativeChange.ClockChange(
+            forgottenBefore: seen.forgottenBefore, servedFrom: plan.servedFrom)
+        try await recorder.apply(change, for: draft)
+        logger.warning(
+            "the clock was accepted",
+            metadata: [
+                "newest.record": "\(plan.newestRecord.map(RFC3339.string) ?? "-")",
+                "forgotten.before": "\(plan.forgottenBefore.map(RFC3339.string) ?? "-")",
+                "served.from": "\(plan.servedFrom.map(RFC3339.string) ?? "-")",
+            ])
+    }
+}
+
+/// Takes an older ledger into service although the HSM token remembers a newer one, which nobody does alone.
+struct RestoreAcceptance: RestoreAccepting {
+    enum Outcome: Sendable {
+        /// Where the ledger ends, and the sequence that the HSM token remembered.
+        case accepted(ledgerSequence: Int, hsmTokenSequence: Int?)
+        case pending(Approval)
+    }
+
+    let gate: LedgerGate
+    let rule: TwoPersonRule
+    let recorder: UsageRecorder
+    let clock: WallClock
+
+    /// An approval is for the disagreement that was seen then, no other.
+    static func parameters(_ disagreement: LedgerDisagreement) -> AuditDigest {
+        var parameters = OperationParameters(.ledgerAcceptRestore)
+        parameters.add(disagreement.description)
+        return parameters.digest
+    }
+
+    func accept(
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> Outcome {
+        guard case .held(let disagreement) = gate.position else {
+            throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
+        }
+        guard rule.binds(caller) else {
+            let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(
+                reason: reason, by: AuditCaller(caller))
+            return .accepted(ledgerSequence: ledgerSequence, hsmTokenSequence: hsmTokenSequence)
+        }
+        return .pending(
+            try await recorder.ask(
+                rule.request(
+                    .ledgerAcceptRestore, parameters: Self.parameters(disagreement), reason: reason, by: caller,
+                    at: clock.now()), by: caller, for: draft))
+    }
+}
+
+// MARK: What the routes ask
+
+/// Takes a ledger into service with which the HSM token disagrees.
+protocol RestoreAccepting: Sendable {
+    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    ///
+    /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
+    func accept(
+        reason: AuditReason, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> RestoreAcceptance.Outcome
+}
+
+/// Takes the present clock for right, against what the ledger says about the time.
+protocol ClockAccepting: Sendable {
+    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    ///
+    /// - Throws: invalid_state when there is nothing to accept, or a signing-time window is off that would have to bound it.
+    func accept(
+        reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> ClockAcceptance.Outcome
+}

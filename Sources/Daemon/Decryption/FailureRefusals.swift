@@ -1,0 +1,90 @@
+import Ledger
+import Refusals
+import WorkerProtocol
+
+// What the ledger and the HSM's workers fail at, as a caller hears it. Nowhere else does such a failure become a refusal;
+// the failure's own sentence names SQL, files and PKCS#11 calls and belongs in the log.
+
+/// The ledger's answer, or the refusal that its failure is to a caller.
+@discardableResult
+func refusing<Answer>(
+    ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
+) async throws(Refusal) -> Answer {
+    do {
+        return try await call()
+    } catch {
+        throw error.refusal
+    }
+}
+
+/// The HSM's answer, or the refusal that its failure is to a caller.
+@discardableResult
+func refusing<Answer>(
+    hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
+) async throws(Refusal) -> Answer {
+    do {
+        return try await call()
+    } catch {
+        throw error.refusal
+    }
+}
+
+extension LedgerFailure {
+    var refusal: Refusal {
+        switch self {
+        case .overloaded:
+            Refusal(.overloaded, "More requests wait for the ledger than may wait; repeat with the same reference.")
+        case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
+            Refusal(
+                .ledgerUnavailable,
+                "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
+        case .approval(let conflict):
+            conflict.refusal
+        case .timesConflict:
+            Refusal(.invalidState, description)
+        case .conflict(let conflict):
+            Refusal(.invalidState, conflict.description)
+        }
+    }
+}
+
+extension WorkerFailure {
+    var refusal: Refusal {
+        switch kind {
+        case .decryptionFailed:
+            // The same refusal as for a point off the curve and a payload that is no JSON: a sentence of its own would
+            // tell them apart.
+            .decryptionFailed
+        case .keyNotFound:
+            Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
+        case .notSupported:
+            Refusal(.hsmUnavailable, "The HSM cannot open payment tokens of this version; status says why.")
+        case .overloaded:
+            Refusal(.overloaded, "Too many decryptions wait for the HSM.")
+        case .inputRefused:
+            Self.refusedInput(for: retryAfter ?? Int(RefusedInputs.period.components.seconds))
+        case .tokenUnavailable, .loginRefused:
+            Refusal(.hsmUnavailable, "The HSM that holds the merchant keys is not available at present.")
+        case .deadlineExceeded:
+            Refusal(.deadlineExceeded, "The HSM did not answer in time; repeat with the same reference.")
+        case .importRefused:
+            Refusal(.invalidState, "The HSM refused the key operation.", details: message)
+        case .auditRefused:
+            Refusal(.hsmUnavailable, "The HSM refused an operation for the key-usage record.", details: message)
+        case .protocolViolation:
+            .defect
+        }
+    }
+
+    private static func refusedInput(for seconds: Int) -> Refusal {
+        Refusal(
+            .hsmUnavailable,
+            "This payment was not opened: twice an HSM worker ended while it decrypted this payment token. For "
+                + "\(seconds) s the token is not tried again; repeat the request then, with the same reference.",
+            retryAfter: seconds)
+    }
+}
+
+extension ApprovalConflict {
+    var refusal: Refusal { Refusal(.approvalInvalid, description) }
+}

@@ -1,0 +1,170 @@
+import AuditChain
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+// Keys that are made inside an HSM token, and the requests for their certificates.
+extension KeyAdministration {
+    struct KeyOrder: Sendable {
+        let merchantIdentifier: String
+        let algorithm: KeyAlgorithm
+        /// A name from the configuration; nil where there is only one.
+        let hsmToken: String?
+    }
+
+    enum Generated: Sendable {
+        case made(KeyEntry, warnings: [String])
+        /// A dry run found nothing against it.
+        case wouldMake(hsmToken: String)
+    }
+
+    /// Makes a merchant's key pair inside one HSM token. It opens nothing before its certificate is imported.
+    ///
+    /// When a worker ends meanwhile, its successor is asked for the outcome, and the next generation for the merchant
+    /// finishes what was left unfinished in the token. When the daemon itself ends between token and ledger, the token
+    /// keeps a key that no ledger knows: it is listed as external and used for nothing, and the same command makes
+    /// another.
+    func generate(
+        _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> Generated {
+        draft.is(.keyGenerate)
+        let merchant = order.merchantIdentifier
+        try Self.requireMerchantIdentifier(merchant)
+        draft.concerns(merchant: merchant)
+        let hsmToken = try hsmTokenForNewKey(order.hsmToken)
+        guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
+        try await requireWritableLedger()
+        draft.used(hsmToken: hsmToken.name)
+        // One at a time: a key that a worker's end left unfinished could otherwise not be told from another order's.
+        await generationLock.acquire()
+        defer { generationLock.release() }
+        let hash = try await newKey(order, in: hsmToken)
+        draft.concerns(key: hash)
+        let keyRecord = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, state: .preActivation,
+            createdAt: clock.now(), origin: .generated)
+        do throws(Refusal) {
+            try await recorder.apply(
+                AdministrativeChange(
+                    at: clock.now(), key: keyRecord, precondition: .absent,
+                    records: [recorder.auditRecord(of: draft, by: caller)]),
+                for: draft)
+        } catch {
+            throw await withdrawal(of: hash, from: hsmToken, after: error)
+        }
+        return .made(try await newEntry(hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
+    }
+
+    /// A PKCS#10 request that the key signs inside its HSM token, recorded before it is given away.
+    ///
+    /// - Returns: the request; nil in a dry run.
+    func certificateRequest(
+        for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> CertificateRequest? {
+        draft.is(.csrCreate)
+        draft.concerns(entry)
+        guard entry.state == .preActivation || entry.state == .active else {
+            throw Refusal(
+                .invalidState, "A key that is \(entry.state.rawValue) gets no certificate any more; make a new key.")
+        }
+        if case .inconsistent(let reason) = entry.condition {
+            throw Refusal(.invalidState, "The key is inconsistent and signs nothing.", details: reason)
+        }
+        guard let information = catalogue.index.subjectPublicKeyInfo(entry.publicKeyHash),
+            let hsmToken = hsmTokens.first(where: { entry.hsmTokens.contains($0.name) && $0.isServing })
+        else {
+            throw Refusal(
+                .hsmUnavailable, "No token that is available now shows this key.", details: Self.seeStatus)
+        }
+        guard !dryRun else { return nil }
+        try gate.admit()
+        draft.used(hsmToken: hsmToken.name)
+        let request = try await refusing(
+            hsm: await CertificateRequest(
+                subjectPublicKeyInfo: information,
+                merchantIdentifier: entry.merchantIdentifier.isEmpty
+                    ? entry.publicKeyHash.hex : entry.merchantIdentifier,
+                sign: { bytes throws(WorkerFailure) in
+                    try await hsmToken.signRequest(bytes, publicKeyHash: entry.publicKeyHash.bytes)
+                }))
+        draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
+        return request
+    }
+
+    static func requireMerchantIdentifier(_ merchant: String) throws(Refusal) {
+        guard MerchantIdentifier.isPossible(merchant) else {
+            throw Refusal(
+                .malformedRequest, "A merchant identifier has 1 to 255 bytes and no control characters.",
+                details: "merchantIdentifier")
+        }
+    }
+
+    /// The named HSM token or the only one; it takes calls now.
+    private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
+        let names = hsmTokens.map(\.name).joined(separator: ", ")
+        guard name != nil || hsmTokens.count == 1 else {
+            throw Refusal(
+                .malformedRequest,
+                "There are several tokens (\(names)), and a generated key is in one of them only. Name it.",
+                details: "token")
+        }
+        guard let hsmToken = name == nil ? hsmTokens.first : hsmTokens.first(where: { $0.name == name }) else {
+            throw Refusal(
+                .malformedRequest, "The configuration has no token of that name.", details: "the tokens are \(names)")
+        }
+        guard hsmToken.isServing else {
+            throw Refusal(
+                .hsmUnavailable, "The token \(hsmToken.name) is not available, so no key was made.",
+                details: Self.seeStatus)
+        }
+        return hsmToken
+    }
+
+    private func newKey(
+        _ order: KeyOrder, in hsmToken: any TokenAdministering
+    ) async throws(Refusal) -> PublicKeyHash {
+        let made = try await refusing(
+            hsm: await hsmToken.generateKey(
+                order.algorithm, merchantIdentifier: order.merchantIdentifier,
+                known: Set(catalogue.index.entries.map(\.publicKeyHash.bytes))))
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: made.subjectPublicKeyInfo)
+        guard made.identifier == hash.bytes else { throw .defect }
+        return hash
+    }
+
+    /// The new key as the index has it. It is made and recorded by now, so a token that cannot be asked again is no
+    /// failure: the caller would make another key.
+    private func newEntry(
+        _ hash: PublicKeyHash, in hsmToken: any TokenAdministering
+    ) async throws(Refusal) -> KeyEntry {
+        do throws(Refusal) {
+            try await refresh(hash, in: hsmToken)
+        } catch {
+            try? await catalogue.keyChanged(hash)
+        }
+        guard let entry = catalogue.index.entry(hash) else { throw .defect }
+        return entry
+    }
+
+    /// The ledger did not take the key's record. The caller has not been told of the key, so it is removed again.
+    private func withdrawal(
+        of hash: PublicKeyHash, from hsmToken: any TokenAdministering, after refusal: Refusal
+    ) async -> Refusal {
+        if (try? await hsmToken.destroyKey(hash)) != nil { return refusal }
+        try? await refresh(hash, in: hsmToken)
+        return Refusal(
+            refusal.code, refusal.message,
+            details:
+                "The token \(hsmToken.name) keeps a key that is not recorded, \(hash.hex.prefix(16)); nothing uses it.")
+    }
+
+    private func soleHolderWarning(_ hsmToken: String) -> [String] {
+        guard hsmTokens.count > 1 else { return [] }
+        return [
+            "The key is in the token \(hsmToken) only: a key that was made inside a token leaves it by the vendor's own "
+                + "cloning at most. Import a key that several tokens are to hold."
+        ]
+    }
+}

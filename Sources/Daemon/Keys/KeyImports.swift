@@ -1,0 +1,302 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import WorkerProtocol
+
+// Keys and certificates that come from files.
+extension KeyAdministration {
+    struct KeyImport: Sendable {
+        let merchantIdentifier: String?
+        let certificate: [UInt8]
+        /// One for each HSM token that is to hold the key; each token once.
+        let sealedKeys: [SealedKey]
+        let allowExpired: Bool
+        /// Of a second person, where one is needed: without it the import is asked for.
+        let approval: ApprovalIdentifier?
+    }
+
+    /// A private key that one HSM token's worker can open (KeySealing).
+    struct SealedKey: Sendable {
+        /// The token's name in the configuration.
+        let hsmToken: String
+        let encapsulatedKey: [UInt8]
+        let sealedPrivateKey: [UInt8]
+    }
+
+    enum Outcome: Sendable {
+        /// With what is left to do, a sentence each.
+        case changed(KeyEntry, warnings: [String])
+        /// A dry run found nothing against it: this certificate would serve this merchant, in these HSM tokens.
+        case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
+        /// It waits for a second person; the same command with the approval completes it.
+        case pending(Approval)
+    }
+
+    /// Brings a private key with its certificate into one or more HSM tokens and into service.
+    ///
+    /// When one of the tokens cannot be reached or refuses the key, the import stops: the key is in service only once
+    /// all of them hold it, and a new key is removed again from those that took it. Where the removal fails too the
+    /// refusal says so, and the same command again completes the import.
+    func importKey(
+        _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> Outcome {
+        draft.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
+        let certificate = try Self.read(request.certificate)
+        draft.concerns(key: certificate.publicKeyHash)
+        let merchant = try certificate.merchantForImport(
+            expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
+        draft.concerns(merchant: merchant)
+        let targets = try targets(of: request.sealedKeys)
+        let known = try await keyRecord(of: certificate.publicKeyHash)
+        try Self.requireImportable(known, merchant: merchant)
+        let names = request.sealedKeys.map(\.hsmToken)
+        guard !dryRun else { return .wouldServe(certificate, merchant: merchant, hsmTokens: names) }
+
+        try await requireWritableLedger()
+        var use: AdministrativeChange.ApprovalStep?
+        if rule.binds(caller) {
+            var parameters = OperationParameters(.keyImport)
+            parameters.add(certificate.der)
+            parameters.add(merchant)
+            for name in names.sorted() { parameters.add(name) }
+            guard let approval = request.approval else {
+                return .pending(
+                    try await recorder.ask(
+                        rule.request(
+                            .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
+                            keyState: known?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
+                            at: clock.now()), by: caller, for: draft))
+            }
+            // Checked before a token is changed; the transaction that uses the approval checks it again.
+            try await requireUsable(approval, parameters: parameters.digest, by: caller)
+            use = .use(approval, parameters: parameters.digest, by: try caller.person())
+        }
+        draft.used(hsmToken: names.joined(separator: ","))
+        let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
+        var holders: [any TokenAdministering] = []
+        for (hsmToken, sealed) in targets {
+            do throws(WorkerFailure) {
+                try await hsmToken.importPrivateKey(
+                    PrivateKeyImport(
+                        merchantIdentifier: merchant, certificate: certificate.der,
+                        encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
+            } catch {
+                throw await refusal(
+                    error, by: hsmToken, after: holders, of: certificate.publicKeyHash, isNew: isNew)
+            }
+            holders.append(hsmToken)
+        }
+        let activation = Activation(
+            certificate: certificate, merchant: merchant, known: known, origin: .imported, approval: use)
+        return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
+    }
+
+    /// Stores a certificate beside the private key, in every HSM token that holds it.
+    ///
+    /// A token that is away does not stop the import, since its copy of the key opens payments without the certificate
+    /// too: a rotation need not wait for a repair. A warning names what is left to do.
+    func importCertificate(
+        _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
+    ) async throws(Refusal) -> Outcome {
+        draft.is(.certificateImport(certificate: AuditDigest.of(der)))
+        let certificate = try Self.read(der)
+        draft.concerns(key: certificate.publicKeyHash)
+        guard let entry = try await presentEntry(certificate.publicKeyHash) else {
+            if certificate.purpose != .paymentProcessing {
+                // What kind of certificate it is tells more than that its key is not here.
+                _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
+            }
+            throw Refusal(
+                .keyNotFound, "No key in the token belongs to this certificate; import the certificate with its key.",
+                details: "publicKeyHash \(certificate.publicKeyHash.hex)")
+        }
+        let merchant = try certificate.merchantForImport(
+            expected: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier, allowExpired: allowExpired,
+            now: clock.now())
+        draft.concerns(merchant: merchant)
+        let known = try await keyRecord(of: certificate.publicKeyHash)
+        try Self.requireImportable(known, merchant: merchant)
+        let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
+        guard !dryRun else {
+            return .wouldServe(certificate, merchant: merchant, hsmTokens: showing.map(\.name))
+        }
+
+        try await requireWritableLedger()
+        // Where no token shows the key in good order, this certificate may be what repairs it.
+        let targets = showing.isEmpty ? hsmTokens : showing
+        draft.used(hsmToken: targets.map(\.name).joined(separator: ","))
+        let (holders, warnings) = try await store(
+            CertificateToStore(
+                publicKeyHash: certificate.publicKeyHash.bytes, merchantIdentifier: merchant,
+                certificate: certificate.der),
+            in: targets)
+        draft.used(hsmToken: holders.map(\.name).joined(separator: ","))
+        guard let known else {
+            // The key was made by other means. It has its certificate now, and still has to be adopted.
+            draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
+            return .changed(try await refreshedEntry(certificate.publicKeyHash, in: holders), warnings: warnings)
+        }
+        let activation = Activation(certificate: certificate, merchant: merchant, known: known, origin: known.origin)
+        let activated = try await activate(activation, in: holders, by: caller, draft: draft)
+        let superseded =
+            activated.certificate?.der == certificate.der
+            ? [] : ["The key has a newer certificate, or one that has not expired, which stays in effect."]
+        return .changed(activated, warnings: warnings + superseded)
+    }
+
+    // MARK: Checks
+
+    static func read(_ der: [UInt8]) throws(Refusal) -> MerchantCertificate {
+        do {
+            return try MerchantCertificate(der: der)
+        } catch {
+            throw Refusal(.certificateUnsuitable, error.description)
+        }
+    }
+
+    private static func requireImportable(_ known: KeyRecord?, merchant: String) throws(Refusal) {
+        guard let known else { return }
+        guard known.merchantIdentifier == merchant else {
+            throw Refusal(
+                .invalidState, "This key is recorded for another merchant.",
+                details: "recorded for \(known.merchantIdentifier)")
+        }
+        guard known.state == .preActivation || known.state == .active else {
+            throw Refusal(
+                .invalidState, "This key is recorded in the state \(known.state.rawValue) and is not imported again.")
+        }
+    }
+
+    private func requireUsable(
+        _ identifier: ApprovalIdentifier, parameters: AuditDigest, by caller: Caller
+    ) async throws(Refusal) {
+        let person = try caller.person()
+        guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
+            throw ApprovalConflict.unknown.refusal
+        }
+        if let conflict = approval.conflict(using: parameters, by: person, at: clock.now()) { throw conflict.refusal }
+    }
+
+    /// The HSM tokens that a key was sealed to. All of them must be reachable before the first is given the key.
+    private func targets(
+        of sealedKeys: [SealedKey]
+    ) throws(Refusal) -> [(hsmToken: any TokenAdministering, sealed: SealedKey)] {
+        var targets: [(hsmToken: any TokenAdministering, sealed: SealedKey)] = []
+        for sealed in sealedKeys {
+            guard let hsmToken = hsmTokens.first(where: { $0.name == sealed.hsmToken }) else {
+                throw Refusal(
+                    .malformedRequest, "sealedKeys names a token that the configuration does not.",
+                    details: "the tokens are \(hsmTokens.map(\.name).joined(separator: ", "))")
+            }
+            guard hsmToken.isServing else {
+                throw Refusal(
+                    .hsmUnavailable, "The token \(hsmToken.name) is not available, so no token was given the key.",
+                    details: Self.seeStatus)
+            }
+            targets.append((hsmToken, sealed))
+        }
+        return targets
+    }
+
+    /// The key as the HSM tokens show it at this moment; nil when none ever did.
+    ///
+    /// - Throws: when its private key is gone or away: Apple must not be told to encrypt to it.
+    private func presentEntry(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
+        guard let known = catalogue.index.entry(hash) else { return nil }
+        for hsmToken in hsmTokens where known.hsmTokens.contains(hsmToken.name) && hsmToken.isServing {
+            try await refresh(hash, in: hsmToken)
+        }
+        let entry = catalogue.index.entry(hash)
+        guard entry?.condition == .missing else { return entry }
+        guard hsmTokens.allSatisfy(\.isServing) else {
+            throw Refusal(
+                .hsmUnavailable, "No token shows the certificate's private key now, and not all tokens are available.",
+                details: Self.seeStatus)
+        }
+        throw Refusal(
+            .invalidState,
+            "No token holds the certificate's private key any more, so it must not be activated. Make another key "
+                + "(rotate start, key generate), and upload its request.", details: "publicKeyHash \(hash.hex)")
+    }
+
+    // MARK: Changes
+
+    /// What is answered when one HSM token does not take a key that others have been given already.
+    ///
+    /// - Parameter isNew: none of them had the key before, so it may be removed again.
+    private func refusal(
+        _ failure: WorkerFailure, by hsmToken: any TokenAdministering, after holders: [any TokenAdministering],
+        of hash: PublicKeyHash, isNew: Bool
+    ) async -> Refusal {
+        let refusal = failure.refusal
+        var keeping: [String] = []
+        for holder in holders {
+            if isNew, (try? await holder.destroyKey(hash)) != nil { continue }
+            try? await refresh(hash, in: holder)
+            keeping.append(holder.name)
+        }
+        guard !keeping.isEmpty else { return refusal }
+        return Refusal(
+            refusal.code,
+            "The token \(hsmToken.name) did not take the key, but \(keeping.joined(separator: " and ")) did; "
+                + "the same command again completes it.",
+            details: refusal.details ?? refusal.message)
+    }
+
+    /// - Returns: the HSM tokens that have the certificate now, and a sentence for each that should and does not.
+    /// - Throws: the first one's refusal when none took it.
+    private func store(
+        _ certificate: CertificateToStore, in targets: [any TokenAdministering]
+    ) async throws(Refusal) -> (holders: [any TokenAdministering], warnings: [String]) {
+        var holders: [any TokenAdministering] = []
+        var warnings: [String] = []
+        var first: Refusal?
+        for hsmToken in targets {
+            do throws(WorkerFailure) {
+                try await hsmToken.importCertificate(certificate)
+                holders.append(hsmToken)
+            } catch {
+                first = first ?? error.refusal
+                guard error.kind != .keyNotFound else { continue }
+                warnings.append(
+                    "The token \(hsmToken.name) did not take the certificate (\(error.refusal.message)) Repeat the "
+                        + "command when it is available again.")
+            }
+        }
+        if holders.isEmpty { throw first ?? .defect }
+        return (holders, warnings)
+    }
+
+    /// A key that goes into service with its certificate.
+    private struct Activation {
+        let certificate: MerchantCertificate
+        let merchant: String
+        /// What the ledger has of it already.
+        let known: KeyRecord?
+        let origin: KeyRecord.Origin
+        var approval: AdministrativeChange.ApprovalStep?
+    }
+
+    /// The key's record and the audit record are one transaction.
+    private func activate(
+        _ activation: Activation, in holders: [any TokenAdministering], by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> KeyEntry {
+        var keyRecord =
+            activation.known
+            ?? KeyRecord(
+                publicKeyHash: activation.certificate.publicKeyHash, merchantIdentifier: activation.merchant,
+                algorithm: activation.certificate.algorithm, state: .active, createdAt: clock.now(),
+                origin: activation.origin)
+        keyRecord.state = .active
+        try await recorder.apply(
+            AdministrativeChange(
+                at: clock.now(), key: keyRecord, precondition: KeyPrecondition(activation.known),
+                approval: activation.approval, records: [recorder.auditRecord(of: draft, by: caller)]),
+            for: draft)
+        return try await refreshedEntry(activation.certificate.publicKeyHash, in: holders)
+    }
+}

@@ -1,0 +1,95 @@
+import AuditChain
+import MerchantKeys
+import PaymentToken
+import Synchronization
+import WorkerProtocol
+
+/// One request's audit record while it takes shape: a request that is refused is recorded with what was known by then.
+///
+/// It has room for identifiers, digests and words from closed sets only, so that nothing of a body can get into it.
+final class AuditDraft: Sendable {
+    /// What is known so far.
+    struct Facts: Sendable, Equatable {
+        /// Until the endpoint says what it does, any request.
+        var event = AuditEvent.request
+        var merchant: AuditText?
+        var publicKeyHash: AuditDigest?
+        var transactionId: AuditDigest?
+        var protection: AuditProtection?
+        var hsmToken: AuditText?
+    }
+
+    private let state = Mutex((facts: Facts(), sequence: Int?.none))
+
+    var facts: Facts { state.withLock { $0.facts } }
+
+    /// Where the request was recorded already, in one transaction with what it did.
+    var sequence: Int? { state.withLock { $0.sequence } }
+
+    func `is`(_ event: AuditEvent) {
+        state.withLock { $0.facts.event = event }
+    }
+
+    func concerns(_ paymentToken: PaymentToken) {
+        state.withLock {
+            $0.facts.publicKeyHash = AuditDigest(bytes: paymentToken.publicKeyHash.bytes)
+            $0.facts.transactionId = AuditDigest(bytes: paymentToken.transactionIdentifier.bytes)
+        }
+    }
+
+    func concerns(key: PublicKeyHash) {
+        state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
+    }
+
+    func concerns(_ key: KeyEntry) {
+        state.withLock {
+            $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
+            $0.facts.merchant = key.merchantIdentifier.isEmpty ? nil : AuditText(key.merchantIdentifier)
+        }
+    }
+
+    func concerns(merchant: String) {
+        state.withLock { $0.facts.merchant = AuditText(merchant) }
+    }
+
+    func used(hsmToken: String, protection: ProtectionTier) {
+        state.withLock {
+            $0.facts.hsmToken = AuditText(hsmToken)
+            $0.facts.protection = AuditProtection(protection)
+        }
+    }
+
+    func used(hsmToken: String) {
+        state.withLock { $0.facts.hsmToken = AuditText(hsmToken) }
+    }
+
+    func recorded(at sequence: Int?) {
+        state.withLock { $0.sequence = sequence }
+    }
+}
+
+extension AuditProtection {
+    init(_ tier: ProtectionTier) {
+        self =
+            switch tier {
+            case .a: .a
+            case .b: .b
+            case .c: .c
+            }
+    }
+}
+
+extension AuditCaller {
+    /// A peer that a rule matched.
+    init(_ caller: Caller) {
+        self.init(caller.peer, name: AuditText(caller.name))
+    }
+
+    /// - Parameter name: nil for a peer that no rule matched.
+    init(_ peer: PeerCredentials, name: AuditText?) {
+        self.init(
+            name: name, uid: peer.uid, gid: peer.gid, loginUID: peer.loginUID.number,
+            pid: peer.pid > 0 ? peer.pid : nil,
+            comm: peer.comm.map { AuditText($0) })
+    }
+}

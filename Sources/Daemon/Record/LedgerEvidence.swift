@@ -1,0 +1,132 @@
+import AuditChain
+import Ledger
+import Refusals
+
+/// What the ledger and the HSM token show of each other, read for one comparison.
+struct LedgerEvidence: Sendable {
+    let head: ChainHead
+    /// The audit keys that the ledger knows, the oldest first.
+    let storedKeys: [StoredAuditKey]
+    let hsmTokenKeys: [AuditSigningKey]
+    /// The newest of this node's chain that an audit key in the HSM token, or one that the ledger knows, has signed.
+    let remembered: SignedCheckpoint?
+    /// The newest that an audit key in the HSM token has signed: of this node's chain, else of any node's.
+    let rememberedByHSMToken: SignedCheckpoint?
+    /// Whether the HSM token has any data object of ours, readable or not.
+    let hsmTokenRemembersSomething: Bool
+
+    init(ledger: any Ledger, hsmToken: any AuditHSMToken) async throws(Refusal) {
+        head = try await refusing(ledger: await ledger.head())
+        storedKeys = try await refusing(ledger: await ledger.auditKeys())
+        hsmTokenKeys = try await refusing(hsm: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
+        let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
+        hsmTokenRemembersSomething = !lines.isEmpty
+        let heads = RememberedHeads(lines)
+        let inHSMToken = hsmTokenKeys.map(\.checkpointKey)
+        let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inHSMToken + inLedger))
+        let hsmKeys = CheckpointKeys(inHSMToken)
+        rememberedByHSMToken = heads.newest(of: head.node, signedBy: hsmKeys) ?? heads.newest(signedBy: hsmKeys)
+    }
+
+    /// The last audit key that the ledger put into service.
+    private var stored: StoredAuditKey? { storedKeys.last { $0.publicKey != nil } }
+
+    /// The ledger's audit key, where the HSM token holds it.
+    var signingKey: AuditSigningKey? {
+        guard let stored else { return nil }
+        return hsmTokenKeys.first { $0.identifier == stored.identifier && $0.publicPoint == stored.publicKey }
+    }
+
+    /// By which name the ledger knows its audit key.
+    var storedKeyId: AuditDigest? { stored?.publicKey.flatMap(CheckpointKey.init(point:))?.keyId }
+
+    /// The audit key of the ledger that was lost: the one that signed what the HSM token remembers, or the only one there.
+    var keyOfLostLedger: AuditSigningKey? {
+        if let remembered = rememberedByHSMToken {
+            return hsmTokenKeys.first { $0.checkpointKey.keyId == remembered.checkpoint.keyId }
+        }
+        return hsmTokenKeys.count == 1 ? hsmTokenKeys[0] : nil
+    }
+}
+
+/// How a ledger and the HSM token beside it contradict each other.
+enum LedgerDisagreement: Sendable, Equatable {
+    /// The ledger is new, and the HSM token has an audit key: there was another ledger. `keyId` names the key that accepting
+    /// the new ledger would take over; nil when it is not clear which.
+    case lost(remembered: Checkpoint?, keyId: AuditDigest?)
+    /// The ledger ends before the record that the HSM token remembers.
+    case rolledBack(ledgerSequence: Int, remembered: Checkpoint)
+    /// The ledger has another record where the HSM token remembers one: it went on from an older copy, or was rewritten.
+    case forked(remembered: Checkpoint)
+    /// The key that seals this ledger's record is not in the HSM token.
+    case anotherToken(keyId: AuditDigest?)
+
+    /// The sequence that the HSM token remembers.
+    var hsmTokenSequence: Int? {
+        switch self {
+        case .lost(let remembered, _): remembered?.sequence
+        case .rolledBack(_, let remembered), .forked(let remembered): remembered.sequence
+        case .anotherToken: nil
+        }
+    }
+
+    /// What is wrong, and what can be done. An approval to accept a restored ledger is bound to these very words
+    /// (``RestoreAcceptance/parameters(_:)``).
+    var description: String {
+        switch self {
+        case .lost(let remembered, let keyId):
+            "The ledger is new, but the token remembers "
+                + (remembered.map { "record \($0.sequence) of node \($0.node.name)" } ?? "an audit key")
+                + ", so a ledger was lost. " + Self.whatItMeans
+                + (keyId.map {
+                    " Accepting takes over the token's audit key with the keyId \($0.hex): compare it with the keyId of a "
+                        + "checkpoint exported before, since anyone with the PIN can make such a key."
+                } ?? "")
+        case .rolledBack(let last, let remembered):
+            "The ledger ends with record \(last), but the token remembers record \(remembered.sequence) of "
+                + "\(remembered.time.text), so the ledger is an older copy. " + Self.whatItMeans
+        case .forked(let remembered):
+            "The ledger's record \(remembered.sequence) is not the one that the token remembers, so the ledger went on "
+                + "from an older copy or was changed. " + Self.whatItMeans
+        case .anotherToken(let keyId):
+            "The token does not hold the audit key that sealed this ledger's record"
+                + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
+                + "this one; nothing is released before."
+        }
+    }
+
+    private static let whatItMeans =
+        "It may have forgotten released transactions and suspended or compromised keys; nothing is released. Put the "
+        + "right ledger back. To take this one into service knowingly, start paytokend with --await-restore and run "
+        + "paytokenctl ledger accept-restore: whatever it forgot can then be released again, and only the signing-time "
+        + "window stands against that."
+}
+
+/// The checkpoints that an HSM token remembers, as far as they can be read: of all nodes, in no order. Anyone with the PIN
+/// can write there.
+struct RememberedHeads: Sendable {
+    private let heads: [SignedCheckpoint]
+
+    /// - Parameter lines: what is no checkpoint's line is left out.
+    init(_ lines: [[UInt8]]) {
+        heads = lines.compactMap { SignedCheckpoint(line: $0) }
+    }
+
+    /// The head with the highest sequence among those of a node that one of the keys signed. There are two when a process
+    /// ended between storing the new and removing the old one.
+    ///
+    /// The time decides between equal sequences only: otherwise a head that was signed while the clock was ahead would
+    /// hide all later ones, and an older ledger that was put back would not be noticed.
+    func newest(of node: AuditNode, signedBy keys: CheckpointKeys) -> SignedCheckpoint? {
+        newest(signedBy: keys) { $0.node == node }
+    }
+
+    /// The same of whichever node.
+    func newest(signedBy keys: CheckpointKeys) -> SignedCheckpoint? { newest(signedBy: keys) { _ in true } }
+
+    private func newest(signedBy keys: CheckpointKeys, where isMeant: (Checkpoint) -> Bool) -> SignedCheckpoint? {
+        heads.filter { isMeant($0.checkpoint) && keys[$0.checkpoint.keyId]?.verifies($0) == true }
+            .max { ($0.checkpoint.sequence, $0.checkpoint.time) < ($1.checkpoint.sequence, $1.checkpoint.time) }
+    }
+}

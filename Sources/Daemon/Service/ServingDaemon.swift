@@ -1,0 +1,108 @@
+import Foundation
+import Logging
+import NIOPosix
+import ProductVersion
+import Refusals
+
+/// A daemon that serves: the listener, and what runs beside it until it is stopped.
+///
+/// Not a ServiceGroup of swift-service-lifecycle, whose services stop one after the other, each as slowly as it likes. All
+/// ends here share 30 seconds, and what still happens in them depends on the time that is left.
+struct ServingDaemon: Sendable {
+    private let assembly: Assembly
+    private let listener: Listener
+    /// Seals the record. It goes on after the other tasks, until the last record is written.
+    private let sealing: Task<Void, Never>
+    private let tasks: [Task<Void, Never>]
+    private let logger: Logger
+
+    /// How long a stopping daemon lives at most, whatever hangs.
+    private static let drainTime = Duration.seconds(30)
+    /// Of it, how long requests under way may wait for the HSM. Then its tokens are given up, which answers the requests
+    /// that wait for them.
+    private static let hsmTime = Duration.seconds(20)
+    /// How long the answers to those requests may take to leave.
+    private static let lastAnswers = Duration.seconds(2)
+    /// Of the drain time, what is kept for the last records and their seal.
+    private static let endTime = Duration.seconds(5)
+
+    /// Records the start, opens the sockets and begins to open the HSM tokens. The ledger is closed when that fails.
+    static func start(
+        _ assembly: Assembly, _ configuration: Configuration, inherited: InheritedSockets, logger: Logger
+    ) async throws(StartFailure) -> ServingDaemon {
+        let listener: Listener
+        do throws(StartFailure) {
+            try await assembly.lifeRecords.started(with: configuration.fileDigest)
+            listener = try await listen(assembly, configuration.listener, inherited, logger)
+        } catch {
+            await assembly.ledger.close()
+            throw error
+        }
+        await assembly.hsmTokens.start()
+        let first = assembly.hsmTokens.first
+        let comparing = assembly.gate.start { if case .ready = first.condition { true } else { false } }
+        let daemon = ServingDaemon(
+            assembly: assembly, listener: listener, sealing: assembly.checkpoints.start(),
+            tasks: [
+                comparing, assembly.refusalSummaries.start(),
+                ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
+                ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
+            ], logger: logger)
+        logger.notice(
+            "serving",
+            metadata: [
+                "version": "\(ProductVersion.current)", "socket": "\(configuration.listener.socket)",
+                "admin_socket": "\(configuration.listener.adminSocket)", "node": "\(assembly.ledger.node)",
+            ])
+        return daemon
+    }
+
+    private static func listen(
+        _ assembly: Assembly, _ settings: ListenerSettings, _ inherited: InheritedSockets, _ logger: Logger
+    ) async throws(StartFailure) -> Listener {
+        do throws(ListenerError) {
+            return try await Listener.start(
+                settings: settings, inherited: inherited, handler: assembly.router, instruments: assembly.instruments,
+                group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        } catch {
+            throw StartFailure(listener: error)
+        }
+    }
+
+    /// Takes no new connections, answers what is under way, writes and seals the last records.
+    ///
+    /// - Parameter seals: not where the ledger is not the one that the HSM token remembers.
+    func stop(seals: Bool) async {
+        let started = ContinuousClock.now
+        let patience = Task { [hsmTokens = assembly.hsmTokens] in
+            guard (try? await Task.sleep(for: Self.hsmTime)) != nil else { return }
+            hsmTokens.giveUp()
+        }
+        await listener.shutdown(grace: Self.hsmTime + Self.lastAnswers)
+        for task in tasks { task.cancel() }
+        let ending = Task {
+            await assembly.refusalSummaries.finish()
+            await assembly.lifeRecords.stopped()
+            sealing.cancel()
+            if seals { await seal() }
+            await assembly.hsmTokens.shutdown()
+            await assembly.ledger.close()
+        }
+        if await ending.value(within: max(Self.endTime, Self.drainTime - started.duration(to: .now))) == nil {
+            logger.error(
+                "stopping without the ledger or a token, which do not answer; the end of the record may be missing or not sealed"
+            )
+        }
+        patience.cancel()
+        logger.notice("stopped")
+    }
+
+    /// The checkpoint at shutdown. Without one the record's end is unsealed until the next start.
+    private func seal() async {
+        do throws(Refusal) {
+            try await assembly.checkpoints.seal()
+        } catch {
+            logger.warning("the end of the record was not sealed", metadata: ["reason": "\(error.message)"])
+        }
+    }
+}

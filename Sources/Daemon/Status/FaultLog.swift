@@ -1,0 +1,74 @@
+import Logging
+import Synchronization
+
+/// Logs why requests are being answered with 503: at once when a fault begins, then at most every ten seconds with the
+/// number of requests, and once when it has ended. A thousand refused requests a second take one line, and so does a fault
+/// that comes and goes, as with a disk's last free blocks: it has ended when it has stayed away for a second.
+final class FaultLog: Sendable {
+    private struct Fault {
+        var reason: String
+        var loggedAt: ContinuousClock.Instant
+        /// Requests since then.
+        var unlogged = 0
+        /// Since when it stays away; nil while it is there.
+        var awaySince: ContinuousClock.Instant?
+    }
+
+    /// As the log names the ledger.
+    static let ledger = "ledger"
+
+    private static let pause = Duration.seconds(10)
+    private static let rest = Duration.seconds(1)
+    private let logger: Logger
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let faults = Mutex<[String: Fault]>([:])
+
+    init(logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+        self.logger = logger
+        self.now = now
+    }
+
+    /// - Parameters:
+    ///   - component: `ledger`, `token primary`.
+    ///   - reason: one sentence, never an untrusted caller's bytes.
+    func began(_ component: String, _ reason: String) {
+        let now = now()
+        let count = faults.withLock { faults -> Int? in
+            if var known = faults[component], known.reason == reason, now - known.loggedAt < Self.pause {
+                known.unlogged += 1
+                known.awaySince = nil
+                faults[component] = known
+                return nil
+            }
+            let unlogged = faults[component]?.unlogged ?? 0
+            faults[component] = Fault(reason: reason, loggedAt: now)
+            return unlogged + 1
+        }
+        guard let count else { return }
+        logger.error(
+            "unavailable", metadata: ["component": "\(component)", "reason": "\(reason)", "requests": "\(count)"])
+    }
+
+    /// Whether the component had a fault when it was last used.
+    func isOngoing(_ component: String) -> Bool {
+        faults.withLock { faults in faults[component].map { $0.awaySince == nil } ?? false }
+    }
+
+    /// The component was used without a fault.
+    func ended(_ component: String) {
+        let hasEnded = faults.withLock { faults -> Bool in
+            // The usual case takes no more than a look.
+            guard let fault = faults[component] else { return false }
+            let now = now()
+            guard let since = fault.awaySince else {
+                faults[component]?.awaySince = now
+                return false
+            }
+            guard now - since >= Self.rest else { return false }
+            faults[component] = nil
+            return true
+        }
+        guard hasEnded else { return }
+        logger.notice("available again", metadata: ["component": "\(component)"])
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import MerchantKeys
+import SecretMemory
+
+/// Certificates that have ended or end soon, for `status`: two sentences, however many there are. They stop nothing.
+enum ExpiryWarnings {
+    /// Apple's certificates are renewed in days, not hours.
+    static let ahead = 30.0 * 86_400
+
+    static func of(_ entries: some Sequence<KeyEntry>, now: Date) -> [String] {
+        let renewable = entries.filter { $0.certificate != nil && $0.needsCertificate }
+        func ending(_ condition: (Date) -> Bool) -> [KeyEntry] {
+            renewable.filter { entry in entry.certificate.map { condition($0.notAfter) } ?? false }
+                .sorted { ($0.certificate?.notAfter ?? now) < ($1.certificate?.notAfter ?? now) }
+        }
+        let over = ending { $0 <= now }
+        let soon = ending { $0 > now && $0 <= now.addingTimeInterval(ahead) }
+        return [
+            sentence(
+                over, "has ended, which stops nothing here: but Apple encrypts nothing more to it",
+                "have ended, which stops nothing here: but Apple encrypts nothing more to them"),
+            sentence(soon, "ends within 30 days", "end within 30 days"),
+        ].compactMap { $0 }
+    }
+
+    private static func sentence(_ entries: [KeyEntry], _ one: String, _ several: String) -> String? {
+        guard !entries.isEmpty else { return nil }
+        let most = 5
+        let names = entries.prefix(most).map { entry in
+            "\(entry.merchantIdentifier) (\(entry.publicKeyHash.hex.prefix(8)))"
+        }
+        let more = entries.count > most ? " and \(entries.count - most) more" : ""
+        return "The certificate\(entries.count == 1 ? "" : "s") of \(names.joined(separator: ", "))\(more) "
+            + "\(entries.count == 1 ? one : several); paytokenctl key list --expiring 30d shows them."
+    }
+}
+
+extension KeyEntry {
+    /// A key that is retired or gone is not certified again.
+    fileprivate var needsCertificate: Bool {
+        switch state {
+        case .preActivation, .active, .suspended: true
+        case .deactivated, .compromised, .destroyed: false
+        }
+    }
+}
+
+/// Secrets that lie in memory which the kernel may swap, since the limit on locked memory is used up: in this process,
+/// and in the workers as they last said.
+struct UnlockedMemory: Sendable {
+    let hsmTokens: HSMTokenPool
+
+    static let warning =
+        "secrets are not locked in memory and may be swapped to a disk; raise the limit on locked memory "
+        + "(LimitMEMLOCK= in the unit, ulimit -l)"
+
+    /// Bytes, over all processes.
+    var total: Int {
+        hsmTokens.tokens.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
+    }
+
+    /// A sentence for each process that has any.
+    var warnings: [String] {
+        let own = SecretBytes.unlockedByteCount
+        return (own > 0 ? ["paytokend: \(Self.warning): \(own) bytes"] : [])
+            + hsmTokens.tokens.filter { $0.unlockedSecrets > 0 }
+            .map { "token \($0.name): \(Self.warning): \($0.unlockedSecrets) bytes" }
+    }
+}

@@ -1,0 +1,196 @@
+import Foundation
+import PaymentToken
+import WorkerProtocol
+
+/// Everything the index knows at one moment: what every HSM token showed when it was last asked, compared with the
+/// ledger's records.
+struct KeyIndexTable: Sendable {
+    private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
+    /// By hash, ascending.
+    private(set) var sorted: [KeyEntry] = []
+    private var held: [PublicKeyHash: [HeldKey]] = [:]
+    /// By token, for those that have been asked: private keys that cannot be listed as keys, a sentence each.
+    private var unlisted: [String: [String]] = [:]
+
+    /// One token's copy of a key.
+    private struct HeldKey {
+        let hsmToken: String
+        /// CKA_ID.
+        let identifier: [UInt8]
+        let key: HSMTokenKey
+    }
+
+    init() {}
+
+    /// Compares all keys anew. An HSM token that is not named keeps what it showed last.
+    init(
+        after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
+        now: Date
+    ) {
+        let asked = Set(hsmTokens.map(\.name))
+        unlisted = previous.unlisted
+        held = previous.held.compactMapValues { copies in
+            let others = copies.filter { !asked.contains($0.hsmToken) }
+            return others.isEmpty ? nil : others
+        }
+        for (hsmToken, keys) in hsmTokens.sorted(by: { $0.name < $1.name }) {
+            unlisted[hsmToken] = []
+            for description in keys {
+                let certificates = previous.certificates(under: description.identifier)
+                if let key = HSMTokenKey(description, known: certificates) {
+                    hold(HeldKey(hsmToken: hsmToken, identifier: description.identifier, key: key))
+                } else {
+                    unlisted[hsmToken]?.append(
+                        "Token \(hsmToken) holds a private key that cannot be listed: its CKA_ID has "
+                            + "\(description.identifier.count) bytes and there is no public key beside it.")
+                }
+            }
+        }
+
+        let recorded = Dictionary(keyRecords.map { ($0.publicKeyHash, $0) }) { $1 }
+        for hash in Set(held.keys).union(recorded.keys).union(previous.byHash.keys) {
+            byHash[hash] = self.entry(hash, recorded[hash], previous.byHash[hash], now)
+        }
+        sorted = byHash.values.sorted(by: Self.inOrder)
+    }
+
+    /// Compares one key anew, at a cost that does not depend on how many others there are.
+    ///
+    /// - Parameter hsmTokens: by name, what tokens show under this hash as CKA_ID now; others keep what they showed last.
+    ///   What is there and is another key waits for the token's next whole listing.
+    mutating func update(
+        _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
+    ) {
+        for (hsmToken, keys) in hsmTokens {
+            unlisted[hsmToken] = unlisted[hsmToken] ?? []
+            let certificates = certificates(under: hash.bytes)
+            held[hash]?.removeAll { $0.hsmToken == hsmToken && $0.identifier == hash.bytes }
+            for description in keys {
+                guard let key = HSMTokenKey(description, known: certificates), key.publicKeyHash == hash else {
+                    continue
+                }
+                hold(HeldKey(hsmToken: hsmToken, identifier: description.identifier, key: key))
+            }
+        }
+        if held[hash]?.isEmpty == true { held[hash] = nil }
+        guard let entry = self.entry(hash, keyRecord, byHash[hash], now) else { return }
+        let place = sorted.partitioningIndex { !Self.inOrder($0, entry) }
+        if byHash.updateValue(entry, forKey: hash) != nil {
+            sorted[place] = entry
+        } else {
+            sorted.insert(entry, at: place)
+        }
+    }
+
+    /// In DER; nil when no token shows the key with its public key.
+    func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
+        held[hash]?.first { $0.identifier == hash.bytes && !$0.key.subjectPublicKeyInfo.isEmpty }?
+            .key.subjectPublicKeyInfo
+    }
+
+    private mutating func hold(_ copy: HeldKey) {
+        var copies = held[copy.key.publicKeyHash] ?? []
+        copies.insert(copy, at: copies.firstIndex { $0.hsmToken > copy.hsmToken } ?? copies.endIndex)
+        held[copy.key.publicKeyHash] = copies
+    }
+
+    private func certificates(under identifier: [UInt8]) -> [MerchantCertificate] {
+        PublicKeyHash(bytes: identifier).flatMap { held[$0] }?.flatMap(\.key.certificates) ?? []
+    }
+
+    private static func inOrder(_ one: KeyEntry, _ other: KeyEntry) -> Bool {
+        one.publicKeyHash.bytes.lexicographicallyPrecedes(other.publicKeyHash.bytes)
+    }
+
+    private func entry(
+        _ hash: PublicKeyHash, _ keyRecord: KeyRecord?, _ previous: KeyEntry?, _ now: Date
+    ) -> KeyEntry? {
+        if let copies = held[hash] {
+            return KeyEntry(hash, copies: copies.map { ($0.hsmToken, $0.key) }, keyRecord: keyRecord, now: now)
+        }
+        if let keyRecord { return KeyEntry(missing: keyRecord, certificate: previous?.certificate) }
+        // Seen once, not shown now and never recorded: it stays on the list, so that nobody wonders where it went.
+        return previous.map { KeyEntry(gone: $0) }
+    }
+}
+
+extension KeyIndexTable {
+    /// The entries whose hash comes after this text, in hex, as far as it goes.
+    func entries(after hex: String) -> ArraySlice<KeyEntry> {
+        sorted[sorted.partitioningIndex { $0.publicKeyHash.hex > hex }...]
+    }
+
+    /// What HSM tokens hold that cannot be listed as a key, and what only one of them holds, a sentence each.
+    var warnings: [String] {
+        unlisted.sorted { $0.key < $1.key }.flatMap(\.value) + soleHolders
+    }
+
+    /// Keys that would be lost, or away, with one token though there are several.
+    private var soleHolders: [String] {
+        guard unlisted.count > 1 else { return [] }
+        let alone = sorted.filter { $0.condition == .served && $0.hsmTokens.count == 1 && $0.state.canStillDecrypt }
+        return Dictionary(grouping: alone) { $0.hsmTokens[0] }.sorted { $0.key < $1.key }.map { hsmToken, entries in
+            let most = 5
+            let names = entries.prefix(most).map { String($0.publicKeyHash.hex.prefix(16)) }
+            let more = entries.count > most ? " and \(entries.count - most) more" : ""
+            return "Only token \(hsmToken) shows the key\(entries.count == 1 ? "" : "s") "
+                + names.joined(separator: ", ") + more
+                + "; import what is to survive its loss into another token too."
+        }
+    }
+}
+
+extension Array {
+    /// The first index at which `isBehind` holds, for an array that is divided by it: a binary search.
+    fileprivate func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {
+        var (low, high) = (startIndex, endIndex)
+        while low < high {
+            let middle = low + (high - low) / 2
+            if isBehind(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}
+
+extension KeyEntry {
+    fileprivate init(
+        _ hash: PublicKeyHash, copies: [(hsmToken: String, key: HSMTokenKey)], keyRecord: KeyRecord?, now: Date
+    ) {
+        let compared = copies.map { copy in
+            (copy.hsmToken, copy.key, keyRecord.map { copy.key.disagreement(with: $0) } ?? copy.key.disagreement)
+        }
+        let good = compared.filter { $0.2 == nil }
+        let serving = good.isEmpty ? compared : good
+        let certificate = serving.flatMap { $0.1.certificates }.newestValid(at: now)
+        var warnings =
+            good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "Token \(hsmToken): \($0)" } }
+        if certificate == nil { warnings.append("The token holds no certificate for this key.") }
+
+        publicKeyHash = hash
+        merchantIdentifier = keyRecord?.merchantIdentifier ?? certificate?.merchantIdentifier ?? ""
+        algorithm = keyRecord?.algorithm ?? serving[0].1.algorithm
+        state = keyRecord?.state ?? .preActivation
+        cutOff = keyRecord?.cutOff
+        condition =
+            if let why = compared[0].2, good.isEmpty { .inconsistent(why) } else {
+                keyRecord == nil ? .external : .served
+            }
+        self.certificate = certificate
+        hsmTokens = good.map(\.0)
+        self.warnings = warnings
+    }
+
+    fileprivate init(missing keyRecord: KeyRecord, certificate: MerchantCertificate?) {
+        self.init(
+            publicKeyHash: keyRecord.publicKeyHash, merchantIdentifier: keyRecord.merchantIdentifier,
+            algorithm: keyRecord.algorithm, state: keyRecord.state, cutOff: keyRecord.cutOff, condition: .missing,
+            certificate: certificate, hsmTokens: [], warnings: [])
+    }
+
+    fileprivate init(gone entry: KeyEntry) {
+        self.init(
+            publicKeyHash: entry.publicKeyHash, merchantIdentifier: entry.merchantIdentifier,
+            algorithm: entry.algorithm, state: .preActivation, cutOff: nil, condition: .missing,
+            certificate: entry.certificate, hsmTokens: [], warnings: [])
+    }
+}

@@ -1,0 +1,184 @@
+import AuditChain
+import Foundation
+import Ledger
+import Refusals
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("Another audit key")
+struct AuditKeyChangeTests {
+    private let directory: FreshDirectory
+    private let token = SoftwareAuditToken()
+    private let caller = RecordRoutesFixture.auditor
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    private func fixture() async throws -> RecordFixture {
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        await fixture.gate.compare()
+        return fixture
+    }
+
+    private func keyChange(_ fixture: RecordFixture, people: Int = 1) -> AuditKeyChange {
+        let clock = WallClock { RecordFixture.noon }
+        return AuditKeyChange(
+            ledger: fixture.ledger, hsmToken: token, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
+            gate: fixture.gate, rule: TwoPersonRule(people: people, expire: .seconds(60)), recorder: fixture.recorder,
+            clock: clock, logger: RecordFixture.quiet)
+    }
+
+    private func change(_ change: AuditKeyChange, dryRun: Bool = false) async -> Result<AuditKeyChange.Outcome, Refusal>
+    {
+        do throws(Refusal) {
+            return .success(
+                try await change.change(
+                    reason: AuditReason("yearly"), by: caller, dryRun: dryRun, draft: AuditDraft()))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func keyIds(_ fixture: RecordFixture) async throws -> [AuditDigest] {
+        try await fixture.checkpoints.keys().map(\.keyId)
+    }
+
+    /// By whom each checkpoint of the record is signed, in their order.
+    private func signers(_ fixture: RecordFixture) async throws -> [AuditDigest] {
+        var lines: [UInt8] = []
+        for try await page in fixture.ledger.export() { lines += page.bytes }
+        return lines.split(separator: UInt8(ascii: "\n")).compactMap {
+            SignedCheckpoint(line: Array($0))?.checkpoint.keyId
+        }
+    }
+
+    @Test("the former key seals what was before, the new one the change and what follows; both vouch for the record")
+    func changed() async throws {
+        let fixture = try await fixture()
+        try await fixture.append(3)
+        let old = try #require(try await keyIds(fixture).first)
+        guard case .success(.changed(let from, let to)) = await change(keyChange(fixture)) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(from.keyId == old && to.keyId != old && token.keyCount == 2)
+        #expect(try await keyIds(fixture) == [old, to.keyId])
+        #expect(try await fixture.checkpoints.remembered()?.checkpoint.keyId == to.keyId)
+        try await fixture.append(2)
+        try await fixture.checkpoints.seal()
+        #expect(try await signers(fixture).suffix(3) == [old, to.keyId, to.keyId])
+        guard case .intact = try await fixture.verdict() else {
+            Issue.record("\(try await fixture.verdict())")
+            return
+        }
+        // Whoever has the old key only cannot vouch for what the new one signed.
+        var verifier = ChainVerifier(keys: CheckpointKeys([from]), heads: [])
+        for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }
+        if case .intact = verifier.verdict() { Issue.record("the old key alone vouches for the new one's seals") }
+
+        let lines = try await fixture.ledger.records(AuditFilter(), order: .newestFirst, after: nil, limit: 100).records
+            .map { String(decoding: $0.line, as: UTF8.self) }
+        let line = try #require(lines.first { $0.contains("audit_key_change") })
+        #expect(line.contains("\"from\":\"\(old.hex)\",\"to\":\"\(to.keyId.hex)\",\"reason\":\"yearly\""))
+        await fixture.ledger.close()
+
+        // A later start goes on with the new key, and finds ledger and token in agreement.
+        let next = try await self.fixture()
+        #expect(next.gate.position == .open)
+        try await next.append()
+        #expect(try await next.checkpoints.seal()?.checkpoint.keyId == to.keyId)
+        await next.ledger.close()
+    }
+
+    @Test("a dry run makes no key")
+    func dryRun() async throws {
+        let fixture = try await fixture()
+        guard case .success(.wouldChange) = await change(keyChange(fixture), dryRun: true) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(token.keyCount == 1)
+        #expect(try await keyIds(fixture).count == 1)
+        await fixture.ledger.close()
+    }
+
+    @Test(
+        "what the token does not do leaves the former key in service, and the next change goes on",
+        arguments: [SoftwareAuditToken.Step.create, .sign])
+    func failing(step: SoftwareAuditToken.Step) async throws {
+        let fixture = try await fixture()
+        try await fixture.append()
+        token.fail(at: step)
+        guard case .failure(let refusal) = await change(keyChange(fixture)) else {
+            Issue.record("it was not refused")
+            return
+        }
+        #expect(refusal.code == .hsmUnavailable)
+        #expect(try await keyIds(fixture).count == 1)
+        token.fail(at: nil)
+        try await fixture.append()
+        #expect(try await fixture.checkpoints.seal()?.checkpoint.keyId == keyIds(fixture).first)
+        guard case .success(.changed) = await change(keyChange(fixture)) else {
+            Issue.record("it was refused")
+            return
+        }
+        #expect(try await keyIds(fixture).count == 2)
+        #expect(token.keyCount == 2)
+        await fixture.ledger.close()
+    }
+
+    @Test("staff only ask for it, and what is approved is the end of the key that was there then")
+    func approved() async throws {
+        let fixture = try await fixture()
+        let keyChange = keyChange(fixture, people: 2)
+        var approvals: [Approval] = []
+        for _ in 0..<2 {
+            guard case .success(.pending(let approval)) = await change(keyChange) else {
+                Issue.record("it does not wait")
+                return
+            }
+            approvals.append(approval)
+        }
+        #expect(token.keyCount == 1)
+        #expect(await carryOut(approvals[0], keyChange) == nil)
+        #expect(try await fixture.ledger.approval(approvals[0].identifier)?.status == .done)
+        #expect(await carryOut(approvals[1], keyChange) == .approvalInvalid)
+        #expect(token.keyCount == 2)
+        #expect(try await keyIds(fixture).count == 2)
+        await fixture.ledger.close()
+    }
+
+    @Test("an approval that does not serve changes no key")
+    func samePerson() async throws {
+        let fixture = try await fixture()
+        let keyChange = keyChange(fixture, people: 2)
+        guard case .success(.pending(let approval)) = await change(keyChange) else {
+            Issue.record("it does not wait")
+            return
+        }
+        #expect(await carryOut(approval, keyChange, by: caller.uid) == .approvalInvalid)
+        #expect(try await keyIds(fixture).count == 1)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
+        await fixture.ledger.close()
+    }
+
+    private func carryOut(
+        _ approval: Approval, _ keyChange: AuditKeyChange, by uid: UInt32 = 4242
+    ) async -> RefusalCode? {
+        do throws(Refusal) {
+            try await keyChange.carryOut(
+                approval,
+                AdministrativeChange(
+                    at: RecordFixture.noon,
+                    approval: .approve(approval.identifier, by: PersonIdentities(uid: uid), executes: true), records: []
+                ),
+                by: caller, draft: AuditDraft())
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+}

@@ -1,0 +1,227 @@
+import AuditChain
+import Foundation
+import GRDB
+import Ledger
+import Refusals
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// The daemon's clock against the ledger, and taking back what a wrong one has left there.
+@Suite("Accepting a clock")
+struct ClockAcceptanceTests {
+    private static let noon = RecordFixture.noon
+    private static let day = 86_400.0
+
+    private let directory: FreshDirectory
+    private let token = SoftwareAuditToken()
+    private var path: String { directory.path("ledger.sqlite") }
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    /// The daemon at `time`, serving.
+    private func daemon(
+        at time: Date, people: Int = 2, window: Duration? = .seconds(300)
+    ) async throws -> (fixture: RecordFixture, acceptance: ClockAcceptance) {
+        let fixture = try await RecordFixture(ledger: path, hsmToken: token, at: time)
+        await fixture.gate.compare()
+        #expect(fixture.gate.position == .open)
+        let clock = LedgerClock(ledger: fixture.ledger, clock: WallClock { time }) { window }
+        return (
+            fixture,
+            ClockAcceptance(
+                ledgerClock: clock, gate: fixture.gate, rule: TwoPersonRule(people: people, expire: .seconds(3600)),
+                recorder: fixture.recorder, logger: RecordFixture.quiet)
+        )
+    }
+
+    /// What a former program left when its clock was ahead and it pruned.
+    private func forget(before time: Date) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.write { db in
+            try db.execute(
+                sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)",
+                arguments: [String(Int64(time.timeIntervalSince1970 * 1000))])
+        }
+        try queue.close()
+    }
+
+    private static func caller(_ uid: UInt32, _ name: String = "staff") -> Caller {
+        Caller(
+            rule: AccessRule(name: name, user: .init(name: name, id: uid), roles: [.admin]),
+            peer: PeerCredentials(uid: uid, gid: uid))
+    }
+
+    private static let reason = AuditReason("a year ahead")
+
+    private func refusal(_ body: () async throws(Refusal) -> Void) async -> Refusal? {
+        do throws(Refusal) {
+            try await body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("a clock before what is forgotten is a reason of its own, says when it ends, and is measured")
+    func forgotten() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon)
+        #expect(try await acceptance.ledgerClock.look().reasons.isEmpty)
+        #expect(try await acceptance.ledgerClock.look().secondsBehind == 0)
+        try forget(before: Self.noon + 300 * Self.day)
+        let standing = try await acceptance.ledgerClock.look()
+        let reason = try #require(standing.reasons.first)
+        #expect(standing.reasons.count == 1 && reason.component == "clock" && reason.code == "transaction_replayed")
+        #expect(reason.message.contains("2027-11-11T08:00:00Z") && reason.message.contains("ledger accept-clock"))
+        #expect(standing.secondsBehind == 300 * Self.day)
+        await fixture.ledger.close()
+    }
+
+    @Test("a clock behind the newest record by more than the window is a reason; by less it is none")
+    func behind() async throws {
+        let ahead = try await daemon(at: Self.noon + 301)
+        try await ahead.fixture.append()
+        await ahead.fixture.ledger.close()
+        // RecordFixture appends at noon; the gate's own record is of its clock.
+        let late = try await daemon(at: Self.noon)
+        let reasons = try await late.acceptance.ledgerClock.look().reasons
+        #expect(reasons.map(\.code) == ["signing_time_outside_window"])
+        #expect(reasons.first?.message.contains("2027-01-15T08:05:01Z") == true)
+        #expect(try await late.acceptance.ledgerClock.look().secondsBehind == 301)
+        await late.fixture.ledger.close()
+        let near = try await daemon(at: Self.noon + 1)
+        #expect(try await near.acceptance.ledgerClock.look().reasons.isEmpty)
+        #expect(try await near.acceptance.ledgerClock.look().secondsBehind == 300)
+        await near.fixture.ledger.close()
+    }
+
+    @Test("nothing is accepted when the clock is behind nothing, and nothing twice")
+    func nothing() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
+        let caller = Self.caller(1007)
+        let none = await refusal { () throws(Refusal) in
+            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
+        }
+        #expect(none?.code == .invalidState && none?.message.contains("nothing to accept") == true)
+        try forget(before: Self.noon + 300 * Self.day)
+        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
+        let again = await refusal { () throws(Refusal) in
+            _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
+        }
+        #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
+        // Until the fence the daemon is not ready, and says that it is by itself.
+        let reasons = try await acceptance.ledgerClock.look().reasons
+        #expect(reasons.first?.message.contains("without anybody's doing") == true)
+        await fixture.ledger.close()
+    }
+
+    @Test("the fence is the acceptance and the widest window, and recorded; a dry run leaves all as it is")
+    func fence() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
+        let ahead = Self.noon + 300 * Self.day
+        try forget(before: ahead)
+        let caller = Self.caller(1007)
+        let head = try await fixture.ledger.head()
+        guard
+            case .wouldAccept(let plan) = try await acceptance.accept(
+                reason: Self.reason, by: caller, dryRun: true, draft: AuditDraft())
+        else {
+            Issue.record("no dry run")
+            return
+        }
+        #expect(plan.servedFrom == Self.noon + 300 && plan.forgottenBefore == ahead && plan.newestRecord == nil)
+        #expect(try await fixture.ledger.head() == head)
+        #expect(try await fixture.ledger.times().forgottenBefore == ahead)
+        let draft = AuditDraft()
+        _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: draft)
+        #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300)
+        let entry = try #require(try await fixture.entries.last)
+        #expect(entry.event == "ledger_accept_clock" && entry.sequence == draft.sequence)
+        #expect(entry.details["forgottenBefore"]?.stringValue == AuditTime(ahead).text)
+        #expect(entry.details["servedFrom"]?.stringValue == AuditTime(Self.noon + 300).text)
+        #expect(entry.details["reason"]?.stringValue == "a year ahead")
+        await fixture.ledger.close()
+    }
+
+    @Test("a clock that is behind at the acceptance does not pull the fence before the last release of the record")
+    func behindAtAcceptance() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
+        try forget(before: Self.noon + 300 * Self.day)
+        // A day later by the true time; its claim was pruned.
+        let release = Self.noon + Self.day
+        _ = try await fixture.ledger.append(
+            AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))
+        _ = try await acceptance.accept(
+            reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
+        #expect(try await fixture.ledger.times().forgottenBefore == release + 300)
+        await fixture.ledger.close()
+    }
+
+    @Test("while a window is off nothing bounds what was forgotten, so it is not taken back")
+    func windowOff() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1, window: nil)
+        try forget(before: Self.noon + 300 * Self.day)
+        let refused = await refusal { () throws(Refusal) in
+            _ = try await acceptance.accept(
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
+        }
+        #expect(refused?.code == .invalidState && refused?.details == "signing_time_window")
+        #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300 * Self.day)
+        await fixture.ledger.close()
+    }
+
+    @Test("records of a clock that was ahead are accepted without a fence where nothing was forgotten")
+    func recordsOnly() async throws {
+        let ahead = try await daemon(at: Self.noon + 365 * Self.day)
+        await ahead.fixture.ledger.close()
+        let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1, window: nil)
+        #expect(try await acceptance.ledgerClock.look().reasons.count == 1)
+        guard
+            case .accepted(let plan) = try await acceptance.accept(
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
+        else {
+            Issue.record("not accepted")
+            return
+        }
+        #expect(plan.servedFrom == nil && plan.newestRecord == Self.noon + 365 * Self.day)
+        #expect(try await acceptance.ledgerClock.look().reasons.isEmpty)
+        #expect(try await acceptance.ledgerClock.look().secondsBehind == 0)
+        await fixture.ledger.close()
+    }
+
+    @Test("staff wait for a second person, and what is approved is what was found")
+    func twoPersons() async throws {
+        let (fixture, acceptance) = try await daemon(at: Self.noon)
+        let ahead = Self.noon + 300 * Self.day
+        try forget(before: ahead)
+        let draft = AuditDraft()
+        guard
+            case .pending(let approval) = try await acceptance.accept(
+                reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: draft)
+        else {
+            Issue.record("not pending")
+            return
+        }
+        #expect(approval.operation == .ledgerAcceptClock)
+        #expect(try await fixture.ledger.times().forgottenBefore == ahead)
+        var other = approval
+        other = Approval(
+            identifier: approval.identifier, operation: approval.operation, parameters: .of([1]), key: nil,
+            keyState: nil, requester: approval.requester, reason: approval.reason, requestedAt: approval.requestedAt,
+            expires: approval.expires)
+        let second = Self.caller(1008)
+        let decision = AdministrativeChange(at: Self.noon, records: [])
+        let refused = await refusal { () throws(Refusal) in
+            try await acceptance.carryOut(other, decision, by: second, draft: AuditDraft())
+        }
+        #expect(refused?.code == .approvalInvalid)
+        #expect(try await fixture.ledger.times().forgottenBefore == ahead)
+        try await acceptance.carryOut(approval, decision, by: second, draft: AuditDraft())
+        #expect(try await fixture.ledger.times().forgottenBefore == Self.noon + 300)
+        #expect(try await fixture.entries.last?.details["approval"]?.stringValue == approval.identifier.hex)
+        await fixture.ledger.close()
+    }
+}

@@ -1,0 +1,310 @@
+import Foundation
+import PaymentToken
+import Refusals
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+@testable import MerchantKeys
+
+/// What is derived from a merchant's keys, and what a person then reads.
+@Suite("Rotations, read off the keys")
+struct RotationTests {
+    private let now = Date(timeIntervalSince1970: 1_800_000_000)
+
+    /// A key by a number, made that many hours before now.
+    private func key(
+        _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
+        cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
+        fault: String? = nil, merchant: String = "m", algorithm: KeyAlgorithm = .ec, hsmTokens: [String] = ["primary"]
+    ) -> Rotation.Key {
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
+        let keyRecord = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            cutOff: cutOffIn.map { now.addingTimeInterval($0) },
+            createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
+        let entry = KeyEntry(
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            cutOff: keyRecord.cutOff, condition: .served, certificate: nil, hsmTokens: hsmTokens, warnings: [])
+        return Rotation.Key(
+            keyRecord: keyRecord, entry: entry,
+            lastHour: KeyUses(count: opened, last: opened == 0 ? nil : now.addingTimeInterval(-60)),
+            refusedLastHour: refused, wasUsed: wasUsed, fault: fault)
+    }
+
+    private func rotation(_ keys: Rotation.Key...) throws -> Rotation {
+        let all = Rotation.all(among: keys.shuffled(), now: now)
+        try #require(all.count == 1)
+        return all[0]
+    }
+
+    private func current(_ rotation: Rotation) -> RotationStep.Name? {
+        rotation.steps.first { $0.status == .next }?.name
+    }
+
+    @Test("one active key is no rotation, however many dead ones lie beside it")
+    func none() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 9), key(2, .deactivated, hoursAgo: 9),
+            key(3, .deactivated, hoursAgo: 9, cutOffIn: -1), key(4, .destroyed, hoursAgo: 9),
+            key(5, .compromised, hoursAgo: 2), key(6, .suspended, hoursAgo: 2))
+        #expect(rotation.phase == .none && !rotation.isUnderWay && rotation.steps.isEmpty)
+        #expect(rotation.newKey?.keyRecord.state == .active)
+        #expect(rotation.oldKeys.isEmpty && rotation.endingKeys.isEmpty)
+    }
+
+    @Test("a generated key without a certificate is the new one, and all active ones are old")
+    func waiting() throws {
+        let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)
+        let old = key(2, .active, hoursAgo: 1, opened: 3)
+        let rotation = try rotation(new, old)
+        #expect(rotation.phase == .certificate && current(rotation) == .certificate)
+        #expect(rotation.newKey == new && rotation.oldKeys == [old])
+        #expect(rotation.next.contains("Upload the request") && rotation.next.contains("rotate import"))
+        #expect(rotation.steps.map(\.status) == [.done, .next, .open, .open, .open, .open])
+    }
+
+    @Test("a key without a certificate that was not generated here begins no rotation")
+    func imported() throws {
+        let rotation = try rotation(key(1, .preActivation, hoursAgo: 1), key(2, .active, hoursAgo: 9))
+        #expect(rotation.phase == .none && rotation.newKey?.keyRecord.state == .active)
+    }
+
+    @Test("of several generated keys the youngest is the new one, and the others are named")
+    func several() throws {
+        let young = key(1, .preActivation, hoursAgo: 1, origin: .generated)
+        let older = key(2, .preActivation, hoursAgo: 2, origin: .generated)
+        let rotation = try rotation(young, older, key(3, .active, hoursAgo: 99))
+        #expect(rotation.newKey == young && rotation.leftOver == [older])
+        #expect(rotation.warnings.contains { $0.contains(older.short) })
+    }
+
+    @Test("tokens that arrive for a key without its certificate say that it was activated too early")
+    func early() throws {
+        let rotation = try rotation(
+            key(1, .preActivation, hoursAgo: 1, origin: .generated, refused: 4), key(2, .active, hoursAgo: 9))
+        #expect(rotation.next.contains("4 tokens") && rotation.next.contains("activated already"))
+        // Whoever has one token can send it with the hash of any key.
+        #expect(rotation.next.contains("no proof"))
+        #expect(rotation.next.contains("rotate import"))
+    }
+
+    @Test("of two active keys the younger is new: not activated, in overlap, ready to finish")
+    func phases() throws {
+        let quiet = try rotation(
+            key(1, .active, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9, opened: 5))
+        #expect(quiet.phase == .activation && current(quiet) == .activate)
+        #expect(quiet.next.contains("Activate the certificate in Apple's developer portal"))
+        #expect(quiet.next.contains("5 tokens"))
+        let overlap = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
+            key(3, .active, hoursAgo: 99, opened: 2))
+        #expect(overlap.phase == .overlap && current(overlap) == .drain)
+        #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait: the old key opened 3 tokens"))
+        #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
+        let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
+        #expect(ready.phase == .finish && current(ready) == .finish)
+        #expect(ready.next.contains("rotate finish m --type ec"))
+    }
+
+    @Test("a new key that was used since the start counts as activated though the last hour was silent")
+    func silentHour() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 5, wasUsed: true), key(2, .active, hoursAgo: 99))
+        #expect(rotation.phase == .finish)
+    }
+
+    @Test("a deactivated key before its cut-off ends the rotation; afterwards there is none")
+    func ending() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60))
+        #expect(rotation.phase == .cutOff && current(rotation) == .cutOff && rotation.endingKeys.count == 1)
+        #expect(rotation.next.contains("2027-01-15T08:01:00Z"))
+        let over = try self.rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1))
+        #expect(over.phase == .none)
+    }
+
+    @Test("EC and RSA keys, and merchants, are rotated apart")
+    func apart() {
+        let all = Rotation.all(
+            among: [
+                key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 2, algorithm: .rsa),
+                key(3, .active, hoursAgo: 3, merchant: "a"),
+            ], now: now)
+        #expect(all.map(\.merchantIdentifier) == ["a", "m", "m"])
+        #expect(all.map(\.algorithm) == [.ec, .ec, .rsa])
+        #expect(all.allSatisfy { $0.phase == .none })
+    }
+
+    @Test(
+        "a renewed certificate makes an old key no new one, and nothing is retired by rotate when the days contradict")
+    func certificates() throws {
+        let forged = try ForgedPair()
+        let renewed = try forged.key(notBeforeDaysAgo: 1, importedHoursAgo: 9000, now: now)
+        let rotated = try forged.key(notBeforeDaysAgo: 2, importedHoursAgo: 1, now: now)
+        let all = Rotation.all(among: [renewed, rotated], now: now)
+        #expect(all.first?.newKey == rotated && all.first?.oldKeys == [renewed])
+        for force in [false, true] {
+            #expect(all.first.flatMap { refusal($0, force: force) }?.message.contains("key retire KEY") == true)
+        }
+    }
+
+    @Test("tokens that were refused prove neither that the new key is activated nor that the old one is in use")
+    func refusedArrivals() throws {
+        let unproven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
+        #expect(unproven.phase == .activation)
+        #expect(refusal(unproven)?.message.contains("The new key has opened no token yet") == true)
+        let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
+        #expect(done.phase == .finish)
+        #expect(refusal(done) == nil)
+        // But they are shown.
+        #expect(unproven.warnings.contains { $0.contains("1 token that named the new key (unverified") })
+        #expect(done.warnings.contains { $0.contains("2 tokens that named the old key (unverified") })
+    }
+
+    @Test("a new key that is missing in a token of the old one is said, with what to do before it is activated")
+    func missingInTokens() throws {
+        let new = key(1, .active, hoursAgo: 1, hsmTokens: ["primary"])
+        let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
+        let remark = try #require(try rotation(new, both).warnings.first { $0.contains("not in second") })
+        #expect(remark.contains(new.short) && remark.contains("while primary is away, the new key opens nothing"))
+        #expect(remark.contains("cloning") && remark.contains("key import"))
+        let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, hsmTokens: ["second"])
+        #expect(try rotation(waiting, both).warnings.contains { $0.contains("not in primary") })
+        let alike = try rotation(key(1, .active, hoursAgo: 1, hsmTokens: ["primary", "second"]), both)
+        #expect(alike.warnings.isEmpty)
+    }
+
+    @Test("a key that somebody generates meanwhile does not hold up a rotation that has its certificate")
+    func generatedMeanwhile() throws {
+        let stray = key(3, .preActivation, hoursAgo: 0.5, origin: .generated)
+        let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9), stray)
+        #expect(rotation.phase == .finish && rotation.leftOver == [stray])
+        #expect(refusal(rotation) == nil)
+    }
+
+    @Test("an old key that ends before anybody saw a token under the new one is no success")
+    func activationMissed() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
+        #expect(rotation.phase == .cutOff && current(rotation) == .activate)
+        #expect(rotation.next.hasPrefix("Activate the new key's certificate") && rotation.next.contains("before"))
+        #expect(rotation.steps.map(\.status) == [.done, .done, .next, .done, .done, .open])
+    }
+
+    @Test("a merchant's only key that was retired is no rotation's end, but the merchant's")
+    func retiredAlone() throws {
+        let rotation = try rotation(key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
+        #expect(rotation.newKey == nil && rotation.steps.isEmpty)
+        #expect(rotation.next.contains("no active EC key") && rotation.next.contains("rotate start m --type ec"))
+    }
+
+    @Test("suspended keys and those past their cut-off are named, with what arrives under them")
+    func silent() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
+            key(3, .suspended, hoursAgo: 7), key(4, .deactivated, hoursAgo: 8, cutOffIn: -1))
+        #expect(rotation.phase == .none && rotation.warnings.count == 3)
+        #expect(rotation.warnings[0].contains("3 tokens named the deactivated key"))
+        #expect(rotation.warnings[1].contains("key destroy") && rotation.warnings[2].contains("key resume"))
+    }
+
+    // MARK: Finishing
+
+    private func refusal(_ rotation: Rotation, cutOff: Date? = nil, force: Bool = false) -> Refusal? {
+        do throws(RotationFinishError) {
+            _ = try rotation.finished(cutOff: cutOff, force: force, now: now)
+            return nil
+        } catch {
+            return RotationGuidance(rotation).refusal(error)
+        }
+    }
+
+    @Test("finishing deactivates every old key with the cut-off, and no other")
+    func finished() throws {
+        let end = now.addingTimeInterval(7 * 86_400)
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9), key(3, .active, hoursAgo: 99))
+        let records = try rotation.finished(cutOff: end, force: false, now: now)
+        #expect(records.map(\.publicKeyHash) == rotation.oldKeys.map(\.publicKeyHash) && records.count == 2)
+        #expect(records.allSatisfy { $0.state == .deactivated && $0.cutOff == end })
+        #expect(try rotation.finished(cutOff: nil, force: false, now: now).allSatisfy { $0.cutOff == nil })
+    }
+
+    @Test("finishing is refused while the old key opens tokens, unless forced")
+    func inUse() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 12))
+        let refused = try #require(refusal(rotation))
+        #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 tokens"))
+        #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("--force"))
+        #expect(refusal(rotation, force: true) == nil)
+    }
+
+    @Test("finishing is refused before the new key has opened a token, unless forced")
+    func notActivated() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 9))
+        let refused = try #require(refusal(rotation))
+        #expect(refused.code == .invalidState && refused.message.contains("Activate its certificate"))
+        #expect(refusal(rotation, force: true) == nil)
+    }
+
+    @Test("finishing is refused while no token shows the new key, forced or not, and nobody is told to activate it")
+    func newKeyAway() throws {
+        let rotation = try rotation(
+            key(1, .active, hoursAgo: 1, fault: "No token shows it."), key(2, .active, hoursAgo: 9))
+        #expect(rotation.next.hasPrefix("Do not activate") && rotation.next.contains("No token shows it."))
+        #expect(rotation.warnings.contains { $0.contains("No token shows it.") })
+        for force in [false, true] {
+            #expect(refusal(rotation, force: force)?.message.contains("opens nothing now") == true)
+        }
+    }
+
+    @Test("a cut-off lies within 90 days")
+    func farCutOff() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
+        let day = 86_400.0
+        #expect(refusal(rotation, cutOff: now.addingTimeInterval(90 * day)) == nil)
+        #expect(refusal(rotation, cutOff: now.addingTimeInterval(90 * day + 1))?.code == .malformedRequest)
+    }
+
+    @Test("what there is nothing to finish in, or would leave no key, is refused though forced")
+    func nothingToFinish() throws {
+        let one = try rotation(key(1, .active, hoursAgo: 1))
+        #expect(refusal(one, force: true)?.code == .invalidState)
+        let waiting = try rotation(
+            key(1, .preActivation, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9))
+        #expect(refusal(waiting, force: true)?.message.contains("no certificate yet") == true)
+        let two = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9))
+        #expect(refusal(two, cutOff: now, force: true)?.code == .malformedRequest)
+    }
+}
+
+extension Rotation {
+    fileprivate var next: String { RotationGuidance(self).next }
+    fileprivate var warnings: [String] { RotationGuidance(self).warnings }
+}
+
+/// Active keys of one merchant with certificates of chosen ages.
+private struct ForgedPair {
+    private let authority: ForgeAuthority
+
+    init() throws { authority = try SharedForge.authority }
+
+    func key(notBeforeDaysAgo days: Double, importedHoursAgo hours: Double, now: Date) throws -> Rotation.Key {
+        var profile = MerchantCertificateProfile(merchantIdentifier: "m", now: now)
+        profile.notBefore = now.addingTimeInterval(-86_400 * days)
+        let forged = try ForgedMerchant(authority: authority, type: .p256, profile: profile)
+        let certificate = try MerchantCertificate(der: forged.certificate)
+        let keyRecord = KeyRecord(
+            publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+            createdAt: now.addingTimeInterval(-3600 * hours), origin: .imported)
+        return Rotation.Key(
+            keyRecord: keyRecord,
+            entry: KeyEntry(
+                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+                cutOff: nil, condition: .served, certificate: certificate, hsmTokens: ["primary"], warnings: []))
+    }
+}

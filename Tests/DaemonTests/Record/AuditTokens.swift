@@ -1,0 +1,183 @@
+import Crypto
+import Foundation
+import Synchronization
+import WorkerProtocol
+
+@testable import Daemon
+
+/// A token's audit keys and remembered heads, in software, for what stands above it. The real one is tested through the
+/// worker.
+final class SoftwareAuditToken: AuditHSMToken {
+    private struct State {
+        var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
+        var heads: [(node: String, line: [UInt8])] = []
+        var failsAt: Step?
+        var signatures = 0
+        var failures = 0
+        var forgets = false
+        /// Public keys that somebody put into the place of a key's own, by its identifier.
+        var strangePoints: [[UInt8]: [UInt8]] = [:]
+    }
+
+    enum Step: Sendable {
+        case list, create, sign, remember
+    }
+
+    private let state = Mutex(State())
+
+    /// Lets every call of one kind fail from now on; nil lets none.
+    func fail(at step: Step?) { state.withLock { $0.failsAt = step } }
+
+    /// Keeps no data objects from now on, as NSS's token.
+    func forget() { state.withLock { $0.forgets = true } }
+
+    var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
+    var keyCount: Int { state.withLock { $0.keys.count } }
+    var signatures: Int { state.withLock { $0.signatures } }
+    /// How many calls have failed.
+    var failures: Int { state.withLock { $0.failures } }
+
+    func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
+
+    /// Puts a key into the token beside the daemon, as anyone with the PIN can.
+    func plant(_ identifier: [UInt8]) {
+        state.withLock { $0.keys.append((identifier, P256.Signing.PrivateKey())) }
+    }
+
+    func removeKeys() { state.withLock { $0.keys = [] } }
+
+    /// Puts another public key object in the place of a key's own.
+    func replacePublicKey(of identifier: [UInt8]) {
+        let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
+        state.withLock { $0.strangePoints[identifier] = point }
+    }
+
+    /// The identifiers of the keys, the oldest first.
+    var identifiers: [[UInt8]] { state.withLock { $0.keys.map(\.identifier) } }
+
+    /// Puts another private key in the place of a key's own and leaves its public key object.
+    func replacePrivateKey(of identifier: [UInt8]) {
+        state.withLock { state in
+            guard let place = state.keys.firstIndex(where: { $0.identifier == identifier }) else { return }
+            state.strangePoints[identifier] = Array(state.keys[place].key.publicKey.x963Representation)
+            state.keys[place].key = P256.Signing.PrivateKey()
+        }
+    }
+
+    private func begin(_ step: Step) throws(WorkerFailure) {
+        let fails = state.withLock { state in
+            if state.failsAt == step { state.failures += 1 }
+            return state.failsAt == step
+        }
+        if fails { throw WorkerFailure(.tokenUnavailable, "The token does not answer.") }
+    }
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
+        try begin(.list)
+        return state.withLock { state in state.keys.map { Self.describe($0, state) } }
+    }
+
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+        try begin(.create)
+        return state.withLock { state in
+            if let known = state.keys.first(where: { $0.identifier == identifier }) {
+                return Self.describe(known, state)
+            }
+            state.keys.append((identifier, P256.Signing.PrivateKey()))
+            return Self.describe(state.keys[state.keys.count - 1], state)
+        }
+    }
+
+    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        try begin(.sign)
+        let key = state.withLock { state in
+            state.signatures += 1
+            return state.keys.first { $0.identifier == identifier }?.key
+        }
+        guard let signature = try? key?.signature(for: Data(message)) else {
+            throw WorkerFailure(.tokenUnavailable, "No such key.")
+        }
+        return Array(signature.derRepresentation)
+    }
+
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] {
+        try begin(.list)
+        return heads
+    }
+
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+        try begin(.remember)
+        guard !state.withLock({ $0.forgets }) else {
+            throw WorkerFailure(.auditRefused, "The token keeps no data objects.")
+        }
+        state.withLock { state in
+            state.heads.removeAll { $0.node == node }
+            state.heads.append((node, line))
+        }
+    }
+
+    private static func describe(
+        _ entry: (identifier: [UInt8], key: P256.Signing.PrivateKey), _ state: State
+    ) -> AuditKeyDescription {
+        AuditKeyDescription(
+            identifier: entry.identifier,
+            publicPoint: state.strangePoints[entry.identifier] ?? Array(entry.key.publicKey.x963Representation))
+    }
+}
+
+/// A token whose signatures come only when the hang has ended.
+final class HangingAuditToken: AuditHSMToken {
+    private let hsmToken: SoftwareAuditToken
+    let hang = HangingCalls()
+
+    init(_ hsmToken: SoftwareAuditToken) {
+        self.hsmToken = hsmToken
+    }
+
+    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+        await hang.pass()
+        return try await hsmToken.signCheckpoint(message, identifier: identifier)
+    }
+
+    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] { try await hsmToken.auditKeys() }
+
+    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+        try await hsmToken.createAuditKey(identifier: identifier)
+    }
+
+    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] { try await hsmToken.rememberedHeads() }
+
+    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+        try await hsmToken.rememberHead(line, node: node)
+    }
+}
+
+/// Calls that do not return while they hang.
+final class HangingCalls: Sendable {
+    private let state = Mutex((hangs: false, calls: 0, waiting: [CheckedContinuation<Void, Never>]()))
+
+    func begin() { state.withLock { $0.hangs = true } }
+
+    func end() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            state.hangs = false
+            return state.waiting
+        }
+        for call in waiting { call.resume() }
+    }
+
+    /// How many were made.
+    var calls: Int { state.withLock { $0.calls } }
+
+    func pass() async {
+        await withCheckedContinuation { (call: CheckedContinuation<Void, Never>) in
+            let passes = state.withLock { state in
+                state.calls += 1
+                if state.hangs { state.waiting.append(call) }
+                return !state.hangs
+            }
+            if passes { call.resume() }
+        }
+    }
+}

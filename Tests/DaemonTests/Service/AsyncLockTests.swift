@@ -1,0 +1,42 @@
+import Synchronization
+import Testing
+
+@testable import Daemon
+
+@Suite("An asynchronous lock")
+struct AsyncLockTests {
+    @Test("holds one at a time, and lets everybody in")
+    func oneAtATime() async {
+        let (lock, inside) = (AsyncLock(), Inside())
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<50 {
+                group.addTask {
+                    await lock.acquire()
+                    inside.enter()
+                    await Task.yield()
+                    inside.leave()
+                    lock.release()
+                }
+            }
+        }
+        #expect(inside.most == 1 && inside.total == 50)
+    }
+
+    /// How many are inside at once, and how many were.
+    private final class Inside: Sendable {
+        private let state = Mutex((now: 0, most: 0, total: 0))
+
+        var most: Int { state.withLock { $0.most } }
+        var total: Int { state.withLock { $0.total } }
+
+        func enter() {
+            state.withLock { state in
+                state.now += 1
+                state.total += 1
+                state.most = max(state.most, state.now)
+            }
+        }
+
+        func leave() { state.withLock { $0.now -= 1 } }
+    }
+}

@@ -1,0 +1,96 @@
+import Logging
+import Synchronization
+import Testing
+
+@testable import Daemon
+
+/// What the log says of faults, at times that the test makes.
+@Suite struct FaultLogTests {
+    private final class Lines: LogHandler, Sendable {
+        private let said = Mutex<[String]>([])
+        var logLevel: Logger.Level {
+            get { .trace }
+            set {}
+        }
+        var metadata: Logger.Metadata {
+            get { [:] }
+            set {}
+        }
+        subscript(metadataKey key: String) -> Logger.MetadataValue? {
+            get { nil }
+            set {}
+        }
+
+        func log(event: LogEvent) {
+            said.withLock { $0.append("\(event.message) \(event.metadata?["requests"] ?? "-")") }
+        }
+
+        func taken() -> [String] {
+            said.withLock { said in
+                defer { said = [] }
+                return said
+            }
+        }
+    }
+
+    private final class HandClock: Sendable {
+        private let instant = Mutex(ContinuousClock.now)
+        var now: ContinuousClock.Instant { instant.withLock { $0 } }
+        func pass(_ duration: Duration) { instant.withLock { $0 += duration } }
+    }
+
+    private let lines = Lines()
+    private let clock = HandClock()
+    private let faults: FaultLog
+
+    init() {
+        let (lines, clock) = (lines, clock)
+        faults = FaultLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
+    }
+
+    @Test("a fault is logged at once, then every ten seconds with how often, and once when it has ended")
+    func lasting() {
+        for _ in 0..<100 { faults.began("ledger", "full") }
+        #expect(lines.taken() == ["unavailable 1"])
+        clock.pass(.seconds(10))
+        faults.began("ledger", "full")
+        #expect(lines.taken() == ["unavailable 100"])
+        for _ in 0..<3 {
+            faults.ended("ledger")
+            clock.pass(.seconds(1))
+        }
+        #expect(lines.taken() == ["available again -"])
+    }
+
+    @Test("a fault that comes and goes is one fault until it has stayed away for a second")
+    func flapping() {
+        for _ in 0..<20 {
+            faults.began("ledger", "full")
+            #expect(faults.isOngoing("ledger"))
+            clock.pass(.milliseconds(100))
+            faults.ended("ledger")
+            #expect(!faults.isOngoing("ledger"))
+            clock.pass(.milliseconds(100))
+        }
+        #expect(lines.taken() == ["unavailable 1"])
+        clock.pass(.seconds(1))
+        faults.ended("ledger")
+        #expect(lines.taken() == ["available again -"])
+    }
+
+    @Test("another reason is logged at once")
+    func anotherReason() {
+        faults.began("ledger", "full")
+        faults.began("ledger", "read-only")
+        faults.began("token", "gone")
+        #expect(lines.taken() == ["unavailable 1", "unavailable 1", "unavailable 1"])
+    }
+
+    @Test("what never had a fault is not available again")
+    func quiet() {
+        faults.ended("ledger")
+        clock.pass(.seconds(2))
+        faults.ended("ledger")
+        #expect(lines.taken().isEmpty)
+    }
+}
