@@ -38,7 +38,7 @@ struct KeyFiller {
                 try await record(merchants[start..<min(start + together, count)], in: ledger)
             }
             await ledger.close()
-            let last = PEM.text(merchants[count - 1].certificate, label: "CERTIFICATE")
+            let last = ForgePEM.text(merchants[count - 1].certificate, label: "CERTIFICATE")
             try Data(last.utf8).write(to: directory.appending(path: "\(arguments[7]).pem"))
         } catch {
             say("key-filler: \(error)")

@@ -14,12 +14,12 @@ struct ChainCacheTests {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
             let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.judge(evidence) } != nil)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) } != nil)
         }
         #expect(policy.rememberedChains == 0)
-        for _ in 0..<3 { _ = try await policy.judge(SignatureEvidence(of: Minting.token())) }
+        for _ in 0..<3 { _ = try await policy.evaluate(SignatureEvidence(of: Minting.token())) }
         #expect(policy.rememberedChains == 1)
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token(.rsaV1)))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token(.rsaV1)))
         #expect(policy.rememberedChains == 2)
     }
 
@@ -64,11 +64,11 @@ struct ChainCacheTests {
         let inside = SignatureEvidence(
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_100))
-        #expect(try await policy.judge(inside).root.subject == "CN=root")
+        #expect(try await policy.evaluate(inside).root.subject == "CN=root")
         let outside = SignatureEvidence(
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_101))
-        let refusal = try await refusal { _ = try await policy.judge(outside) }
+        let refusal = try await refusal { _ = try await policy.evaluate(outside) }
         #expect(refusal?.details == "the root certificate was not valid at the signing time")
     }
 
@@ -79,7 +79,7 @@ struct ChainCacheTests {
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_000))
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
-        #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+        #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
     @Test("Bytes that are no certificate are untrusted")
@@ -89,7 +89,7 @@ struct ChainCacheTests {
         for (leaf, intermediate) in [([0x30, 0x00], chain.intermediateDER), (chain.leafDER, [0x30, 0x00])] {
             let evidence = SignatureEvidence(
                 leafDER: leaf, intermediateDER: intermediate, signingTime: Date(timeIntervalSince1970: 1_000_000_000))
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 }

@@ -16,15 +16,15 @@ struct InteroperabilityTests {
         for fixture in try Fixtures.tokens() {
             let token = try PaymentToken(json: JSONValue(parsing: fixture.json))
             let evidence = try SignatureEvidence(of: token)
-            let chain = try await policy.judge(evidence)
+            let chain = try await policy.evaluate(evidence)
             let signingTime = try Date(fixture.signingTime, strategy: .iso8601)
             #expect(token.version.rawValue == fixture.version, "\(fixture.name)")
             #expect(evidence.signingTime == signingTime, "\(fixture.name)")
             #expect(Hexadecimal.encode(chain.root.sha256) == AppleRootCAG3.fingerprint)
-            try SigningTimeWindow.within(.seconds(300)).judge(
+            try SigningTimeWindow.within(.seconds(300)).check(
                 signingTime: evidence.signingTime, now: signingTime.addingTimeInterval(299))
             let today = try refusal {
-                try SigningTimeWindow.within(.seconds(300)).judge(signingTime: evidence.signingTime, now: Date())
+                try SigningTimeWindow.within(.seconds(300)).check(signingTime: evidence.signingTime, now: Date())
             }
             #expect(today?.code == .signingTimeOutsideWindow, "\(fixture.name)")
         }

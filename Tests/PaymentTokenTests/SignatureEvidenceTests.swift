@@ -100,7 +100,7 @@ struct SignatureEvidenceTests {
             signature[position] ^= 1
             let changed = json.setting("signature", to: .string(Base64.encode(signature)))
             let refusal = try await refusal {
-                _ = try await policy.judge(SignatureEvidence(of: PaymentToken(json: changed)))
+                _ = try await policy.evaluate(SignatureEvidence(of: PaymentToken(json: changed)))
             }
             #expect(refusal != nil, "byte \(position)")
         }

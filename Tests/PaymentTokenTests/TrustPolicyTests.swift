@@ -12,7 +12,7 @@ struct TrustPolicyTests {
     @Test("A genuine token's chain is described from leaf to root", arguments: TokenVersion.allCases)
     func genuine(version: TokenVersion) async throws {
         let minted = try Minting.minted(version)
-        let chain = try await Minting.policy().judge(SignatureEvidence(of: Minting.token(minted)))
+        let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.token(minted)))
         let root = try SharedForge.authority.root.certificate
         for (description, der) in zip(chain.certificates, minted.certificates + [root]) {
             let certificate = try Certificate(derEncoded: der)
@@ -45,7 +45,7 @@ struct TrustPolicyTests {
     @Test("Each untrusted chain is refused for its own reason", arguments: TokenVersion.allCases, untrustedChains)
     func untrusted(version: TokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
@@ -66,15 +66,15 @@ struct TrustPolicyTests {
         ] as [(Deviation, String)])
     func markers(version: TokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .markerOIDMissing)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("Trust is judged before markers")
+    @Test("Trust is checked before markers")
     func order() async throws {
         let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [.otherRoot, .leafMarkerMissing]))
-        #expect(try await refusal { _ = try await Minting.policy().judge(evidence) }?.code == .certificateUntrusted)
+        #expect(try await refusal { _ = try await Minting.policy().evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
     @Test("Apple's root does not vouch for the forge, nor does no root at all")
@@ -82,7 +82,7 @@ struct TrustPolicyTests {
         let evidence = try SignatureEvidence(of: Minting.token())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 
@@ -94,10 +94,10 @@ struct TrustPolicyTests {
         let root = try Certificate(derEncoded: SharedForge.authority.root.certificate)
         for roots in [[leaf], [intermediate], [leaf, intermediate]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
         let all = TrustPolicy(roots: [leaf, intermediate, root], distrusted: [])
-        #expect(try await all.judge(evidence).root.subject == root.subject.description)
+        #expect(try await all.evaluate(evidence).root.subject == root.subject.description)
     }
 
     @Test("A distrusted leaf, intermediate or root is refused at once")
@@ -106,7 +106,7 @@ struct TrustPolicyTests {
         let evidence = try SignatureEvidence(of: Minting.token(minted))
         for der in minted.certificates + [try SharedForge.authority.root.certificate] {
             let policy = try Minting.policy(distrusted: [Array(SHA256.hash(data: der))])
-            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
             #expect(refusal?.code == .certificateUntrusted)
             #expect(refusal?.details?.contains("distrusted") == true)
         }
@@ -116,7 +116,7 @@ struct TrustPolicyTests {
         "The leaf is valid up to the last second of its validity and no longer, remembered or not", arguments: [0, 64])
     func validityOfRememberedChain(capacity: Int) async throws {
         let policy = try Minting.policy(chainCacheCapacity: capacity)
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
         let leaf = try SharedForge.authority.leafEC
         let (first, last) = (
             leaf.notBefore.timeIntervalSince1970.rounded(.down), leaf.notAfter.timeIntervalSince1970.rounded(.down)
@@ -124,19 +124,19 @@ struct TrustPolicyTests {
         for (time, isValid) in [(first, true), (last, true), (first - 1, false), (last + 1, false)] {
             let evidence = try SignatureEvidence(
                 of: Minting.token(signingTime: Date(timeIntervalSince1970: time)))
-            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
             #expect((refusal == nil) == isValid)
             #expect(isValid || refusal?.code == .certificateUntrusted)
         }
     }
 
-    @Test("A remembered leaf is judged anew beside another intermediate")
+    @Test("A remembered leaf is checked again beside another intermediate")
     func rememberedLeafOtherIntermediate() async throws {
         let policy = try Minting.policy()
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
         for deviation in [Deviation.intermediateExpired, .intermediateMarkerMissing] {
             let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code.rawValue == deviation.refusal)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code.rawValue == deviation.refusal)
         }
     }
 }

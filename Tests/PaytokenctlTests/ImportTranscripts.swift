@@ -136,7 +136,7 @@ struct ImportTranscripts {
         let files = try FreshDirectory()
         let (authority, merchant) = (try SharedForge.authority, try SharedForge.ecMerchant)
         let chain = [authority.developerRelations.certificate, merchant.certificate]
-        try files.write(CertificateBundle.pkcs7(chain, indefiniteLengths: true), to: "merchant.p7b")
+        try files.write(ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: true), to: "merchant.p7b")
         let daemon = try await FakeDaemon(["POST /v1/certificates": .ok(Sample.key)])
         let result = try await Command.paytokenctl(
             ["certificate", "import", files.path("merchant.p7b"), "--output", "json"], socket: daemon.path)
@@ -147,7 +147,8 @@ struct ImportTranscripts {
         let request = try JSONCoding.decode(CertificateImportRequest.self, from: #require(daemon.asked.last).body)
         #expect(Data(base64Encoded: request.certificate).map(Array.init) == merchant.certificate)
 
-        try files.write(CertificateBundle.pkcs7([authority.root.certificate] + chain.prefix(1)), to: "merchant.p7b")
+        try files.write(
+            ForgedCertificateBundle.pkcs7([authority.root.certificate] + chain.prefix(1)), to: "merchant.p7b")
         let none = try await Command.paytokenctl(
             ["certificate", "import", files.path("merchant.p7b")], socket: daemon.path)
         #expect(none.status == 66)

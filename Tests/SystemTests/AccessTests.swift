@@ -9,7 +9,7 @@ import TokenForge
     private static let checkout = PeerIdentity(uid: 12345, gid: 12345)
     private static let member = PeerIdentity(uid: 12346, gid: 12346, supplementaryGroups: [23456])
     private static let monitor = PeerIdentity(uid: 12347, gid: 12347)
-    private static let stranger = PeerIdentity(uid: 12348, gid: 12348)
+    private static let unlisted = PeerIdentity(uid: 12348, gid: 12348)
 
     /// One daemon with rules for several accounts, open sockets.
     private static let started = Task {
@@ -80,20 +80,20 @@ import TokenForge
 
     @Test(
         "no rule, no service; health without reasons is for everybody", .enabled(if: PeerIdentity.available, needsRoot))
-    func stranger() async throws {
-        let answer = try await decrypt(SharedForge.ecMerchant, as: Self.stranger)
+    func unlisted() async throws {
+        let answer = try await decrypt(SharedForge.ecMerchant, as: Self.unlisted)
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
-        #expect(try await ask("/v1/status", as: Self.stranger).status == 403)
-        #expect(try await ask("/healthz", as: Self.stranger).status == 200)
-        #expect(try await ask("/readyz", as: Self.stranger).status == 200)
+        #expect(try await ask("/v1/status", as: Self.unlisted).status == 403)
+        #expect(try await ask("/healthz", as: Self.unlisted).status == 200)
+        #expect(try await ask("/readyz", as: Self.unlisted).status == 200)
     }
 
     @Test(
-        "a caller is judged before its body: a stranger's megabytes are refused as a stranger's",
+        "a caller is checked before its body: an unlisted caller's megabytes are refused as an unlisted caller's",
         .enabled(if: PeerIdentity.available, needsRoot))
     func beforeTheBody() async throws {
         let answer = try await Curl.request(
-            "/v1/decrypt", socket: Self.started.value.socket, body: Array("nonsense".utf8), as: Self.stranger)
+            "/v1/decrypt", socket: Self.started.value.socket, body: Array("nonsense".utf8), as: Self.unlisted)
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
     }
 

@@ -42,9 +42,9 @@ import TokenForge
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: String, wire: WireForm) async throws {
         var wire = wire
-        for turn in 0..<2 {
+        for round in 0..<2 {
             // Then with everything spelled differently that may be.
-            if turn == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
+            if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
             let token = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
             expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)

@@ -77,7 +77,7 @@ import TokenForge
         }
     }
 
-    /// One deviation for each step, in the order in which the contract judges them.
+    /// One deviation for each step, in the order in which the contract checks them.
     static let inOrder: [Deviation] = [
         .unsupportedVersion, .publicKeyHashTooShort, .flippedSignature, .leafIsCA, .intermediateMarkerMissing,
         .unknownPublicKeyHash, .badTag,

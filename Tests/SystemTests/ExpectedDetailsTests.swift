@@ -69,7 +69,7 @@ import TokenForge
                 try token(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
                 "application_data_mismatch"
             ),
-            // The currency is judged before the amount.
+            // The currency is checked before the amount.
             (try token(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
         ]
         for (token, expected, code) in cases {

@@ -10,7 +10,7 @@ import TokenForge
     private static let started = Task { try await DaemonHarness() }
 
     private func merchant(
-        _ name: String, type: KeyType = .p256, kind: MerchantCertificateKind = .paymentProcessing,
+        _ name: String, type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing,
         change: (inout MerchantCertificateProfile) -> Void = { _ in }
     ) throws -> ForgedMerchant {
         var profile = MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)", kind: kind)
@@ -162,16 +162,16 @@ import TokenForge
             subjectPublicKeyInfo: first.key.subjectPublicKeyInfo,
             profile: MerchantCertificateProfile(merchantIdentifier: first.merchant.identifier))
         let files = try FreshDirectory()
-        try files.write(PEM.text(renewed, label: "CERTIFICATE"), to: "renewed.pem")
+        try files.write(ForgePEM.text(renewed, label: "CERTIFICATE"), to: "renewed.pem")
         let result = try await harness.paytokenctl(["certificate", "import", files.path("renewed.pem")])
         #expect(result.status == 0, "\(result)")
         let hash = Data(first.merchant.publicKeyHash).base64EncodedString()
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
         #expect((entry["daysLeft"]?.numberValue?.int ?? 0) > 700)
         // For a key that is nowhere, it is refused.
-        let stranger = try merchant("nobody")
-        try files.write(PEM.text(stranger.certificate, label: "CERTIFICATE"), to: "stranger.pem")
-        let refused = try await harness.paytokenctl(["certificate", "import", files.path("stranger.pem")])
+        let outsider = try merchant("nobody")
+        try files.write(ForgePEM.text(outsider.certificate, label: "CERTIFICATE"), to: "outsider.pem")
+        let refused = try await harness.paytokenctl(["certificate", "import", files.path("outsider.pem")])
         #expect(refused.status == 1 && refused.error.contains("key_not_found"), "\(refused)")
     }
 

@@ -117,12 +117,12 @@ import TokenForge
             }
         }
         // Another key's certificate.
-        let stranger = try ForgedMerchant(
+        let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256, profile: MerchantCertificateProfile(merchantIdentifier: name)
         )
-        try stranger.write(to: files.url, prefix: "stranger")
+        try outsider.write(to: files.url, prefix: "outsider")
         for command in ["certificate", "rotate"] {
-            let result = try await harness.paytokenctl([command, "import", files.path("stranger.pem")])
+            let result = try await harness.paytokenctl([command, "import", files.path("outsider.pem")])
             #expect(result.status == 1 && result.error.hasPrefix("key_not_found"), "\(result)")
         }
         let shown = try await harness.paytokenctl(["key", "show", hash, "--output", "json"])

@@ -90,11 +90,11 @@ import TokenForge
         let absent = try await harness.admin("/v1/keys/\(String(repeating: "0", count: 64))")
         #expect(absent.code == "key_not_found")
         try expectDescribed(absent, "/v1/keys/{key}", "get")
-        let stranger = try ForgedMerchant(
+        let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.stranger"))
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.outsider"))
         for (path, body) in [
-            ("/v1/certificates", "{\"certificate\":\"\(Data(stranger.certificate).base64EncodedString())\"}"),
+            ("/v1/certificates", "{\"certificate\":\"\(Data(outsider.certificate).base64EncodedString())\"}"),
             ("/v1/certificates", "{\"certificate\":\"AAAA\"}"), ("/v1/certificates", "{}"),
             ("/v1/keys/import", "{}"), ("/v1/keys/import", "[]"), ("/v1/ledger/backup", "[]"),
             ("/v1/ledger/accept-restore", "{}"), ("/v1/ledger/accept-restore", "{\"reason\":\"a test\"}"),
@@ -141,7 +141,7 @@ import TokenForge
             #expect(answer.status == status, "\(target): \(answer)")
         }
         let csr = try #require(try await post("/v1/rotations", "/v1/rotations", first).string("csr"))
-        let request = try #require(PEM.bytes(csr, label: "CERTIFICATE REQUEST"))
+        let request = try #require(ForgePEM.bytes(csr, label: "CERTIFICATE REQUEST"))
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: request,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.openapi"))

@@ -71,7 +71,7 @@ import TokenForge
     }
 
     /// By the record, in which everything has its one place: nothing was released behind the suspension.
-    private func judge(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
+    private func check(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
         let listed = try await harness.paytokenctl([
             "audit", "list", "--key", SharedForge.ecMerchant.hex, "--limit", "1000", "--output", "json",
         ])
@@ -102,7 +102,7 @@ import TokenForge
                 ["key", "suspend", SharedForge.ecMerchant.hex, "--reason", "laptop stolen"])
             try #require(suspended.status == 0, "\(suspended)")
         }
-        try await judge(harness, answers, late)
+        try await check(harness, answers, late)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -117,7 +117,7 @@ import TokenForge
                 as: Staff.alice.identity)
             try #require(asked.status == 75, "\(asked)")
         }
-        try await judge(harness, answers, late)
+        try await check(harness, answers, late)
         #expect(try await harness.stop().status == 0)
     }
 }

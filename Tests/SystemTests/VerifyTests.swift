@@ -31,10 +31,10 @@ import TokenForge
     @Test("verify uses no key and claims nothing: unknown keys verify, and decrypting comes after")
     func claimsNothing() async throws {
         let harness = try await SharedDaemon.harness
-        let stranger = try ForgedMerchant(
+        let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.stranger"))
-        let unknown = try SharedForge.mint.mint(TokenRecipe(merchant: stranger.merchant))
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.outsider"))
+        let unknown = try SharedForge.mint.mint(TokenRecipe(merchant: outsider.merchant))
         #expect(try await harness.verify(unknown).status == 200)
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
 

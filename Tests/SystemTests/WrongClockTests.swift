@@ -32,7 +32,7 @@ struct WrongClockTests {
         #expect(try await harness.stop().status == 0)
         try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
         try await harness.start(untilReady: false)
-        // The token's turn comes first.
+        // Until the token has answered, it is a reason too.
         try await wait(for: "the clock alone to be the reason") {
             let reasons = try await Curl.request("/readyz", socket: harness.socket).member("reasons")?.arrayValue
             return reasons?.count == 1 && reasons?.first?.string("component") == "clock"

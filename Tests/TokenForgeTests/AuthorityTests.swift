@@ -67,7 +67,7 @@ import TokenForge
         let files = try FreshDirectory()
         try files.write(authority.root.certificatePEM, to: "root.pem")
         try files.write(authority.developerRelations.certificatePEM, to: "wwdr.pem")
-        try files.write(PEM.text(merchant.certificate, label: "CERTIFICATE"), to: "merchant.pem")
+        try files.write(ForgePEM.text(merchant.certificate, label: "CERTIFICATE"), to: "merchant.pem")
         let result = try await Program.run(
             Program.installed("openssl"),
             [

@@ -10,7 +10,7 @@ import TokenForge
         let files = try FreshDirectory()
         try files.write(token.signature, to: "signature")
         try files.write(token.signedContent, to: "content")
-        try files.write(PEM.text(root, label: "CERTIFICATE"), to: "root.pem")
+        try files.write(ForgePEM.text(root, label: "CERTIFICATE"), to: "root.pem")
         return try await Program.run(
             Program.installed("openssl"),
             [

@@ -31,7 +31,7 @@ import Testing
         let ephemeral = try #require((header["ephemeralPublicKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let files = try FreshDirectory()
         try files.write(merchant.key.pem, to: "key.pem")
-        try files.write(PEM.text(Array(ephemeral), label: "PUBLIC KEY"), to: "peer.pem")
+        try files.write(ForgePEM.text(Array(ephemeral), label: "PUBLIC KEY"), to: "peer.pem")
         let derived = try await Program.run(
             Program.installed("openssl"),
             ["pkeyutl", "-derive", "-inkey", files.path("key.pem"), "-peerkey", files.path("peer.pem")])

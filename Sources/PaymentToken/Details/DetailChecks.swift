@@ -5,7 +5,7 @@ extension ExpectedDetails {
     /// Whether the merchant that the token's key belongs to is the expected one, byte for byte.
     ///
     /// - Throws: `merchant_mismatch`.
-    public func judgeMerchant(_ merchantIdentifier: String) throws(Refusal) {
+    public func checkMerchant(_ merchantIdentifier: String) throws(Refusal) {
         guard let expected = self.merchantIdentifier else {
             return try refuseIfRequired("merchantIdentifier", .merchantMismatch)
         }
@@ -20,7 +20,7 @@ extension ExpectedDetails {
     /// Whether the token carries the hash of the expected applicationData, or none where none is expected.
     ///
     /// - Throws: `application_data_mismatch`.
-    public func judgeApplicationData(_ token: PaymentToken) throws(Refusal) {
+    public func checkApplicationData(_ token: PaymentToken) throws(Refusal) {
         guard let expected = applicationData else {
             return try refuseIfRequired("applicationData", .applicationDataMismatch)
         }
@@ -39,7 +39,7 @@ extension ExpectedDetails {
     /// Whether the payment's currency is the expected one.
     ///
     /// - Throws: `currency_mismatch`.
-    public func judgeCurrency(_ payload: PaymentPayload) throws(Refusal) {
+    public func checkCurrency(_ payload: PaymentPayload) throws(Refusal) {
         guard let expected = currencyCode else { return try refuseIfRequired("currencyCode", .currencyMismatch) }
         guard let actual = payload.currencyCode, actual.utf8.elementsEqual(expected.utf8) else {
             throw Refusal(
@@ -52,7 +52,7 @@ extension ExpectedDetails {
     /// Whether the payment's amount is the expected one, as an exact decimal.
     ///
     /// - Throws: `amount_mismatch`.
-    public func judgeAmount(_ payload: PaymentPayload) throws(Refusal) {
+    public func checkAmount(_ payload: PaymentPayload) throws(Refusal) {
         guard let expected = transactionAmount else {
             return try refuseIfRequired("transactionAmount", .amountMismatch)
         }

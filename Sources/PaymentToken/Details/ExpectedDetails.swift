@@ -4,7 +4,7 @@ public import StrictJSON
 
 /// What the caller says that the payment is: the `expected` member of a request. Apple's step 6.
 ///
-/// Each `judge` function is one step of the request's way and is called whether or not something is expected: it
+/// Each `check` function is one step of the request's way and is called whether or not something is expected: it
 /// refuses what differs, what is expected but absent or unreadable in the token, and what the caller's access rule
 /// requires to be expected but is not (see `requiring(_:)`).
 public struct ExpectedDetails: Sendable, Equatable {
@@ -86,7 +86,7 @@ public struct ExpectedDetails: Sendable, Equatable {
     }
 
     /// The same expectations for a caller whose access rule requires these members: each missing one is refused with
-    /// its own mismatch code by its own `judge` function, so that the order of failures stays the contract's.
+    /// its own mismatch code by its own `check` function, so that the order of failures stays the contract's.
     public func requiring(_ members: Set<String>) -> ExpectedDetails {
         ExpectedDetails(
             currencyCode: currencyCode, transactionAmount: transactionAmount, applicationData: applicationData,

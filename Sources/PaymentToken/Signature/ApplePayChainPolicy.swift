@@ -14,13 +14,13 @@ struct ApplePayChainPolicy: VerifierPolicy {
         guard chain.count == 3
         else { return .failsToMeetPolicy(reason: "the chain is not leaf, intermediate and root") }
         do {
-            return try judge(leaf: chain[0].extensions, intermediate: chain[1].extensions)
+            return try evaluate(leaf: chain[0].extensions, intermediate: chain[1].extensions)
         } catch {
             return .failsToMeetPolicy(reason: "an extension of the chain's certificates cannot be read")
         }
     }
 
-    private func judge(
+    private func evaluate(
         leaf: Certificate.Extensions, intermediate: Certificate.Extensions
     ) throws -> PolicyEvaluationResult {
         if case .isCertificateAuthority = try leaf.basicConstraints {

@@ -6,7 +6,7 @@ internal import SwiftASN1
 ///         version [0] EXPLICIT Version DEFAULT v1, serialNumber, signature, issuer, validity, subject,
 ///         subjectPublicKeyInfo, … }
 ///
-/// The rest is judged by `TrustPolicy`, and only once for each chain: reading a certificate whole costs as much as the
+/// The rest is checked by `TrustPolicy`, and only once for each chain: reading a certificate whole costs as much as the
 /// signature does.
 struct CertificateFields {
     /// The whole certificate.

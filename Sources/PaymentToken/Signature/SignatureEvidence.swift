@@ -2,7 +2,7 @@ internal import Crypto
 public import Foundation
 public import Refusals
 
-/// Proof that somebody's certificate signed a token, and when. Whether that somebody is Apple, `TrustPolicy` judges.
+/// Proof that somebody's certificate signed a token, and when. `TrustPolicy` then says whether that somebody is Apple.
 ///
 /// Apple's step 1 and RFC 5652 §5.4 to §5.6, by the contract's rules: exactly the signer's and its issuer's
 /// certificates, exactly one signer, SHA-256, the attributes contentType, signingTime and messageDigest once each.

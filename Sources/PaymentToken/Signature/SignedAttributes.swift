@@ -19,7 +19,7 @@ struct SignedAttributes {
     /// - Parameter node: the `[0] IMPLICIT` element of the SignerInfo.
     init(_ node: ASN1Node, signatureAlgorithm: AlgorithmIdentifier) throws {
         let set = [0x31] + node.encodedBytes.dropFirst()
-        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. Read so once more, that what is judged
+        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. Read so once more, so that what is checked
         // is what was signed.
         let attributes: [CMSAttribute]
         do {

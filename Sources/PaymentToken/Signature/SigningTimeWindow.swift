@@ -11,7 +11,7 @@ public enum SigningTimeWindow: Sendable, Equatable {
 
     /// - Parameter now: the present, or the time that stands in for it.
     /// - Throws: `signing_time_outside_window`.
-    public func judge(signingTime: Date, now: Date) throws(Refusal) {
+    public func check(signingTime: Date, now: Date) throws(Refusal) {
         guard case .within(let limit) = self else { return }
         let age = now.timeIntervalSince(signingTime)
         guard abs(age) <= limit / .seconds(1) else {

@@ -10,7 +10,7 @@ internal import Synchronization
 /// a signer and of a certificate authority, none of them distrusted, and with Apple's marker extensions. Accepted
 /// chains are remembered: the P-384 signature of the root alone costs ten times the token's own.
 ///
-/// There is no OCSP and no CRL: the payment would wait for a stranger's server. `distrusted` refuses a certificate at
+/// There is no OCSP and no CRL: the payment would wait for somebody else's server. `distrusted` refuses a certificate at
 /// once. What trust is reloaded is a new policy, with an empty memory.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
@@ -31,7 +31,7 @@ public final class TrustPolicy: Sendable {
     var rememberedChains: Int { cache.withLock { cache in cache.count } }
 
     /// - Throws: `certificate_untrusted`; then `marker_oid_missing` for a chain that is trusted otherwise.
-    public func judge(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
+    public func evaluate(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
         let key = ChainCache.Key(leafDER: evidence.leafDER, intermediateDER: evidence.intermediateDER)
         if let chain = cache.withLock({ cache in cache.chain(for: key, validAt: evidence.signingTime) }) {
             return chain
@@ -48,23 +48,23 @@ public final class TrustPolicy: Sendable {
             intermediate: CertificateDescription(intermediate, der: evidence.intermediateDER),
             root: rootDescription)
 
-        try judgeDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
+        try checkDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
         guard !distrusted.contains(chain.root.sha256)
         else { throw .certificateUntrusted("the root certificate is distrusted by configuration") }
         for (certificate, name) in zip(chain.certificates, ["leaf", "intermediate", "root"]) {
             guard certificate.isValid(at: evidence.signingTime)
             else { throw .certificateUntrusted("the \(name) certificate was not valid at the signing time") }
         }
-        try Self.judgeMarkers(leaf: leaf, intermediate: intermediate)
+        try Self.checkMarkers(leaf: leaf, intermediate: intermediate)
 
         cache.withLock { cache in cache.insert(chain, for: key) }
         return chain
     }
 
-    /// A certificate is distrusted by the fingerprint of any form in which it verifies.
-    private func judgeDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
+    /// A certificate is distrusted by the fingerprint of any encoding in which it verifies.
+    private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
         for (der, name) in certificates {
-            guard let fingerprints = try? CertificateTwins.fingerprints(of: der)
+            guard let fingerprints = try? CertificateMalleability.fingerprints(of: der)
             else { throw .certificateUntrusted("the \(name) certificate is not strictly DER") }
             guard distrusted.isDisjoint(with: fingerprints)
             else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
@@ -73,7 +73,7 @@ public final class TrustPolicy: Sendable {
 
     /// The root at which the path from `leaf` through `intermediate` ends.
     private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
-        // Validity is judged at the token's signing time, for remembered chains as for new ones, and so not here.
+        // Validity is checked at the token's signing time, for remembered chains as for new ones, and so not here.
         var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy.withValidityCheckDisabled()
             ApplePayChainPolicy()
@@ -91,7 +91,7 @@ public final class TrustPolicy: Sendable {
         }
     }
 
-    private static func judgeMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
+    private static func checkMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
         for (certificate, marker, name) in [
             (leaf, ASN1ObjectIdentifier.applePayLeafMarker, "leaf"),
             (intermediate, ASN1ObjectIdentifier.applePayIntermediateMarker, "intermediate"),

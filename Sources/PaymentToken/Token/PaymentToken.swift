@@ -3,11 +3,11 @@ public import StrictJSON
 
 /// A payment token as Apple's "Payment token format reference" describes it, decoded and of the right shape.
 ///
-/// Nothing in it is verified yet: it is what a stranger wrote. `SignatureEvidence` and `TrustPolicy` say whether Apple
+/// Nothing in it is verified yet: it is what an untrusted caller sent. `SignatureEvidence` and `TrustPolicy` say whether Apple
 /// signed it.
 public struct PaymentToken: Sendable, Equatable {
     /// The largest `data` and `signature` that are looked at, in bytes after base64. Real ones have about 300 and
-    /// 2,600; what is beyond these would only be work for a stranger's sake.
+    /// 2,600; anything larger would only cost the daemon time.
     public static let maximumDataSize = 65_536
     public static let maximumSignatureSize = 16_384
 
@@ -24,7 +24,7 @@ public struct PaymentToken: Sendable, Equatable {
 
     /// Reads a PKPaymentToken dictionary, or its `paymentData` alone. Members that are not known are ignored.
     ///
-    /// - Throws: `unsupported_version`, which is judged first, or `malformed_token` with the member's name in
+    /// - Throws: `unsupported_version`, which is checked first, or `malformed_token` with the member's name in
     ///   `details`.
     public init(json: JSONValue) throws(Refusal) {
         let outer = try TokenMembers(json, path: "token")

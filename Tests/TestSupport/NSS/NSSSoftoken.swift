@@ -19,11 +19,11 @@ public enum NSSSoftoken {
                 "configdir='' certPrefix='' keyPrefix='' secmod='' flags='readOnly,noCertDB,noModDB,optimizeSpace'"))
     }
 
-    private static let turn = Mutex(())
+    private static let lock = Mutex(())
 
     /// A session for one test at a time: all sessions see each other's objects, and tests count them.
     public static func alone(_ body: (inout Session) throws -> Void) throws {
-        try turn.withLock { _ in
+        try lock.withLock { _ in
             guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
             var session = try slot.openSession(readWrite: true)
             try body(&session)

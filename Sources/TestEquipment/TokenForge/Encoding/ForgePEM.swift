@@ -1,7 +1,7 @@
 public import Foundation
 
 /// Textual encodings (RFC 7468): one DER value between its two lines.
-public enum PEM {
+public enum ForgePEM {
     /// `der` as PEM text with `label`, such as `CERTIFICATE`, in lines of 64 characters.
     public static func text(_ der: [UInt8], label: String) -> String {
         var lines = ["-----BEGIN \(label)-----"]

@@ -2,12 +2,12 @@ public import ArgumentParser
 import Foundation
 public import TokenForge
 
-extension MerchantCertificateKind: ExpressibleByArgument {}
+extension ForgedCertificateKind: ExpressibleByArgument {}
 
 /// The kinds of a merchant's key, by the contract's names.
 enum MerchantKeyType: String, ExpressibleByArgument, CaseIterable {
     case ec, rsa
-    var keyType: KeyType { self == .ec ? .p256 : .rsa2048 }
+    var keyType: ForgeKeyType { self == .ec ? .p256 : .rsa2048 }
 }
 
 struct MerchantCommand: ParsableCommand {
@@ -30,7 +30,7 @@ struct MerchantCommand: ParsableCommand {
     var type: MerchantKeyType = .ec
 
     @Option(help: "payment-processing, or merchant-identity: the wrong one, as people import it.")
-    var kind: MerchantCertificateKind = .paymentProcessing
+    var kind: ForgedCertificateKind = .paymentProcessing
 
     @Option(help: ArgumentHelp("The files' name.", valueName: "NAME"))
     var name: String?
@@ -64,11 +64,12 @@ struct MerchantCommand: ParsableCommand {
         profile.extensionMerchantIdentifier = extensionMerchantIdentifier
         let prefix = name ?? merchantIdentifier
         if let csr {
-            guard let der = PEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
+            guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
             else { throw ForgeFailure.file(path: csr, reason: "holds no PKCS#10 request in PEM or DER") }
             let certificate = try authority.merchantCertificate(certificateSigningRequest: der, profile: profile)
             try Data(certificate).write(to: url.appending(path: "\(prefix).der"))
-            try Data(PEM.text(certificate, label: "CERTIFICATE").utf8).write(to: url.appending(path: "\(prefix).pem"))
+            try Data(ForgePEM.text(certificate, label: "CERTIFICATE").utf8).write(
+                to: url.appending(path: "\(prefix).pem"))
         } else {
             let key = try privateKey.map { try ForgeKey(pem: String(contentsOfFile: $0, encoding: .utf8)) }
             try ForgedMerchant(authority: authority, type: type.keyType, profile: profile, key: key)

@@ -29,22 +29,22 @@ struct CertifyCommand: ParsableCommand {
     var out: String
 
     @Option(help: "payment-processing, or merchant-identity: the wrong one, as people import it.")
-    var kind: MerchantCertificateKind = .paymentProcessing
+    var kind: ForgedCertificateKind = .paymentProcessing
 
     @Flag(help: "A certificate that expired yesterday.")
     var expired = false
 
     func run() throws {
         let authority = try ForgeAuthority(directory: URL(filePath: directory))
-        guard let request = PEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
+        guard let request = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
         else { throw ForgeFailure.file(path: csr, reason: "holds no PKCS#10 request in PEM or DER") }
         let profile = MerchantCertificateProfile(merchantIdentifier: merchantIdentifier, kind: kind, expired: expired)
         let certificate = try authority.merchantCertificate(certificateSigningRequest: request, profile: profile)
         let bytes =
             if out.hasSuffix(".pem") {
-                Data(PEM.text(certificate, label: "CERTIFICATE").utf8)
+                Data(ForgePEM.text(certificate, label: "CERTIFICATE").utf8)
             } else if out.hasSuffix(".p7b") {
-                Data(CertificateBundle.pkcs7([certificate, authority.developerRelations.certificate]))
+                Data(ForgedCertificateBundle.pkcs7([certificate, authority.developerRelations.certificate]))
             } else {
                 Data(certificate)
             }

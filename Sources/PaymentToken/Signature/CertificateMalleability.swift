@@ -1,7 +1,7 @@
 internal import Crypto
 internal import SwiftASN1
 
-/// Every form in which one and the same certificate verifies.
+/// Every encoding in which one and the same certificate verifies.
 ///
 /// The issuer signs the TBSCertificate; what stands around it can be changed without the issuer's key, and the changed
 /// certificate still verifies, with another fingerprint:
@@ -9,16 +9,16 @@ internal import SwiftASN1
 /// - an ECDSA signature (r, s) is as valid as (r, n − s) (FIPS 186-5 §6.4);
 /// - the AlgorithmIdentifier outside the TBSCertificate may leave out or add parameters (RFC 4055 §5: RSA's NULL).
 ///
-/// A certificate that is distrusted by its fingerprint must not come back in one of these forms. The issuer's own form
-/// is not at hand, only its fingerprint; so every form is made anew and its fingerprint compared.
-enum CertificateTwins {
-    /// The certificate's DER as it stands, and the forms that the issuer can have written.
+/// A certificate that is distrusted by its fingerprint must not come back in one of these encodings. The issuer's own
+/// encoding is not at hand, only its fingerprint; so every encoding is made anew and its fingerprint compared.
+enum CertificateMalleability {
+    /// The certificate's DER as it stands, and the encodings that the issuer can have written.
     ///
     ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
     ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
     ///
     /// - Throws: where the structure is not that, or the signature's bit string has unused bits.
-    static func forms(of der: [UInt8]) throws -> [[UInt8]] {
+    static func encodings(of der: [UInt8]) throws -> [[UInt8]] {
         let (tbs, signature) = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             guard let tbs = nodes.next(), nodes.next() != nil
             else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
@@ -29,7 +29,7 @@ enum CertificateTwins {
         }
         // RFC 5280 §4.1.1.2: the algorithm outside is the one inside, which is signed.
         let algorithm = try signedAlgorithm(in: tbs)
-        let signatures = try isECDSA(algorithm) ? ecdsaForms(of: signature) : [Array(signature)]
+        let signatures = try isECDSA(algorithm) ? ecdsaEncodings(of: signature) : [Array(signature)]
         return try [der]
             + signatures.map { signature in
                 var value = DER.Serializer()
@@ -40,8 +40,8 @@ enum CertificateTwins {
     }
 
     /// (r, s), and (r, n − s) for the order n of every curve that a verifier here knows: which of them is the issuer's
-    /// the certificate does not say, and a form of another curve has a fingerprint that nobody lists.
-    private static func ecdsaForms(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
+    /// the certificate does not say, and an encoding for another curve has a fingerprint that nobody lists.
+    private static func ecdsaEncodings(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
         let (r, s) = try ecdsaIntegers(in: signature)
         return try ([s] + orders.compactMap { order in difference(order, s) }).map { s in
             var value = DER.Serializer()
@@ -70,9 +70,9 @@ enum CertificateTwins {
         return algorithm
     }
 
-    /// SHA-256 of each form, 32 bytes.
+    /// SHA-256 of each encoding, 32 bytes.
     static func fingerprints(of der: [UInt8]) throws -> [[UInt8]] {
-        try forms(of: der).map { form in Array(SHA256.hash(data: form)) }
+        try encodings(of: der).map { encoding in Array(SHA256.hash(data: encoding)) }
     }
 
     private static func ecdsaIntegers(

@@ -3,7 +3,7 @@ public import CryptoExtras
 import Foundation
 
 /// The kind of a key pair.
-public enum KeyType: String, Sendable, CaseIterable {
+public enum ForgeKeyType: String, Sendable, CaseIterable {
     case p256, p384, rsa2048
 }
 
@@ -14,7 +14,7 @@ public enum ForgeKey: Sendable {
     case rsa(_RSA.Signing.PrivateKey)
 
     /// A new key pair.
-    public init(generating type: KeyType) throws {
+    public init(generating type: ForgeKeyType) throws {
         switch type {
         case .p256: self = .p256(P256.Signing.PrivateKey())
         case .p384: self = .p384(P384.Signing.PrivateKey())
@@ -54,7 +54,7 @@ public enum ForgeKey: Sendable {
     }
 
     /// The private key as PKCS#8 PEM.
-    public var pem: String { PEM.text(pkcs8, label: "PRIVATE KEY") }
+    public var pem: String { ForgePEM.text(pkcs8, label: "PRIVATE KEY") }
 
     /// SHA-1 of the public key's bits, as subjectKeyIdentifier wants it (RFC 5280 §4.2.1.2).
     var keyIdentifier: [UInt8] { SubjectPublicKey.keyIdentifier(of: subjectPublicKeyInfo) }

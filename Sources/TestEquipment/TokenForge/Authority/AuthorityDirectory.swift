@@ -25,7 +25,7 @@ extension ForgeAuthority {
         func read(_ name: String, _ subject: (ForgeKey) -> Name, _ issuer: Name) throws -> CertifiedKey {
             let key = try ForgeKey(pem: Self.text(directory.appending(path: "\(name).key.pem")))
             let file = directory.appending(path: "\(name).pem")
-            guard let der = PEM.bytes(try Self.text(file), label: "CERTIFICATE") else {
+            guard let der = ForgePEM.bytes(try Self.text(file), label: "CERTIFICATE") else {
                 throw ForgeFailure.file(path: file.path, reason: "holds no certificate in PEM")
             }
             let certificate = try Certificate(derEncoded: der)

@@ -10,21 +10,21 @@ import TokenForge
 
 /// An ECDSA signature (r, s) on a certificate can be turned into (r, n − s) by anybody: the certificate stays valid and
 /// gets another fingerprint.
-@Suite("Twins of certificates")
-struct CertificateTwinTests {
-    @Test("A distrusted certificate is refused as its twin too", arguments: ["leaf", "intermediate"])
-    func distrustedTwin(which: String) async throws {
+@Suite("Other encodings of a certificate")
+struct CertificateMalleabilityTests {
+    @Test("A distrusted certificate is refused in its other encoding too", arguments: ["leaf", "intermediate"])
+    func distrustedInOtherEncoding(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
         var accepted = 0
-        for form in try CertificateTwins.forms(of: original) where form != original {
+        for form in try CertificateMalleability.encodings(of: original) where form != original {
             let evidence = try SignatureEvidence(of: token(minted, replacing: original, with: form))
             // One of the candidates verifies: that of the issuer's curve. It is the attack.
-            guard (try? await Minting.policy().judge(evidence)) != nil else { continue }
+            guard (try? await Minting.policy().evaluate(evidence)) != nil else { continue }
             accepted += 1
             let fingerprint = Array(SHA256.hash(data: original))
             let policy = try Minting.policy(distrusted: [fingerprint])
-            let refusal = try #require(try await refusal { _ = try await policy.judge(evidence) })
+            let refusal = try #require(try await refusal { _ = try await policy.evaluate(evidence) })
             #expect(refusal.code == .certificateUntrusted)
             #expect(refusal.details?.contains("distrusted") == true)
         }
@@ -32,27 +32,27 @@ struct CertificateTwinTests {
     }
 
     @Test(
-        "A distrusted certificate is refused in the form that somebody without the issuer's key can give it",
+        "A distrusted certificate is refused in the encoding that somebody without the issuer's key can give it",
         arguments: TestChain.Issuers.allCases, ["leaf", "intermediate"])
     func everyIssuer(issuers: TestChain.Issuers, which: String) async throws {
         let chain = try TestChain(issuers: issuers)
         let original = which == "leaf" ? chain.leafDER : chain.intermediateDER
-        let twin = try Self.twin(of: original, by: issuers)
-        #expect(twin != original)
+        let altered = try Self.altered(of: original, by: issuers)
+        #expect(altered != original)
         let evidence = SignatureEvidence(
-            leafDER: which == "leaf" ? twin : chain.leafDER,
-            intermediateDER: which == "leaf" ? chain.intermediateDER : twin,
+            leafDER: which == "leaf" ? altered : chain.leafDER,
+            intermediateDER: which == "leaf" ? chain.intermediateDER : altered,
             signingTime: Date(timeIntervalSince1970: 1_700_000_000))
-        // It is the attack: without the distrust the twin is as good as the certificate.
-        _ = try await TrustPolicy(roots: [chain.root], distrusted: []).judge(evidence)
+        // It is the attack: without the distrust the altered certificate is as good as the certificate.
+        _ = try await TrustPolicy(roots: [chain.root], distrusted: []).evaluate(evidence)
         let policy = TrustPolicy(roots: [chain.root], distrusted: [Array(SHA256.hash(data: original))])
-        let refusal = try #require(try await refusal { _ = try await policy.judge(evidence) })
+        let refusal = try #require(try await refusal { _ = try await policy.evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details == "the \(which) certificate is distrusted by configuration")
     }
 
     /// ECDSA: (r, n − s). RSA: the AlgorithmIdentifier outside without its NULL.
-    private static func twin(of der: [UInt8], by issuers: TestChain.Issuers) throws -> [UInt8] {
+    private static func altered(of der: [UInt8], by issuers: TestChain.Issuers) throws -> [UInt8] {
         let nodes = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             var all: [ASN1Node] = []
             while let node = nodes.next() { all.append(node) }
@@ -113,8 +113,8 @@ struct CertificateTwinTests {
     func unusedBits(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
-        // Only a last bit that is 0 may be called unused; the twins end in the other bit, since n is odd.
-        let even = try CertificateTwins.forms(of: original).filter { form in (form.last ?? 1) & 1 == 0 }
+        // Only a last bit that is 0 may be called unused; the other signatures end in the other bit, since n is odd.
+        let even = try CertificateMalleability.encodings(of: original).filter { form in (form.last ?? 1) & 1 == 0 }
         #expect(!even.isEmpty)
         for var form in even {
             // BIT STRING tag, length, unused bits, and the SEQUENCE of the signature.
@@ -122,7 +122,7 @@ struct CertificateTwinTests {
                 form.indices.dropLast(3).last { form[$0] == 0x03 && form[$0 + 2] == 0 && form[$0 + 3] == 0x30 })
             form[start + 2] = 1
             let evidence = try SignatureEvidence(of: token(minted, replacing: original, with: form))
-            let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+            let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
             #expect(refusal.code == .certificateUntrusted)
         }
     }

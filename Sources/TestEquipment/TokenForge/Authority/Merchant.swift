@@ -48,7 +48,7 @@ public struct ForgedMerchant: Sendable {
 
     /// A new key pair of `type` (`p256` or `rsa2048`), certified by `authority`.
     public init(
-        authority: ForgeAuthority, type: KeyType, profile: MerchantCertificateProfile, key: ForgeKey? = nil
+        authority: ForgeAuthority, type: ForgeKeyType, profile: MerchantCertificateProfile, key: ForgeKey? = nil
     ) throws {
         self.key = try key ?? ForgeKey(generating: type)
         certificate = try authority.merchantCertificate(
@@ -61,7 +61,8 @@ public struct ForgedMerchant: Sendable {
     public func write(to directory: URL, prefix: String) throws {
         try SecretFile.write(Array(key.pem.utf8), to: directory.appending(path: "\(prefix).key.pem"))
         try SecretFile.write(key.pkcs8, to: directory.appending(path: "\(prefix).key.der"))
-        try Data(PEM.text(certificate, label: "CERTIFICATE").utf8).write(to: directory.appending(path: "\(prefix).pem"))
+        try Data(ForgePEM.text(certificate, label: "CERTIFICATE").utf8).write(
+            to: directory.appending(path: "\(prefix).pem"))
         try Data(certificate).write(to: directory.appending(path: "\(prefix).der"))
     }
 }

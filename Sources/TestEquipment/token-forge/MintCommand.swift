@@ -109,7 +109,7 @@ struct MintCommand: ParsableCommand {
     }
 
     func run() throws {
-        guard let der = PEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
+        guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
         else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
         let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
         let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))

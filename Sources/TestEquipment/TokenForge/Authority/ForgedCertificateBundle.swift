@@ -1,5 +1,5 @@
 /// Certificates as Apple's portal and other programs hand them out several at once.
-public enum CertificateBundle {
+public enum ForgedCertificateBundle {
     /// PKCS#7 SignedData without a signer (RFC 5652 §5.1), DER or with indefinite lengths at the levels that streaming
     /// writers leave open.
     ///

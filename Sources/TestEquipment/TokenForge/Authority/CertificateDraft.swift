@@ -124,5 +124,5 @@ public struct CertifiedKey: Sendable {
     }
 
     /// The certificate as PEM.
-    public var certificatePEM: String { PEM.text(certificate, label: "CERTIFICATE") }
+    public var certificatePEM: String { ForgePEM.text(certificate, label: "CERTIFICATE") }
 }

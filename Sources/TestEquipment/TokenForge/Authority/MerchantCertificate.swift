@@ -4,7 +4,7 @@ import SwiftASN1
 import X509
 
 /// What Apple certifies for a merchant.
-public enum MerchantCertificateKind: String, Sendable, CaseIterable {
+public enum ForgedCertificateKind: String, Sendable, CaseIterable {
     /// The key that tokens are encrypted to: key usage keyEncipherment and keyAgreement.
     case paymentProcessing = "payment-processing"
     /// The key that merchants' servers identify themselves with to Apple: digitalSignature, clientAuth. Importing
@@ -21,7 +21,7 @@ public enum MerchantCertificateKind: String, Sendable, CaseIterable {
 
 /// What a merchant's certificate is to say.
 public struct MerchantCertificateProfile: Sendable {
-    public var kind: MerchantCertificateKind = .paymentProcessing
+    public var kind: ForgedCertificateKind = .paymentProcessing
     public var merchantIdentifier: String
     /// From; 25 months before `notAfter` unless set.
     public var notBefore: Date
@@ -35,7 +35,7 @@ public struct MerchantCertificateProfile: Sendable {
 
     /// Valid from yesterday for 25 months; with `expired`, the 25 months ended yesterday.
     public init(
-        merchantIdentifier: String, kind: MerchantCertificateKind = .paymentProcessing, expired: Bool = false,
+        merchantIdentifier: String, kind: ForgedCertificateKind = .paymentProcessing, expired: Bool = false,
         now: Date = Date()
     ) {
         self.merchantIdentifier = merchantIdentifier

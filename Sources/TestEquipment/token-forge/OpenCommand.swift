@@ -8,7 +8,7 @@ struct OpenCommand: ParsableCommand {
         abstract: "Decrypts tokens with the merchant's private key, in software.",
         discussion: """
             A token on each line of standard input, and what it holds on each line of standard output, byte for byte; \
-            an empty line for one that does not open. Signature and time are not judged: paytokend does that.
+            an empty line for one that does not open. Signature and time are not checked: paytokend does that.
             """)
 
     @Option(help: ArgumentHelp("The merchant's certificate, PEM or DER.", valueName: "FILE"))
@@ -18,7 +18,7 @@ struct OpenCommand: ParsableCommand {
     var privateKey: String
 
     func run() throws {
-        guard let der = PEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
+        guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
         else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
         let opener = try TokenOpener(
             merchant: Merchant(certificate: der),

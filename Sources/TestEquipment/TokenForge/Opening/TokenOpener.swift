@@ -3,7 +3,7 @@ import CryptoExtras
 public import Foundation
 
 /// Opens tokens with the merchant's private key, as Apple's document says, in software: what a daemon's answer can be
-/// compared with. Judges neither signature nor time, and shares no code with what it is compared with.
+/// compared with. Checks neither signature nor time, and shares no code with what it is compared with.
 public struct TokenOpener: Sendable {
     private let merchant: Merchant
     private let key: ForgeKey
