@@ -1,6 +1,8 @@
 internal import Crypto
+internal import CryptoExtras
 public import Foundation
 public import Refusals
+internal import SwiftASN1
 
 /// Proof that somebody's certificate signed a token, and when. `TrustPolicy` then says whether that somebody is Apple.
 ///
@@ -63,5 +65,104 @@ public struct SignatureEvidence: Sendable {
         guard others[0].subject == signers[0].issuer
         else { throw CMSDefect("the certificate beside the signer's is not its issuer's") }
         return (signers[0], others[0])
+    }
+}
+
+/// The public key with which a token's signature is checked: of the kind that Apple's reference gives the version.
+enum SignerKey {
+    /// EC_v1: ecdsa-with-SHA256 on P-256.
+    case p256(P256.Signing.PublicKey)
+    /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 bits or more.
+    case rsa(_RSA.Signing.PublicKey)
+
+    /// - Parameter subjectPublicKeyInfo: of the signer's certificate, DER.
+    init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: TokenVersion) throws {
+        do {
+            switch version {
+            case .ecV1: self = .p256(try P256.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
+            case .rsaV1: self = .rsa(try _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
+            }
+        } catch {
+            throw CMSDefect(
+                version == .ecV1
+                    ? "the signer of an EC_v1 token has no P-256 key" : "the signer of an RSA_v1 token has no RSA key")
+        }
+    }
+
+    /// Whether a CMS signer may name its signature so. RSA signers may name the key's algorithm alone, since the
+    /// digest is named apart (RFC 3370 §3.2); Apple's do either.
+    func accepts(_ algorithm: AlgorithmIdentifier) -> Bool {
+        switch self {
+        case .p256: algorithm == AlgorithmIdentifier(.ecdsaWithSHA256)
+        case .rsa:
+            algorithm == AlgorithmIdentifier(.rsaEncryption)
+                || algorithm == AlgorithmIdentifier(.sha256WithRSAEncryption)
+        }
+    }
+
+    /// - Parameter signature: ECDSA: `SEQUENCE { r INTEGER, s INTEGER }` in DER (RFC 3279 §2.2.3). RSA: as long as the
+    ///   modulus.
+    func isValid(signature: ArraySlice<UInt8>, over message: [UInt8]) -> Bool {
+        let digest = SHA256.hash(data: message)
+        switch self {
+        case .p256(let key):
+            guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: Array(signature))
+            else { return false }
+            return key.isValidSignature(signature, for: digest)
+        case .rsa(let key):
+            return key.isValidSignature(
+                _RSA.Signing.RSASignature(rawRepresentation: Array(signature)), for: digest,
+                padding: .insecurePKCS1v1_5)
+        }
+    }
+}
+
+/// The parts of an X.509 certificate that say whose it is, as the bytes that stand in it (RFC 5280 §4.1):
+///
+///     TBSCertificate ::= SEQUENCE {
+///         version [0] EXPLICIT Version DEFAULT v1, serialNumber, signature, issuer, validity, subject,
+///         subjectPublicKeyInfo, … }
+///
+/// The rest is checked by `TrustPolicy`, and only once for each chain: reading a certificate whole costs as much as the
+/// signature does.
+struct CertificateFields {
+    /// The whole certificate.
+    let der: [UInt8]
+    /// The content of the INTEGER.
+    let serialNumber: ArraySlice<UInt8>
+    let issuer: ArraySlice<UInt8>
+    let subject: ArraySlice<UInt8>
+    let subjectPublicKeyInfo: ArraySlice<UInt8>
+
+    init(_ node: ASN1Node) throws {
+        guard case .constructed(let parts) = node.content, node.identifier == .sequence,
+            let certificate = Array(parts).first, case .constructed(let fields) = certificate.content
+        else { throw CMSDefect("a certificate is not an X.509 certificate") }
+        var nodes = Array(fields)[...]
+        if nodes.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific) {
+            nodes.removeFirst()
+        }
+        let positions = Array(nodes)
+        guard positions.count >= 6, case .primitive(let serialNumber) = positions[0].content,
+            positions[0].identifier == .integer
+        else { throw CMSDefect("a certificate is not an X.509 certificate") }
+        self.der = Array(node.encodedBytes)
+        self.serialNumber = serialNumber
+        self.issuer = positions[2].encodedBytes
+        self.subject = positions[4].encodedBytes
+        self.subjectPublicKeyInfo = positions[5].encodedBytes
+    }
+}
+
+extension Refusal {
+    static func signatureInvalid(_ details: String) -> Refusal {
+        Refusal(
+            .signatureInvalid, "The token does not carry a valid signature over its content; do not use it.",
+            details: details)
+    }
+
+    static func certificateUntrusted(_ details: String) -> Refusal {
+        Refusal(
+            .certificateUntrusted, "The token's signer is not trusted; do not use the token.", details: details)
     }
 }

@@ -100,3 +100,139 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case duplicateHeaderMember = "duplicate-header-member"
     case unknownMembers = "unknown-members"
 }
+
+extension Deviation {
+    /// What is different, in a line.
+    public var summary: String {
+        switch self {
+        case .notCMS: "the signature is not CMS at all"
+        case .truncatedSignature: "the CMS message ends early"
+        case .trailingBytes: "bytes follow the CMS message"
+        case .encapsulatedContent: "the CMS message carries its own content, and signs that"
+        case .noCertificates: "no certificate in the message"
+        case .onlyLeafCertificate: "the intermediate is left out"
+        case .duplicateCertificate: "the signer's certificate stands there twice"
+        case .rootCertificateIncluded: "the root stands beside the other two"
+        case .thirdCertificateSigns: "a self-made third certificate signs; the genuine two stand beside it"
+        case .noSigner: "signerInfos is empty"
+        case .twoSigners: "a second SignerInfo, as good as the first"
+        case .signerNotAmongCertificates: "the signer identifier names a serial number that no certificate has"
+        case .signerByKeyIdentifier: "the signer is identified by subjectKeyIdentifier"
+        case .digestSHA1: "SHA-1 digest and signature"
+        case .revocationLists: "a crls field"
+        case .noSignedAttributes: "the signature is over the content itself"
+        case .missingContentType: "no contentType attribute"
+        case .missingSigningTime: "no signingTime attribute"
+        case .missingMessageDigest: "no messageDigest attribute"
+        case .duplicateContentType: "contentType twice"
+        case .duplicateSigningTime: "signingTime twice, the second an hour later"
+        case .duplicateMessageDigest: "messageDigest twice, right and wrong"
+        case .twoMessageDigestValues: "one messageDigest attribute with two values"
+        case .wrongContentType: "contentType is signedData instead of data"
+        case .wrongMessageDigest: "messageDigest is that of another content, signed"
+        case .algorithmProtectionMismatch: "cmsAlgorithmProtection names SHA-1"
+        case .generalizedSigningTime: "signingTime as GeneralizedTime before 2050"
+        case .flippedSignature: "one bit of the signature value is different"
+        case .signatureByOtherKey: "signed with another key than the leaf's"
+        case .otherContent: "the genuine signature of another token"
+        case .dataChanged: "data changed after signing"
+        case .keyMaterialChanged: "another ephemeral key or wrapped key put in after signing"
+        case .transactionIdentifierChanged: "transactionId changed after signing, inside and outside"
+        case .applicationDataAdded: "an applicationData header added after signing"
+        case .applicationDataRemoved: "the applicationData header removed after signing"
+        case .applicationDataChanged: "the applicationData header changed after signing"
+        case .otherRoot: "the whole chain under another root with the same names"
+        case .leafIssuedByRoot: "the root issued the leaf; no intermediate"
+        case .leafWithForgedIssuerSignature: "the leaf names the intermediate, which did not sign it"
+        case .leafExpired: "the leaf had expired at signing time"
+        case .leafNotYetValid: "the leaf was not valid yet at signing time"
+        case .leafWithoutDigitalSignature: "the leaf's key usage is keyAgreement"
+        case .leafIsCA: "the leaf is a certification authority"
+        case .leafWithUnknownCriticalExtension: "the leaf has a critical extension that nobody knows"
+        case .intermediateExpired: "the intermediate had expired at signing time"
+        case .intermediateNotCA: "the intermediate's basic constraints say that it is no authority"
+        case .intermediateWithoutKeyCertSign: "the intermediate's key usage lacks keyCertSign"
+        case .leafMarkerMissing: "the leaf lacks 1.2.840.113635.100.6.29"
+        case .intermediateMarkerMissing: "the intermediate lacks 1.2.840.113635.100.6.2.14"
+        case .markersSwapped: "each of the two has the other's marker"
+        case .leafMarkerOnIntermediate: "the intermediate has both markers, the leaf none"
+        case .unknownPublicKeyHash: "publicKeyHash of a key that nobody has"
+        case .pointOffCurve: "the ephemeral point is not on P-256, signed"
+        case .pointCompressed: "the ephemeral point in compressed form, signed"
+        case .pointAtInfinity: "the ephemeral point is the point at infinity, signed"
+        case .otherMerchantIdentifier: "encrypted for another merchant identifier"
+        case .badTag: "the GCM tag is wrong, signed"
+        case .dataShorterThanTag: "data of 15 bytes, signed"
+        case .wrappedKeyWithLabel: "OAEP with a label"
+        case .wrappedKeyWithSHA1: "OAEP with SHA-1"
+        case .wrappedKeyWithMaskSHA1: "OAEP with SHA-256 but MGF1 with SHA-1"
+        case .wrappedKeyWithFirstOctet: "OAEP whose encoded message does not begin with 00"
+        case .wrappedKeyWithPKCS1: "PKCS#1 v1.5 instead of OAEP"
+        case .wrappedKeyForOtherKey: "wrapped for another RSA key"
+        case .wrappedKeyOf32Bytes: "the wrapped key has 32 bytes instead of 16"
+        case .wrappedKeyTruncated: "wrappedKey lacks its last byte, signed"
+        case .plaintextNotJSON: "the decrypted bytes are not JSON"
+        case .plaintextNotUTF8: "the decrypted JSON is not UTF-8"
+        case .plaintextArray: "the decrypted JSON is an array"
+        case .plaintextDuplicateMember: "the decrypted JSON has transactionAmount twice"
+        case .plaintextTwoValues: "a second JSON value follows the first"
+        case .plaintextEmpty: "nothing was encrypted: data is the tag alone"
+        case .unsupportedVersion: "version EC_v2"
+        case .outerTransactionIdentifierDiffers: "transactionIdentifier outside differs from transactionId inside"
+        case .bothKeyMaterials: "the header has ephemeralPublicKey and wrappedKey"
+        case .noKeyMaterial: "the header has neither ephemeralPublicKey nor wrappedKey"
+        case .signatureNotBase64: "the signature is not base64"
+        case .publicKeyHashTooShort: "publicKeyHash of 31 bytes"
+        case .transactionIdentifierNotHex: "transactionId is not hexadecimal"
+        case .applicationDataBase64: "applicationData in base64 instead of hexadecimal"
+        case .headerMissing: "no header"
+        case .duplicateHeaderMember: "publicKeyHash twice in the header"
+        case .unknownMembers: "members that nobody knows, everywhere"
+        }
+    }
+
+    /// The code of the refusal that it must meet; nil where the token stays good.
+    public var refusal: String? {
+        switch self {
+        case .unknownMembers: nil
+        case .notCMS, .truncatedSignature, .trailingBytes, .encapsulatedContent, .noCertificates, .onlyLeafCertificate,
+            .duplicateCertificate, .rootCertificateIncluded, .thirdCertificateSigns, .noSigner, .twoSigners,
+            .signerNotAmongCertificates, .signerByKeyIdentifier, .digestSHA1, .revocationLists, .noSignedAttributes,
+            .missingContentType, .missingSigningTime, .missingMessageDigest, .duplicateContentType,
+            .duplicateSigningTime, .duplicateMessageDigest, .twoMessageDigestValues, .wrongContentType,
+            .wrongMessageDigest, .algorithmProtectionMismatch, .generalizedSigningTime, .flippedSignature,
+            .signatureByOtherKey, .otherContent, .dataChanged, .keyMaterialChanged, .transactionIdentifierChanged,
+            .applicationDataAdded, .applicationDataRemoved, .applicationDataChanged:
+            "signature_invalid"
+        case .otherRoot, .leafIssuedByRoot, .leafWithForgedIssuerSignature, .leafExpired, .leafNotYetValid,
+            .leafWithoutDigitalSignature, .leafIsCA, .leafWithUnknownCriticalExtension, .intermediateExpired,
+            .intermediateNotCA, .intermediateWithoutKeyCertSign:
+            "certificate_untrusted"
+        case .leafMarkerMissing, .intermediateMarkerMissing, .markersSwapped, .leafMarkerOnIntermediate:
+            "marker_oid_missing"
+        case .unknownPublicKeyHash: "unknown_public_key_hash"
+        case .pointOffCurve, .otherMerchantIdentifier, .badTag, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
+            .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
+            .wrappedKeyOf32Bytes, .plaintextNotJSON, .plaintextNotUTF8, .plaintextArray,
+            .plaintextDuplicateMember, .plaintextTwoValues:
+            "decryption_failed"
+        case .unsupportedVersion: "unsupported_version"
+        case .pointCompressed, .pointAtInfinity, .dataShorterThanTag, .outerTransactionIdentifierDiffers,
+            .wrappedKeyTruncated, .plaintextEmpty, .bothKeyMaterials, .noKeyMaterial, .signatureNotBase64,
+            .publicKeyHashTooShort,
+            .transactionIdentifierNotHex, .applicationDataBase64, .headerMissing, .duplicateHeaderMember:
+            "malformed_token"
+        }
+    }
+
+    /// Whether it can be done to a token of `version`.
+    public func applies(to version: String) -> Bool {
+        switch self {
+        case .pointOffCurve, .pointCompressed, .pointAtInfinity, .otherMerchantIdentifier: version == "EC_v1"
+        case .wrappedKeyWithLabel, .wrappedKeyWithSHA1, .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet,
+            .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey, .wrappedKeyOf32Bytes, .wrappedKeyTruncated:
+            version.hasPrefix("RSA")
+        default: true
+        }
+    }
+}

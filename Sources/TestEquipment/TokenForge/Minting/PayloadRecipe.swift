@@ -84,22 +84,3 @@ public struct PayloadRecipe: Sendable {
         }
     }
 }
-
-/// JSON text (RFC 8259) for the few shapes that a token has.
-public enum JSONText {
-    /// A string with its quotes.
-    public static func string(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            case _ where scalar.value < 0x20:
-                let hex = String(scalar.value, radix: 16)
-                result += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result + "\""
-    }
-}

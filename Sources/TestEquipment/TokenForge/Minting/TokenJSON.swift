@@ -64,3 +64,13 @@ struct TokenJSON {
         bytes.map(recipe.wire.upperCaseHex ? HexCase.upper : HexCase.lower).joined()
     }
 }
+
+/// The decoded parts that are signed together.
+struct TokenParts {
+    var keyMaterial: [UInt8]
+    var data: [UInt8]
+    var transactionIdentifier: [UInt8]
+    var applicationDataHash: [UInt8]?
+
+    var signedContent: [UInt8] { keyMaterial + data + transactionIdentifier + (applicationDataHash ?? []) }
+}

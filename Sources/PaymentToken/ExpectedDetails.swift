@@ -113,3 +113,112 @@ public struct ExpectedDetails: Sendable, Equatable {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 }
+
+// Apple's step 6. Before the key is used: merchant and applicationData. After: currency and amount.
+extension ExpectedDetails {
+    /// Whether the merchant that the token's key belongs to is the expected one, byte for byte.
+    ///
+    /// - Throws: `merchant_mismatch`.
+    public func checkMerchant(_ merchantIdentifier: String) throws(Refusal) {
+        guard let expected = self.merchantIdentifier else {
+            return try refuseIfRequired("merchantIdentifier", .merchantMismatch)
+        }
+        guard expected.utf8.elementsEqual(merchantIdentifier.utf8) else {
+            throw Refusal(
+                .merchantMismatch,
+                "The token is for another merchant than expected; check which merchant identifier the payment "
+                    + "request used.")
+        }
+    }
+
+    /// Whether the token carries the hash of the expected applicationData, or none where none is expected.
+    ///
+    /// - Throws: `application_data_mismatch`.
+    public func checkApplicationData(_ token: PaymentToken) throws(Refusal) {
+        guard let expected = applicationData else {
+            return try refuseIfRequired("applicationData", .applicationDataMismatch)
+        }
+        let message = "The token's applicationData is not the expected one; it may belong to another order."
+        switch (expected, token.applicationDataHash) {
+        case (.none, nil): return
+        case (.none, .some):
+            throw Refusal(.applicationDataMismatch, message, details: "none is expected, the token has one")
+        case (.hash, nil):
+            throw Refusal(.applicationDataMismatch, message, details: "one is expected, the token has none")
+        case (.hash(let expected), .some(let hash)):
+            guard expected == hash else { throw Refusal(.applicationDataMismatch, message) }
+        }
+    }
+
+    /// Whether the payment's currency is the expected one.
+    ///
+    /// - Throws: `currency_mismatch`.
+    public func checkCurrency(_ payload: PaymentPayload) throws(Refusal) {
+        guard let expected = currencyCode else { return try refuseIfRequired("currencyCode", .currencyMismatch) }
+        guard let actual = payload.currencyCode, actual.utf8.elementsEqual(expected.utf8) else {
+            throw Refusal(
+                .currencyMismatch,
+                "The payment's currency is not the expected one; check it against the payment request.",
+                details: payload.currencyCode == nil ? "the payment has no readable currencyCode" : nil)
+        }
+    }
+
+    /// Whether the payment's amount is the expected one, as an exact decimal.
+    ///
+    /// - Throws: `amount_mismatch`.
+    public func checkAmount(_ payload: PaymentPayload) throws(Refusal) {
+        guard let expected = transactionAmount else {
+            return try refuseIfRequired("transactionAmount", .amountMismatch)
+        }
+        guard let actual = payload.transactionAmount, actual == expected else {
+            throw Refusal(
+                .amountMismatch,
+                "The payment's amount is not the expected one; check it and its unit against the payment request.",
+                details: payload.transactionAmount == nil ? "the payment has no readable transactionAmount" : nil)
+        }
+    }
+
+    private func refuseIfRequired(_ member: String, _ code: RefusalCode) throws(Refusal) {
+        guard !required.contains(member) else {
+            throw Refusal(
+                code, "This caller's access rule requires \(member) to be expected; send it in the request.",
+                details: "expected.\(member) is missing")
+        }
+    }
+}
+
+/// The applicationData of the payment request that the caller made.
+public enum ExpectedApplicationData: Sendable, Equatable {
+    /// The request had none, so the token must have none.
+    case none
+    /// SHA-256 of the original data, 32 bytes: what the token's header must carry.
+    case hash([UInt8])
+}
+
+extension ExpectedApplicationData {
+    /// `applicationData`: base64 of the original data, or null for none.
+    init(data value: JSONValue) throws(Refusal) {
+        if value.isNull {
+            self = .none
+        } else {
+            guard let text = value.stringValue, let data = Base64.decode(text)
+            else { throw .malformedExpectation("applicationData is neither base64 nor null") }
+            self = .hash(Array(SHA256.hash(data: data)))
+        }
+    }
+
+    /// `applicationDataHash`: the hash itself, 64 hexadecimal digits.
+    init(hash value: JSONValue) throws(Refusal) {
+        guard let text = value.stringValue, let hash = Hexadecimal.decode(text), hash.count == 32
+        else { throw .malformedExpectation("applicationDataHash is not 64 hexadecimal digits") }
+        self = .hash(hash)
+    }
+}
+
+extension Refusal {
+    static func malformedExpectation(_ details: String) -> Refusal {
+        Refusal(
+            .malformedRequest, "The request's expected member cannot be read; correct the request.",
+            details: "expected: \(details)")
+    }
+}

@@ -1,6 +1,25 @@
 internal import Crypto
 public import Refusals
 
+/// What, with the merchant's private key, restores a token's symmetric key.
+public enum KeyMaterial: Sendable, Equatable {
+    /// EC_v1.
+    case ephemeralPublicKey(EphemeralPublicKey)
+    /// RSA_v1: the symmetric key, RSA-OAEP encrypted; as long as the modulus, 256 bytes.
+    case wrappedKey([UInt8])
+
+    /// The length of a wrapped key: Apple's portal accepts 2048-bit RSA keys only.
+    public static let wrappedKeySize = 256
+
+    /// The bytes that the header carries and the signature covers.
+    public var encoded: [UInt8] {
+        switch self {
+        case .ephemeralPublicKey(let key): key.subjectPublicKeyInfo
+        case .wrappedKey(let key): key
+        }
+    }
+}
+
 /// The Secure Element's one-time public key of an EC_v1 token, as the header carries it.
 public struct EphemeralPublicKey: Sendable, Equatable {
     /// SubjectPublicKeyInfo in DER, 91 bytes: what the signature covers.
@@ -39,4 +58,13 @@ public struct EphemeralPublicKey: Sendable, Equatable {
         0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,
         0x03, 0x42, 0x00,
     ]
+}
+
+/// What the one-step KDF mixes in beside the shared secret (NIST SP 800-56A §5.8.2.1; "Restoring the symmetric key").
+public enum OtherInfo {
+    /// EC_v1: algorithm identifier 0x0D "id-aes256-GCM", PartyUInfo "Apple", PartyVInfo SHA-256 of the merchant
+    /// identifier's UTF-8. 51 bytes, without the KDF's counter.
+    public static func ecV1(merchantIdentifier: String) -> [UInt8] {
+        [0x0D] + "id-aes256-GCM".utf8 + "Apple".utf8 + SHA256.hash(data: Array(merchantIdentifier.utf8))
+    }
 }

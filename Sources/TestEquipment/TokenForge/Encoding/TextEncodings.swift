@@ -28,3 +28,28 @@ public enum ForgePEM {
         return String(data: content, encoding: .utf8).flatMap { bytes($0, label: label) }
     }
 }
+
+/// Hexadecimal digits of a byte.
+enum HexCase {
+    static func upper(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true) }
+    static func lower(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+}
+
+/// JSON text (RFC 8259) for the few shapes that a token has.
+public enum JSONText {
+    /// A string with its quotes.
+    public static func string(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": result += "\\\""
+            case "\\": result += "\\\\"
+            case _ where scalar.value < 0x20:
+                let hex = String(scalar.value, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
+    }
+}

@@ -115,3 +115,70 @@ public struct PaymentToken: Sendable, Equatable {
 
 /// A request's body is written nowhere, not even by an interpolation into a log line.
 extension PaymentToken: Unprintable {}
+
+/// How a token's data is encrypted and signed: the `version` member of Apple's payment token format.
+public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
+    /// ECDH on P-256, AES-256-GCM, signed with ECDSA.
+    case ecV1 = "EC_v1"
+    /// RSA-OAEP, AES-128-GCM, signed with RSA.
+    case rsaV1 = "RSA_v1"
+
+    /// The version that a token names. `RSA_v2` is read as another name for `RSA_v1`.
+    public init?(named name: String) {
+        switch name {
+        case "EC_v1": self = .ecV1
+        case "RSA_v1", "RSA_v2": self = .rsaV1
+        default: return nil
+        }
+    }
+}
+
+/// One of a token's dictionaries while it is read, with its place in the token for what is said about it.
+struct TokenMembers {
+    let path: String
+    private let object: JSONObject
+
+    init(_ value: JSONValue, path: String) throws(Refusal) {
+        guard let object = value.objectValue else { throw .malformedToken("\(path) is not an object") }
+        (self.object, self.path) = (object, path)
+    }
+
+    func has(_ name: String) -> Bool {
+        object[name] != nil
+    }
+
+    func members(_ name: String) throws(Refusal) -> TokenMembers {
+        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
+        return try TokenMembers(value, path: "\(path).\(name)")
+    }
+
+    func string(_ name: String) throws(Refusal) -> String {
+        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
+        guard let text = value.stringValue else { throw .malformedToken("\(path).\(name) is not a string") }
+        return text
+    }
+
+    /// A string member, decoded; `form` says what it should have been when `decode` gives nil.
+    func read<Value>(_ name: String, _ form: String, decode: (String) -> Value?) throws(Refusal) -> Value {
+        guard let value = decode(try string(name)) else {
+            throw .malformedToken("\(path).\(name) is not \(form)")
+        }
+        return value
+    }
+}
+
+extension Refusal {
+    /// - Parameter details: the member's path and what is wrong with it, never its value.
+    static func malformedToken(_ details: String) -> Refusal {
+        Refusal(
+            .malformedToken, "The token does not have the shape of Apple's payment token; send it as it was received.",
+            details: details)
+    }
+
+    /// Without details, on purpose: what exactly failed would be an oracle.
+    public static var decryptionFailed: Refusal {
+        Refusal(
+            .decryptionFailed,
+            "The token's data cannot be decrypted; do not retry it, and ask the customer to pay again.")
+    }
+}
