@@ -5,19 +5,20 @@ public import StrictJSON
 /// What the caller says that the payment is: the `expected` member of a request. Apple's step 6.
 ///
 /// Each `check` function is one step of the request's way and is called whether or not something is expected: it
-/// refuses what differs, what is expected but absent or unreadable in the token, and what the caller's access rule
-/// requires to be expected but is not (see `requiring(_:)`).
+/// refuses what differs, what is expected but absent or unreadable in the payment token, and what the caller's access
+/// rule requires to be expected but is not (see `requiring(_:)`).
 public struct ExpectedDetails: Sendable, Equatable {
     /// ISO 4217 numeric code, three digits.
-    public let currencyCode: String?
-    /// In the token's own unit.
-    public let transactionAmount: ExactDecimal?
-    public let applicationData: ExpectedApplicationData?
-    public let merchantIdentifier: String?
+    private var currencyCode: String?
+    /// In the payment token's own unit.
+    private var transactionAmount: ExactDecimal?
+    private var applicationData: ExpectedApplicationData?
+    private var merchantIdentifier: String?
 
+    /// `applicationData` or `applicationDataHash`, as the request spelled it.
+    private var applicationDataMember: String?
     /// The members that a caller's access rule wants, by the names in `memberNames`.
-    let required: Set<String>
-    private let applicationDataMember: String?
+    private var required: Set<String> = []
 
     /// The names that an access rule's `require_expected` may hold. An `applicationDataHash` in a request, and an
     /// `applicationData` of null, also satisfy `applicationData`.
@@ -26,19 +27,15 @@ public struct ExpectedDetails: Sendable, Equatable {
     ]
 
     /// Nothing is expected.
-    public static let nothing = ExpectedDetails(
-        currencyCode: nil, transactionAmount: nil, applicationData: nil, merchantIdentifier: nil, required: [],
-        applicationDataMember: nil)
+    public static let nothing = ExpectedDetails()
+
+    private init() {}
 
     /// Reads the `expected` object.
     ///
     /// - Throws: `malformed_request` for a member that is not known, of the wrong type or form, or for both
     ///   `applicationData` and `applicationDataHash`.
     public init(json: JSONObject) throws(Refusal) {
-        var currencyCode: String?
-        var transactionAmount: ExactDecimal?
-        var applicationData: (member: String, value: ExpectedApplicationData)?
-        var merchantIdentifier: String?
         for (name, value) in json.members {
             switch name {
             case "currencyCode":
@@ -52,11 +49,10 @@ public struct ExpectedDetails: Sendable, Equatable {
             case "applicationData", "applicationDataHash":
                 guard applicationData == nil
                 else { throw .malformedExpectation("applicationData and applicationDataHash exclude each other") }
-                applicationData = (
-                    name,
+                applicationData =
                     name == "applicationData"
-                        ? try ExpectedApplicationData(data: value) : try ExpectedApplicationData(hash: value)
-                )
+                    ? try ExpectedApplicationData(data: value) : try ExpectedApplicationData(hash: value)
+                applicationDataMember = name
             case "merchantIdentifier":
                 guard let text = value.stringValue, !text.isEmpty
                 else { throw .malformedExpectation("\(name) is not a string, or empty") }
@@ -68,29 +64,18 @@ public struct ExpectedDetails: Sendable, Equatable {
                         + "merchantIdentifier")
             }
         }
-        self.init(
-            currencyCode: currencyCode, transactionAmount: transactionAmount, applicationData: applicationData?.value,
-            merchantIdentifier: merchantIdentifier, required: [], applicationDataMember: applicationData?.member)
     }
 
-    private init(
-        currencyCode: String?, transactionAmount: ExactDecimal?, applicationData: ExpectedApplicationData?,
-        merchantIdentifier: String?, required: Set<String>, applicationDataMember: String?
-    ) {
-        self.currencyCode = currencyCode
-        self.transactionAmount = transactionAmount
-        self.applicationData = applicationData
-        self.merchantIdentifier = merchantIdentifier
-        self.required = required
-        self.applicationDataMember = applicationDataMember
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
     /// The same expectations for a caller whose access rule requires these members: each missing one is refused with
     /// its own mismatch code by its own `check` function, so that the order of failures stays the contract's.
     public func requiring(_ members: Set<String>) -> ExpectedDetails {
-        ExpectedDetails(
-            currencyCode: currencyCode, transactionAmount: transactionAmount, applicationData: applicationData,
-            merchantIdentifier: merchantIdentifier, required: members, applicationDataMember: applicationDataMember)
+        var details = self
+        details.required = members
+        return details
     }
 
     /// The names of what is expected, as the request spelled them: what a released answer says was checked.
@@ -103,43 +88,32 @@ public struct ExpectedDetails: Sendable, Equatable {
         ].compactMap { name in name }
     }
 
-    /// Those of `members` that are not expected, in the order of their names.
-    public func missing(required members: Set<String>) -> [String] {
-        let checked = Set(checkedMembers.map { name in name == "applicationDataHash" ? "applicationData" : name })
-        return members.subtracting(checked).sorted()
-    }
+    // MARK: Before the key is used
 
-    private static func isDigit(_ byte: UInt8) -> Bool {
-        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
-    }
-}
-
-// Apple's step 6. Before the key is used: merchant and applicationData. After: currency and amount.
-extension ExpectedDetails {
-    /// Whether the merchant that the token's key belongs to is the expected one, byte for byte.
+    /// Whether the merchant whose key the payment token names is the expected one, byte for byte.
     ///
     /// - Throws: `merchant_mismatch`.
-    public func checkMerchant(_ merchantIdentifier: String) throws(Refusal) {
-        guard let expected = self.merchantIdentifier else {
+    public func checkMerchant(_ actual: String) throws(Refusal) {
+        guard let expected = merchantIdentifier else {
             return try refuseIfRequired("merchantIdentifier", .merchantMismatch)
         }
-        guard expected.utf8.elementsEqual(merchantIdentifier.utf8) else {
+        guard expected.utf8.elementsEqual(actual.utf8) else {
             throw Refusal(
                 .merchantMismatch,
-                "The token is for another merchant than expected; check which merchant identifier the payment "
+                "The payment token is for another merchant than expected; check which merchant identifier the payment "
                     + "request used.")
         }
     }
 
-    /// Whether the token carries the hash of the expected applicationData, or none where none is expected.
+    /// Whether the payment token carries the hash of the expected applicationData, or none where none is expected.
     ///
     /// - Throws: `application_data_mismatch`.
-    public func checkApplicationData(_ token: PaymentToken) throws(Refusal) {
+    public func checkApplicationData(_ paymentToken: PaymentToken) throws(Refusal) {
         guard let expected = applicationData else {
             return try refuseIfRequired("applicationData", .applicationDataMismatch)
         }
-        let message = "The token's applicationData is not the expected one; it may belong to another order."
-        switch (expected, token.applicationDataHash) {
+        let message = "The payment token's applicationData is not the expected one; it may belong to another order."
+        switch (expected, paymentToken.applicationDataHash) {
         case (.none, nil): return
         case (.none, .some):
             throw Refusal(.applicationDataMismatch, message, details: "none is expected, the token has one")
@@ -149,6 +123,8 @@ extension ExpectedDetails {
             guard expected == hash else { throw Refusal(.applicationDataMismatch, message) }
         }
     }
+
+    // MARK: After the payment data was decrypted
 
     /// Whether the payment's currency is the expected one.
     ///
@@ -188,14 +164,12 @@ extension ExpectedDetails {
 }
 
 /// The applicationData of the payment request that the caller made.
-public enum ExpectedApplicationData: Sendable, Equatable {
-    /// The request had none, so the token must have none.
+private enum ExpectedApplicationData: Sendable, Equatable {
+    /// The payment request had none, so the payment token must have none.
     case none
-    /// SHA-256 of the original data, 32 bytes: what the token's header must carry.
+    /// SHA-256 of the original data, 32 bytes: what the payment token's header must carry.
     case hash([UInt8])
-}
 
-extension ExpectedApplicationData {
     /// `applicationData`: base64 of the original data, or null for none.
     init(data value: JSONValue) throws(Refusal) {
         if value.isNull {
@@ -216,7 +190,7 @@ extension ExpectedApplicationData {
 }
 
 extension Refusal {
-    static func malformedExpectation(_ details: String) -> Refusal {
+    fileprivate static func malformedExpectation(_ details: String) -> Refusal {
         Refusal(
             .malformedRequest, "The request's expected member cannot be read; correct the request.",
             details: "expected: \(details)")

@@ -1,7 +1,7 @@
 internal import Crypto
 public import Refusals
 
-/// What, with the merchant's private key, restores a token's symmetric key.
+/// What, with the merchant's private key, restores a payment token's symmetric key.
 public enum KeyMaterial: Sendable, Equatable {
     /// EC_v1.
     case ephemeralPublicKey(EphemeralPublicKey)
@@ -20,12 +20,12 @@ public enum KeyMaterial: Sendable, Equatable {
     }
 }
 
-/// The Secure Element's one-time public key of an EC_v1 token, as the header carries it.
+/// The Secure Element's one-time public key of an EC_v1 payment token, as the header carries it.
 public struct EphemeralPublicKey: Sendable, Equatable {
     /// SubjectPublicKeyInfo in DER, 91 bytes: what the signature covers.
     public let subjectPublicKeyInfo: [UInt8]
 
-    /// The uncompressed point, 65 bytes (SEC 1 §2.3.3). Nobody has looked yet whether it is on the curve.
+    /// The uncompressed point, 65 bytes (SEC 1 §2.3.3). Not yet checked to be on the curve.
     public var point: [UInt8] { Array(subjectPublicKeyInfo.dropFirst(Self.header.count)) }
 
     /// Nil unless this is the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an

@@ -1,10 +1,19 @@
+// What can be said of a payment token without its key: its shape, its signature, and whether it is the payment that the
+// caller expects. No I/O, no clock, no C: the same bytes always get the same answer, and a time comes in as a parameter.
+//
+// The daemon calls it in the order of Apple's "Payment token format reference" (`TokenDecryptor`): `PaymentToken` reads
+// the JSON, `SignatureEvidence` finds out who signed it, `TrustPolicy` whether that is Apple, `SigningTimeWindow` whether
+// that was recently, `ExpectedDetails` whether the payment is the expected one, and, once the HSM's side has decrypted
+// the data, `PaymentPayload` reads what is compared. Whatever fails throws a `Refusal` with the contract's code. Every
+// input is an untrusted caller's: sizes are bounded before anything is parsed, and nothing of a payment can be printed.
+
 public import Refusals
 public import StrictJSON
 
 /// A payment token as Apple's "Payment token format reference" describes it, decoded and of the right shape.
 ///
-/// Nothing in it is verified yet: it is what an untrusted caller sent. `SignatureEvidence` and `TrustPolicy` say whether Apple
-/// signed it.
+/// Nothing in it is verified yet: it is what an untrusted caller sent. `SignatureEvidence` and `TrustPolicy` say whether
+/// Apple signed it.
 public struct PaymentToken: Sendable, Equatable {
     /// The largest `data` and `signature` that are looked at, in bytes after base64. Real ones have about 300 and
     /// 2,600; anything larger would only cost the daemon time.
@@ -33,7 +42,7 @@ public struct PaymentToken: Sendable, Equatable {
         let name = try paymentData.string("version")
         guard let version = TokenVersion(named: name) else {
             throw Refusal(
-                .unsupportedVersion, "The token's version is not supported; EC_v1, RSA_v1 and RSA_v2 are.")
+                .unsupportedVersion, "The payment token's version is not supported; EC_v1, RSA_v1 and RSA_v2 are.")
         }
         self.version = version
 
@@ -116,14 +125,14 @@ public struct PaymentToken: Sendable, Equatable {
 /// A request's body is written nowhere, not even by an interpolation into a log line.
 extension PaymentToken: Unprintable {}
 
-/// How a token's data is encrypted and signed: the `version` member of Apple's payment token format.
+/// How a payment token's data is encrypted and signed: the `version` member of Apple's payment token format.
 public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
     /// ECDH on P-256, AES-256-GCM, signed with ECDSA.
     case ecV1 = "EC_v1"
     /// RSA-OAEP, AES-128-GCM, signed with RSA.
     case rsaV1 = "RSA_v1"
 
-    /// The version that a token names. `RSA_v2` is read as another name for `RSA_v1`.
+    /// The version that a payment token names. `RSA_v2` is read as another name for `RSA_v1`.
     public init?(named name: String) {
         switch name {
         case "EC_v1": self = .ecV1
@@ -133,8 +142,8 @@ public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// One of a token's dictionaries while it is read, with its place in the token for what is said about it.
-struct TokenMembers {
+/// One of a payment token's dictionaries while it is read, with its path, which refusals name.
+private struct TokenMembers {
     let path: String
     private let object: JSONObject
 
@@ -169,9 +178,10 @@ struct TokenMembers {
 
 extension Refusal {
     /// - Parameter details: the member's path and what is wrong with it, never its value.
-    static func malformedToken(_ details: String) -> Refusal {
+    fileprivate static func malformedToken(_ details: String) -> Refusal {
         Refusal(
-            .malformedToken, "The token does not have the shape of Apple's payment token; send it as it was received.",
+            .malformedToken,
+            "What was sent does not have the shape of Apple's payment token; send it as it was received.",
             details: details)
     }
 
@@ -179,6 +189,6 @@ extension Refusal {
     public static var decryptionFailed: Refusal {
         Refusal(
             .decryptionFailed,
-            "The token's data cannot be decrypted; do not retry it, and ask the customer to pay again.")
+            "The payment token's data cannot be decrypted; do not retry it, and ask the customer to pay again.")
     }
 }

@@ -1,7 +1,7 @@
 internal import Crypto
 
-/// Which merchant key a token is encrypted to: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in DER of the
-/// merchant certificate's public key. 32 bytes; the CKA_ID of the key in its token.
+/// Which merchant key a payment token is encrypted to: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in DER of the
+/// merchant certificate's public key. 32 bytes; the CKA_ID of the key in the HSM.
 public struct PublicKeyHash: Hashable, Sendable {
     public static let size = 32
 
@@ -35,14 +35,14 @@ public struct PublicKeyHash: Hashable, Sendable {
         PublicKeyHash(digest: SHA256.hash(data: Array(subjectPublicKeyInfo)))
     }
 
-    /// 44 characters: the spelling in tokens and answers.
+    /// 44 characters: the spelling in payment tokens and answers.
     public var base64: String { Base64.encode(bytes) }
 
     /// 64 lower-case digits: the spelling in paths and on the command line.
     public var hex: String { Hexadecimal.encode(bytes) }
 }
 
-/// What the device names a transaction by: 32 bytes, written in hexadecimal. Released once, ever.
+/// The device's name for a transaction: 32 bytes, written in hexadecimal. A transaction is released once, ever.
 public struct TransactionIdentifier: Hashable, Sendable {
     public static let size = 32
 

@@ -7,9 +7,34 @@ import TestSupport
 import Testing
 import TokenForge
 
-// ContentInfo: [1] is [0] EXPLICIT, its only child SignedData. SignedData: 0 version, 1 digestAlgorithms,
-// 2 encapContentInfo, 3 certificates, 4 signerInfos. SignerInfo: 0 version, 1 sid, 2 digestAlgorithm, 3 signedAttrs,
-// 4 signatureAlgorithm, 5 signature.
+/// Where the parts of a payment token's message are, RFC 5652 §3, §5.1 and §5.3.
+extension DERPath {
+    /// ContentInfo.
+    fileprivate static let contentType = DERPath()[0]
+    /// Within [0] EXPLICIT.
+    fileprivate static let signedData = DERPath()[1][0]
+
+    /// SignedData.
+    fileprivate static let version = signedData[0]
+    fileprivate static let digestAlgorithms = signedData[1]
+    fileprivate static let digestAlgorithm = digestAlgorithms[0]
+    fileprivate static let encapsulatedContentType = signedData[2][0]
+    fileprivate static let signerCertificate = signedData[3][0]
+    fileprivate static let issuerCertificate = signedData[3][1]
+    /// TBSCertificate: version, serialNumber, signature, issuer, …
+    fileprivate static let issuerCertificateIssuer = issuerCertificate[0][3]
+    fileprivate static let signer = signedData[4][0]
+
+    /// SignerInfo.
+    fileprivate static let signerVersion = signer[0]
+    fileprivate static let signerIdentifier = signer[1]
+    fileprivate static let signerIssuer = signerIdentifier[0]
+    fileprivate static let signerSerialNumber = signerIdentifier[1]
+    fileprivate static let signerDigestAlgorithm = signer[2]
+    fileprivate static let signedAttributes = signer[3]
+    fileprivate static let signatureAlgorithm = signer[4]
+}
+
 @Suite("CMS structure, RFC 5652")
 struct CMSStructureTests {
     @Test("The message that the other tests change is accepted as it is")
@@ -20,77 +45,85 @@ struct CMSStructureTests {
     @Test("The content type is signedData")
     func contentType() throws {
         #expect(
-            try details { message in message[0] = .primitive(tag: 6, Self.dataIdentifier) }
+            try details { message in message[.contentType] = .primitive(tag: 6, Self.dataIdentifier) }
                 == "the CMS content type is not signedData")
     }
 
     @Test("The encapsulated content's type is data")
     func encapsulatedContentType() throws {
         #expect(
-            try details { message in message[1, 0, 2, 0] = message[0] } == "the encapsulated content type is not data")
+            try details { message in message[.encapsulatedContentType] = message[.contentType] }
+                == "the encapsulated content type is not data")
     }
 
     @Test("Both versions are 1")
     func versions() throws {
         #expect(
-            try details { message in message[1, 0, 0] = .primitive(tag: 2, [3]) }
+            try details { message in message[.version] = .primitive(tag: 2, [3]) }
                 == "the version of signedData is not 1")
         #expect(
-            try details { message in message[1, 0, 4, 0, 0] = .primitive(tag: 2, [3]) }
+            try details { message in message[.signerVersion] = .primitive(tag: 2, [3]) }
                 == "the version of signerInfo is not 1")
     }
 
     @Test("SHA-256 is the only digest algorithm of the message and of the signer, with NULL or nothing as parameters")
     func digestAlgorithms() throws {
         let null = DERTree.primitive(tag: 5, [])
-        #expect(try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], null] } == nil)
-        #expect(try details { message in message[1, 0, 4, 0, 2].children = [message[1, 0, 4, 0, 2, 0], null] } == nil)
         #expect(
-            try details { message in message[1, 0, 1].children.append(message[1, 0, 1, 0]) }
+            try details { message in message[.digestAlgorithm].children = [message[.digestAlgorithm[0]], null] } == nil)
+        #expect(
+            try details { message in
+                message[.signerDigestAlgorithm].children = [message[.signerDigestAlgorithm[0]], null]
+            } == nil)
+        #expect(
+            try details { message in message[.digestAlgorithms].children.append(message[.digestAlgorithm]) }
                 == "the digest algorithms are not SHA-256 alone")
         #expect(
-            try details { message in message[1, 0, 1].children = [] } == "the digest algorithms are not SHA-256 alone")
+            try details { message in message[.digestAlgorithms].children = [] }
+                == "the digest algorithms are not SHA-256 alone")
         #expect(
-            try details { message in message[1, 0, 1, 0].children = [message[1, 0, 1, 0, 0], .primitive(tag: 4, [])] }
+            try details { message in
+                message[.digestAlgorithm].children = [message[.digestAlgorithm[0]], .primitive(tag: 4, [])]
+            }
                 == "an algorithm has parameters other than NULL")
         #expect(
-            try details { message in message[1, 0, 4, 0, 2, 0] = .primitive(tag: 6, Self.sha512Identifier) }
+            try details { message in message[.signerDigestAlgorithm[0]] = .primitive(tag: 6, Self.sha512Identifier) }
                 == "the signer's digest algorithm is not SHA-256")
     }
 
     @Test("The signer is named by issuer and serial number, both of the certificate")
     func signerIdentifier() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0, 1] = .primitive(tag: 0x80, [1, 2, 3]) }
+            try details { message in message[.signerIdentifier] = .primitive(tag: 0x80, [1, 2, 3]) }
                 == "the signer is not named by issuer and serial number")
         #expect(
-            try details { message in message[1, 0, 4, 0, 1, 1] = .primitive(tag: 2, [1]) }
-                == "the two certificates are not the signer's and another")
+            try details { message in message[.signerSerialNumber] = .primitive(tag: 2, [1]) }
+                == "the two certificates are not the signer's and one other")
         // The issuer's own name instead of the root's: then no certificate has both.
         #expect(
-            try details { message in message[1, 0, 4, 0, 1, 0] = message[1, 0, 3, 1, 0, 3] }
-                == "the two certificates are not the signer's and another")
+            try details { message in message[.signerIssuer] = message[.issuerCertificateIssuer] }
+                == "the two certificates are not the signer's and one other")
     }
 
     @Test("The second certificate is named as the signer's issuer")
     func otherIntermediate() throws {
         let relations = try DERTree(SharedForge.authority.developerRelations.certificate)
         #expect(
-            try details { message in message[1, 0, 3, 1] = relations }
-                == "the certificate beside the signer's is not its issuer's")
+            try details { message in message[.issuerCertificate] = relations }
+                == "the second certificate is not that of the signer's issuer")
         #expect(
-            try details { message in message[1, 0, 3, 1] = message[1, 0, 3, 0] }
-                == "the two certificates are not the signer's and another")
+            try details { message in message[.issuerCertificate] = message[.signerCertificate] }
+                == "the two certificates are not the signer's and one other")
     }
 
-    @Test("Something else than an X.509 certificate among the certificates is refused")
+    @Test("Anything but an X.509 certificate among the certificates is refused")
     func otherCertificateChoices() throws {
         for choice: DERTree in [
             .constructed(tag: 0xA1, []), .constructed(tag: 0x30, []), .primitive(tag: 0x04, []),
             .constructed(tag: 0x30, [.constructed(tag: 0x30, [])]),
         ] {
             #expect(
-                try details { message in message[1, 0, 3, 1] = choice }
+                try details { message in message[.issuerCertificate] = choice }
                     == "a certificate is not an X.509 certificate")
         }
     }
@@ -98,36 +131,37 @@ struct CMSStructureTests {
     @Test("The signature algorithm fits the version")
     func signatureAlgorithm() throws {
         var wire = WireForm.distinguished
-        // Else cmsAlgorithmProtection would be met first.
+        // Without cmsAlgorithmProtection, whose check comes first.
         wire.algorithmProtection = false
         #expect(
             try details(wire: wire) { message in
-                message[1, 0, 4, 0, 4, 0] = .primitive(tag: 6, Self.ecdsaWithSHA512)
+                message[.signatureAlgorithm[0]] = .primitive(tag: 6, Self.ecdsaWithSHA512)
             } == "the signature algorithm does not fit EC_v1")
     }
 
-    @Test("Nobody signed unsigned attributes")
+    @Test("Unsigned attributes are refused")
     func unsignedAttributes() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0].children.append(.constructed(tag: 0xA1, [])) }
+            try details { message in message[.signer].children.append(.constructed(tag: 0xA1, [])) }
                 == "the signer has unsigned attributes")
     }
 
     @Test("Signed attributes in another order than DER's are refused")
     func attributeOrder() throws {
         #expect(
-            try details { message in message[1, 0, 4, 0, 3].children.reverse() } == "the signed attributes are not DER")
+            try details { message in message[.signedAttributes].children.reverse() }
+                == "the signed attributes are not DER")
     }
 
     @Test("Signed attributes of indefinite length are refused, where the rest of the message may have it")
     func indefiniteAttributes() throws {
         let minted = try Minting.minted(wire: .distinguished)
         let message = try DERTree(minted.signature)
-        let attributes = message[1, 0, 4, 0, 3]
+        let attributes = message[.signedAttributes]
         // The outer levels indefinite as well, so that no length has to be corrected.
-        var bytes: [UInt8] = [0x30, 0x80] + message[0].encoded + [0xA0, 0x80, 0x30, 0x80]
-        bytes += message[1, 0].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
-        let signer = message[1, 0, 4, 0].children
+        var bytes: [UInt8] = [0x30, 0x80] + message[.contentType].encoded + [0xA0, 0x80, 0x30, 0x80]
+        bytes += message[.signedData].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
+        let signer = message[.signer].children
         let definite = bytes + signer.flatMap(\.encoded) + [UInt8](repeating: 0, count: 10)
         bytes += signer[0...2].flatMap(\.encoded) + attributes.encodedIndefinite + signer[4...].flatMap(\.encoded)
         bytes += [UInt8](repeating: 0, count: 10)

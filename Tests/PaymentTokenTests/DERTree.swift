@@ -56,10 +56,10 @@ indirect enum DERTree: Equatable {
         }
     }
 
-    /// The node reached by taking these children one after the other.
-    subscript(path: Int...) -> DERTree {
-        get { path.reduce(self) { node, index in node.children[index] } }
-        set { self = replacing(path[...], with: newValue) }
+    /// The node at `path`.
+    subscript(path: DERPath) -> DERTree {
+        get { path.indices.reduce(self) { node, index in node.children[index] } }
+        set { self = replacing(path.indices[...], with: newValue) }
     }
 
     private func replacing(_ path: ArraySlice<Int>, with value: DERTree) -> DERTree {
@@ -67,5 +67,19 @@ indirect enum DERTree: Equatable {
         var copy = self
         copy.children[index] = children[index].replacing(path.dropFirst(), with: value)
         return copy
+    }
+}
+
+/// The way to a node of a ``DERTree``: which child at each level.
+struct DERPath {
+    fileprivate var indices: [Int] = []
+
+    init() {}
+
+    /// The way to that child of the node here.
+    subscript(index: Int) -> DERPath {
+        var path = self
+        path.indices.append(index)
+        return path
     }
 }

@@ -38,20 +38,20 @@ struct SignatureEvidenceTests {
         (.duplicateCertificate, "not exactly two certificates"),
         (.rootCertificateIncluded, "not exactly two certificates"),
         (.thirdCertificateSigns, "not exactly two certificates"), (.noSigner, "not exactly one signer"),
-        (.twoSigners, "not exactly one signer"), (.signerNotAmongCertificates, "not the signer's and another"),
+        (.twoSigners, "not exactly one signer"), (.signerNotAmongCertificates, "not the signer's and one other"),
         (.signerByKeyIdentifier, "version of signedData is not 1"), (.digestSHA1, "not SHA-256 alone"),
         (.revocationLists, "other parts"), (.noSignedAttributes, "no signed attributes"),
         (.missingContentType, "contentType is missing"), (.missingSigningTime, "signingTime is missing"),
         (.missingMessageDigest, "messageDigest is missing"), (.duplicateContentType, "attribute is repeated"),
         (.duplicateSigningTime, "attribute is repeated"), (.duplicateMessageDigest, "attribute is repeated"),
         (.twoMessageDigestValues, "messageDigest has not exactly one value"),
-        (.wrongContentType, "contentType is not data"), (.wrongMessageDigest, "over another content"),
+        (.wrongContentType, "contentType is not data"), (.wrongMessageDigest, "covers other content"),
         (.algorithmProtectionMismatch, "cmsAlgorithmProtection"), (.generalizedSigningTime, "GeneralizedTime"),
-        (.flippedSignature, "not by the signer's key"), (.signatureByOtherKey, "not by the signer's key"),
-        (.otherContent, "over another content"), (.dataChanged, "over another content"),
-        (.keyMaterialChanged, "over another content"), (.transactionIdentifierChanged, "over another content"),
-        (.applicationDataAdded, "over another content"), (.applicationDataRemoved, "over another content"),
-        (.applicationDataChanged, "over another content"),
+        (.flippedSignature, "not made with the signer's key"), (.signatureByOtherKey, "not made with the signer's key"),
+        (.otherContent, "covers other content"), (.dataChanged, "covers other content"),
+        (.keyMaterialChanged, "covers other content"), (.transactionIdentifierChanged, "covers other content"),
+        (.applicationDataAdded, "covers other content"), (.applicationDataRemoved, "covers other content"),
+        (.applicationDataChanged, "covers other content"),
     ]
 
     @Test("Each way of forging a signature is refused for its own reason", arguments: TokenVersion.allCases, deviations)
@@ -75,7 +75,7 @@ struct SignatureEvidenceTests {
         let (one, other) = (try Minting.minted(version), try Minting.minted(version))
         let swapped = try JSONValue(parsing: one.paymentData).setting(
             "signature", to: .string(Base64.encode(other.signature)))
-        #expect(try details(of: PaymentToken(json: swapped))?.contains("over another content") == true)
+        #expect(try details(of: PaymentToken(json: swapped))?.contains("covers other content") == true)
     }
 
     @Test("An EC_v1 token is not signed with RSA, nor an RSA_v1 token with ECDSA")

@@ -30,15 +30,15 @@ struct TrustPolicyTests {
 
     /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
     static let untrustedChains: [(Deviation, String)] = [
-        (.otherRoot, "no chain from the signer to a trusted root"),
+        (.otherRoot, "do not form a chain from the signer to a trusted root"),
         (.leafIssuedByRoot, "not leaf, intermediate and root"),
-        (.leafWithForgedIssuerSignature, "no chain from the signer to a trusted root"),
+        (.leafWithForgedIssuerSignature, "do not form a chain from the signer to a trusted root"),
         (.leafExpired, "leaf certificate was not valid"), (.leafNotYetValid, "leaf certificate was not valid"),
         (.leafWithoutDigitalSignature, "key usage is not digitalSignature"),
         (.leafIsCA, "leaf is a certificate authority"),
-        (.leafWithUnknownCriticalExtension, "no chain from the signer to a trusted root"),
+        (.leafWithUnknownCriticalExtension, "do not form a chain from the signer to a trusted root"),
         (.intermediateExpired, "intermediate certificate was not valid"),
-        (.intermediateNotCA, "no chain from the signer to a trusted root"),
+        (.intermediateNotCA, "do not form a chain from the signer to a trusted root"),
         (.intermediateWithoutKeyCertSign, "key usage is not keyCertSign"),
     ]
 

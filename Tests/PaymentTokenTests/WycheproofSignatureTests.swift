@@ -1,5 +1,6 @@
 import Foundation
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import PaymentToken
@@ -13,13 +14,13 @@ struct WycheproofSignatureTests {
 
     @Test("ECDSA P-256 with SHA-256: 471 signatures in DER")
     func ecdsa() throws {
-        let count = try run("Test Vectors/ecdsa_secp256r1_sha256_test.json", version: .ecV1)
+        let count = try run("ecdsa_secp256r1_sha256_test.json", version: .ecV1)
         #expect(count == 471)
     }
 
     @Test("RSA-2048 PKCS#1 v1.5 with SHA-256")
     func rsa() throws {
-        let count = try run("CryptoExtrasVectors/rsa_signature_2048_sha256_test.json", version: .rsaV1)
+        let count = try run("rsa_signature_2048_sha256_test.json", version: .rsaV1)
         #expect(count > 200)
     }
 
@@ -39,12 +40,8 @@ struct WycheproofSignatureTests {
         return count
     }
 
-    /// The vectors come with swift-crypto's checkout.
     private static func groups(_ file: String) throws -> [Group] {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let url = root.appending(path: ".build/checkouts/swift-crypto/Tests/\(file)")
-        let document = try JSONValue(parsing: Array(Data(contentsOf: url)))
+        let document = try JSONValue(parsing: Array(PublishedVectors.wycheproof(file)))
         let groups = try #require(document.objectValue?["testGroups"]?.arrayValue)
         return try groups.map { value in
             let group = try #require(value.objectValue)

@@ -11,7 +11,7 @@ internal import SwiftASN1
 ///         crls [1] IMPLICIT RevocationInfoChoices OPTIONAL,
 ///         signerInfos SET OF SignerInfo }
 ///
-/// BER, since Apple writes indefinite lengths. Not taken, because no token has them: eContent, revocation information,
+/// BER, since Apple writes indefinite lengths. Refused, because no genuine payment token has them: eContent, revocation information,
 /// more or fewer than two certificates and one signer, another version or digest.
 struct CMSSignedData {
     let certificates: [CertificateFields]
@@ -76,7 +76,7 @@ struct CMSSignedData {
     }
 }
 
-/// The one signer of a token, RFC 5652 §5.3:
+/// The one signer of a payment token, RFC 5652 §5.3:
 ///
 ///     SignerInfo ::= SEQUENCE {
 ///         version CMSVersion,
@@ -88,7 +88,7 @@ struct CMSSignedData {
 ///         unsignedAttrs [1] IMPLICIT UnsignedAttributes OPTIONAL }
 ///     IssuerAndSerialNumber ::= SEQUENCE { issuer Name, serialNumber CertificateSerialNumber }
 ///
-/// Not taken: a subjectKeyIdentifier as sid, a missing signedAttrs, and unsigned attributes, over which nobody signed.
+/// Refused: a subjectKeyIdentifier as sid, a missing signedAttrs, and unsigned attributes, which no signature covers.
 struct CMSSignerInfo {
     /// The issuer's name in the signer's certificate, as its bytes.
     let issuer: ArraySlice<UInt8>
@@ -148,8 +148,8 @@ struct CMSSignerInfo {
 ///
 ///     AlgorithmIdentifier ::= SEQUENCE { algorithm OBJECT IDENTIFIER, parameters ANY DEFINED BY algorithm OPTIONAL }
 ///
-/// Of the parameters only absence and NULL are known here: no algorithm of Apple's tokens has others. Both compare
-/// equal (RFC 5754 §2 and RFC 6211 §2 want them taken as one), and tokens until 2021 and since 2023 differ in just that.
+/// Parameters are either absent or NULL: no algorithm of Apple's tokens has others. The two compare equal, as RFC 5754
+/// §2 and RFC 6211 §2 demand: Apple wrote NULL until 2021 and nothing since 2023.
 struct AlgorithmIdentifier: Equatable {
     let algorithm: ASN1ObjectIdentifier
 
@@ -172,7 +172,7 @@ struct AlgorithmIdentifier: Equatable {
     }
 }
 
-/// What is wrong with a CMS structure, in words that go into `signature_invalid`'s details: never bytes of it.
+/// What is wrong with a CMS structure. The words go into `signature_invalid`'s details; no byte of the structure does.
 struct CMSDefect: Error {
     let reason: String
 

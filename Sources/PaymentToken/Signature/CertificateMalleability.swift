@@ -3,16 +3,17 @@ internal import SwiftASN1
 
 /// Every encoding in which one and the same certificate verifies.
 ///
-/// The issuer signs the TBSCertificate; what stands around it can be changed without the issuer's key, and the changed
-/// certificate still verifies, with another fingerprint:
+/// The issuer signs the TBSCertificate alone. What stands around it can be changed without the issuer's key, and the
+/// changed certificate still verifies, but has another fingerprint:
 ///
 /// - an ECDSA signature (r, s) is as valid as (r, n − s) (FIPS 186-5 §6.4);
 /// - the AlgorithmIdentifier outside the TBSCertificate may leave out or add parameters (RFC 4055 §5: RSA's NULL).
 ///
-/// A certificate that is distrusted by its fingerprint must not come back in one of these encodings. The issuer's own
-/// encoding is not at hand, only its fingerprint; so every encoding is made anew and its fingerprint compared.
+/// So a certificate that the configuration distrusts by its fingerprint could come back in another encoding. The
+/// configuration has the fingerprint of the issuer's encoding only; therefore every encoding of the certificate at hand
+/// is made, and the fingerprint of each is compared.
 enum CertificateMalleability {
-    /// The certificate's DER as it stands, and the encodings that the issuer can have written.
+    /// The certificate's DER as it was received, and every encoding that the issuer can have written.
     ///
     ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
     ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
@@ -39,8 +40,9 @@ enum CertificateMalleability {
             }
     }
 
-    /// (r, s), and (r, n − s) for the order n of every curve that a verifier here knows: which of them is the issuer's
-    /// the certificate does not say, and an encoding for another curve has a fingerprint that nobody lists.
+    /// (r, s), and (r, n − s) for the order n of each curve of which swift-certificates verifies signatures. The
+    /// certificate does not name its issuer's curve; the encodings for the other curves do no harm, since nobody lists
+    /// their fingerprints.
     private static func ecdsaEncodings(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
         let (r, s) = try ecdsaIntegers(in: signature)
         return try ([s] + orders.compactMap { order in difference(order, s) }).map { s in

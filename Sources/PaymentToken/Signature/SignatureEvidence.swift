@@ -4,7 +4,8 @@ public import Foundation
 public import Refusals
 internal import SwiftASN1
 
-/// Proof that somebody's certificate signed a token, and when. `TrustPolicy` then says whether that somebody is Apple.
+/// Proof that the holder of a certificate signed a payment token, and when. Whether that holder is Apple, `TrustPolicy`
+/// says.
 ///
 /// Apple's step 1 and RFC 5652 §5.4 to §5.6, by the contract's rules: exactly the signer's and its issuer's
 /// certificates, exactly one signer, SHA-256, the attributes contentType, signingTime and messageDigest once each.
@@ -17,9 +18,9 @@ public struct SignatureEvidence: Sendable {
     public let signingTime: Date
 
     /// - Throws: `signature_invalid`, with what was wrong in `details`.
-    public init(of token: PaymentToken) throws(Refusal) {
+    public init(of paymentToken: PaymentToken) throws(Refusal) {
         do {
-            self = try Self.evidence(of: token)
+            self = try Self.evidence(of: paymentToken)
         } catch let defect as CMSDefect {
             throw .signatureInvalid(defect.reason)
         } catch {
@@ -33,25 +34,25 @@ public struct SignatureEvidence: Sendable {
         self.signingTime = signingTime
     }
 
-    private static func evidence(of token: PaymentToken) throws -> SignatureEvidence {
-        let signedData = try CMSSignedData(contentInfo: token.signature)
+    private static func evidence(of paymentToken: PaymentToken) throws -> SignatureEvidence {
+        let signedData = try CMSSignedData(contentInfo: paymentToken.signature)
         let signer = signedData.signer
         let (leaf, intermediate) = try chain(of: signedData)
 
-        let key = try SignerKey(subjectPublicKeyInfo: leaf.subjectPublicKeyInfo, version: token.version)
+        let key = try SignerKey(subjectPublicKeyInfo: leaf.subjectPublicKeyInfo, version: paymentToken.version)
         guard key.accepts(signer.signatureAlgorithm)
-        else { throw CMSDefect("the signature algorithm does not fit \(token.version.rawValue)") }
+        else { throw CMSDefect("the signature algorithm does not fit \(paymentToken.version.rawValue)") }
         // Compared in constant time by swift-crypto.
-        guard SHA256.hash(data: token.signedContent) == signer.signedAttributes.messageDigest
-        else { throw CMSDefect("the signature is over another content") }
+        guard SHA256.hash(data: paymentToken.signedContent) == signer.signedAttributes.messageDigest
+        else { throw CMSDefect("the signature covers other content than the payment token's") }
         guard key.isValid(signature: signer.signature, over: signer.signedAttributes.der)
-        else { throw CMSDefect("the signature is not by the signer's key") }
+        else { throw CMSDefect("the signature was not made with the signer's key") }
 
         return SignatureEvidence(
             leafDER: leaf.der, intermediateDER: intermediate.der, signingTime: signer.signedAttributes.signingTime)
     }
 
-    /// Which certificate is whose: their order in the message means nothing.
+    /// Tells the signer's certificate from its issuer's; their order in the message means nothing.
     private static func chain(
         of signedData: CMSSignedData
     ) throws -> (leaf: CertificateFields, intermediate: CertificateFields) {
@@ -61,14 +62,15 @@ public struct SignatureEvidence: Sendable {
         let signers = signedData.certificates.filter(isSigners)
         let others = signedData.certificates.filter { certificate in !isSigners(certificate) }
         guard signers.count == 1, others.count == 1
-        else { throw CMSDefect("the two certificates are not the signer's and another") }
+        else { throw CMSDefect("the two certificates are not the signer's and one other") }
         guard others[0].subject == signers[0].issuer
-        else { throw CMSDefect("the certificate beside the signer's is not its issuer's") }
+        else { throw CMSDefect("the second certificate is not that of the signer's issuer") }
         return (signers[0], others[0])
     }
 }
 
-/// The public key with which a token's signature is checked: of the kind that Apple's reference gives the version.
+/// The public key with which a payment token's signature is checked: of the kind that Apple's reference gives its
+/// version.
 enum SignerKey {
     /// EC_v1: ecdsa-with-SHA256 on P-256.
     case p256(P256.Signing.PublicKey)
@@ -155,14 +157,14 @@ struct CertificateFields {
 }
 
 extension Refusal {
-    static func signatureInvalid(_ details: String) -> Refusal {
+    fileprivate static func signatureInvalid(_ details: String) -> Refusal {
         Refusal(
-            .signatureInvalid, "The token does not carry a valid signature over its content; do not use it.",
+            .signatureInvalid, "The payment token does not carry a valid signature over its content; do not use it.",
             details: details)
     }
 
     static func certificateUntrusted(_ details: String) -> Refusal {
         Refusal(
-            .certificateUntrusted, "The token's signer is not trusted; do not use the token.", details: details)
+            .certificateUntrusted, "The payment token's signer is not trusted; do not use the token.", details: details)
     }
 }

@@ -8,7 +8,7 @@ internal import SwiftASN1
 ///
 /// contentType, signingTime and messageDigest must be there; cmsAlgorithmProtection may be (Apple's tokens have it
 /// since about 2019); no attribute may occur twice, and these four have exactly one value. Attributes that are not
-/// known are signed and do no harm.
+/// known are allowed.
 struct SignedAttributes {
     /// The bytes that are signed: the SET OF in DER under its own tag, where the message has [0] (RFC 5652 §5.4).
     let der: [UInt8]
@@ -19,8 +19,8 @@ struct SignedAttributes {
     /// - Parameter node: the `[0] IMPLICIT` element of the SignerInfo.
     init(_ node: ASN1Node, signatureAlgorithm: AlgorithmIdentifier) throws {
         let set = [0x31] + node.encodedBytes.dropFirst()
-        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. Read so once more, so that what is checked
-        // is what was signed.
+        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are parsed again as DER, so that what
+        // is checked below is byte for byte what was signed.
         let attributes: [CMSAttribute]
         do {
             attributes = try DER.set(of: CMSAttribute.self, identifier: .set, rootNode: try DER.parse(set))
@@ -110,7 +110,7 @@ enum SigningTime {
                     year: time.year, month: time.month, day: time.day, hours: time.hours, minutes: time.minutes,
                     seconds: time.seconds)
             default:
-                throw CMSDefect("signingTime is no time")
+                throw CMSDefect("signingTime is neither a UTCTime nor a GeneralizedTime")
             }
         } catch let defect as CMSDefect {
             throw defect

@@ -4,14 +4,15 @@ internal import SwiftASN1
 internal import Synchronization
 @_spi(DisableValidityCheck) public import X509
 
-/// Whose signatures count: Apple's step 1, first three points.
+/// Which signers are trusted: Apple's step 1, first three points.
 ///
 /// A chain is leaf, intermediate and a root of this policy, all three valid at the signing time, with the key usages of
 /// a signer and of a certificate authority, none of them distrusted, and with Apple's marker extensions. Accepted
-/// chains are remembered: the P-384 signature of the root alone costs ten times the token's own.
+/// chains are remembered, since checking the root's P-384 signature costs ten times as much as the payment token's own.
 ///
-/// There is no OCSP and no CRL: the payment would wait for somebody else's server. `distrusted` refuses a certificate at
-/// once. What trust is reloaded is a new policy, with an empty memory.
+/// Revocation is not asked for (no OCSP, no CRL): every payment would wait for a server on the Internet. An operator
+/// revokes by listing a fingerprint under `distrusted`. Reloading the configuration makes a new policy, which remembers
+/// nothing.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
     private let distrusted: Set<[UInt8]>
@@ -61,7 +62,7 @@ public final class TrustPolicy: Sendable {
         return chain
     }
 
-    /// A certificate is distrusted by the fingerprint of any encoding in which it verifies.
+    /// Refuses a certificate when any encoding in which it verifies has a distrusted fingerprint.
     private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
         for (der, name) in certificates {
             guard let fingerprints = try? CertificateMalleability.fingerprints(of: der)
@@ -73,7 +74,7 @@ public final class TrustPolicy: Sendable {
 
     /// The root at which the path from `leaf` through `intermediate` ends.
     private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
-        // Validity is checked at the token's signing time, for remembered chains as for new ones, and so not here.
+        // Validity is not checked here but by the caller, at the signing time, which differs from token to token.
         var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy.withValidityCheckDisabled()
             ApplePayChainPolicy()
@@ -82,12 +83,12 @@ public final class TrustPolicy: Sendable {
         case .validCertificate(let chain):
             return chain.root
         case .couldNotValidate(let failures):
-            // RFC5280Policy's own reasons spell whole certificates out: too long for a refusal.
+            // RFC5280Policy's own reasons print whole certificates: too long for a refusal.
             let reasons = failures.map(\.policyFailureReason.description).filter { reason in
                 !reason.hasPrefix("RFC5280Policy")
             }
             throw .certificateUntrusted(
-                reasons.first ?? "the certificates are no chain from the signer to a trusted root (RFC 5280 §6)")
+                reasons.first ?? "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)")
         }
     }
 
@@ -97,7 +98,8 @@ public final class TrustPolicy: Sendable {
             (intermediate, ASN1ObjectIdentifier.applePayIntermediateMarker, "intermediate"),
         ] where certificate.extensions[oid: marker] == nil {
             throw Refusal(
-                .markerOIDMissing, "The token's signer is not one that Apple uses for Apple Pay; do not use the token.",
+                .markerOIDMissing,
+                "The payment token's signer is not one that Apple uses for Apple Pay; do not use the token.",
                 details: "the \(name) certificate has no extension \(marker)")
         }
     }
@@ -106,10 +108,10 @@ public final class TrustPolicy: Sendable {
 /// What a chain of an Apple Pay token must be beyond RFC 5280's path rules: exactly leaf, intermediate and root, each
 /// with the key usage for what it did.
 ///
-/// `RFC5280Policy` does not police key usage, and a `Verifier` takes a leaf that is itself among the roots alone; hence
-/// the count.
-struct ApplePayChainPolicy: VerifierPolicy {
-    /// Apple's markers are understood, should they ever be critical.
+/// `RFC5280Policy` does not check key usage. The certificates are counted because a `Verifier` accepts a leaf that is
+/// itself among the roots as a chain of one.
+private struct ApplePayChainPolicy: VerifierPolicy {
+    /// Apple's markers may be marked critical.
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [.applePayLeafMarker, .applePayIntermediateMarker]
 
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
@@ -140,8 +142,8 @@ struct ApplePayChainPolicy: VerifierPolicy {
 
 /// Chains that were accepted, by the exact bytes of leaf and intermediate. Bounded; the oldest leaves first.
 ///
-/// Only what one `TrustPolicy` accepted is in its cache, so the root set and the distrusted certificates are part of the
-/// key by being that policy's own. Nobody can fill it but with certificates that chain to a root.
+/// Each `TrustPolicy` has a cache of its own, so the root set and the distrusted certificates need not be part of the
+/// key. Only certificates that chain to a root get in, so untrusted callers cannot push genuine chains out.
 struct ChainCache {
     struct Key: Hashable {
         let leafDER: [UInt8]
