@@ -145,7 +145,9 @@ let package = Package(
         // Tests. TestSupport starts real components in fresh directories.
         .target(
             name: "TestSupport",
-            dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras],
+            dependencies: [
+                "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix,
+            ],
             path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),

@@ -20,12 +20,7 @@ import TokenForge
     func metrics() async throws {
         let harness = try await SharedDaemon.harness
         func count(_ outcome: String) async throws -> Double {
-            let text = try await harness.admin("/metrics").text
-            let line = text.split(separator: "\n").first {
-                $0.hasPrefix("paytokend_requests_total{") && $0.contains("outcome=\"\(outcome)\"")
-                    && $0.contains("decrypt")
-            }
-            return line.flatMap { $0.split(separator: " ").last }.flatMap { Double($0) } ?? 0
+            try await harness.metric("paytokend_requests_total", "outcome=\"\(outcome)\"", "decrypt").first ?? 0
         }
         let before = try await count("unknown_public_key_hash")
         let token = try SharedForge.mint.mint(

@@ -93,11 +93,9 @@ import TokenForge
 /// Secrets that the limit on locked memory leaves to the swap.
 @Suite struct UnlockedSecretsTests {
     private static let sentence = "secrets are not locked in memory"
-    private static let metric = "paytokend_unlocked_secret_bytes "
 
-    private func bytes(_ metrics: String) throws -> Int {
-        let line = try #require(metrics.split(separator: "\n").first { $0.hasPrefix(Self.metric) })
-        return try #require(Int(line.dropFirst(Self.metric.count)))
+    private func bytes(_ metrics: CurlAnswer) throws -> Int {
+        Int(try #require(metrics.metric("paytokend_unlocked_secret_bytes").first))
     }
 
     private func warnings(_ status: CurlAnswer) -> [String] {
@@ -114,7 +112,7 @@ import TokenForge
         try await harness.give(to: identity)
         try await harness.start(as: identity, through: [Program.installed("prlimit"), "--memlock=0:0"])
         let pool = 65536
-        let metrics = try await Curl.request("/metrics", socket: harness.adminSocket, as: identity).text
+        let metrics = try await Curl.request("/metrics", socket: harness.adminSocket, as: identity)
         // Each of the two processes has at least one piece of its pool.
         #expect(try bytes(metrics) >= 2 * pool)
         let status = try await Curl.request("/v1/status", socket: harness.adminSocket, as: identity)
@@ -137,7 +135,7 @@ import TokenForge
     @Test("with room for it the metric is 0 and nobody is warned")
     func locked() async throws {
         let harness = try await SharedDaemon.harness
-        #expect(try bytes(await harness.admin("/metrics").text) == 0)
+        #expect(try bytes(await harness.admin("/metrics")) == 0)
         #expect(warnings(try await harness.admin("/v1/status")).isEmpty)
         #expect(!(try harness.daemon.error.contains(Self.sentence)))
     }

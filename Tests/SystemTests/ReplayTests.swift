@@ -112,11 +112,8 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         /// Openings that the worker was asked for.
         func openings() async throws -> Double {
-            let lines = try await harness.admin("/metrics").text.split(separator: "\n")
-            let line = lines.first {
-                $0.hasPrefix("paytokend_hsm_call_seconds_count{") && $0.contains("operation=\"decrypt\"")
-            }
-            return try #require(line?.split(separator: " ").last.flatMap { Double($0) })
+            let values = try await harness.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
+            return try #require(values.first)
         }
         func flood(_ token: MintedToken) async throws {
             let answers = try await Curl.simultaneously(

@@ -25,7 +25,7 @@ import TokenForge
     }
 
     private func play(_ harness: DaemonHarness, _ lines: String...) throws {
-        let text = (["module \(DaemonHarness.softHSMModule)"] + lines).joined(separator: "\n") + "\n"
+        let text = (["module \(SoftHSM.libraryPath)"] + lines).joined(separator: "\n") + "\n"
         try Data(text.utf8).write(to: URL(filePath: harness.directory.path("script")), options: .atomic)
     }
 
@@ -39,14 +39,10 @@ import TokenForge
     private func decrypt(_ body: [UInt8], _ socket: String) async throws -> Answer {
         let connection = try await RawConnection(socket)
         try await connection.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body)
-        var parts: [Substring] = []
-        try await wait(for: "the answer", within: 120) {
-            parts = connection.text.split(separator: "\r\n\r\n", maxSplits: 1)
-            return parts.count == 2 && parts[1].hasSuffix("}")
-        }
+        let answer = try await connection.answer(within: 120)
         await connection.close()
-        let status = try #require(Int(parts[0].dropFirst(9).prefix(3)))
-        return Answer(status: status, body: try #require(try JSONValue(parsing: Array(parts[1].utf8)).objectValue))
+        return Answer(
+            status: answer.status, body: try #require(try JSONValue(parsing: Array(answer.body.utf8)).objectValue))
     }
 
     /// Stops a key while many requests are under way with `stop`, which returns once that has been answered.

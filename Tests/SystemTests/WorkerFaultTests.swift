@@ -38,11 +38,7 @@ import TokenForge
 
         /// The value of the first line of the metrics with that name and all those labels; 0 when there is none.
         func metric(_ name: String, _ labels: String...) async throws -> Double {
-            let text = try await harness.admin("/metrics").text
-            let line = text.split(separator: "\n").first { line in
-                (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
-            }
-            return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
+            try await harness.admin("/metrics").metric(name, labels).first ?? 0
         }
 
         func restarts(_ reason: String) async throws -> Double {

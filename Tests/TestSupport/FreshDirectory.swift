@@ -56,6 +56,24 @@ public final class FreshDirectory: Sendable {
     }
 }
 
+extension FreshDirectory {
+    /// Runs openssl in the directory; the files that it made there are then readable to their owner only.
+    ///
+    /// - Parameter command: its arguments, none with a blank in it.
+    @discardableResult
+    public func openssl(_ command: String) async throws -> ProgramResult {
+        let before = Set(try FileManager.default.contentsOfDirectory(atPath: path))
+        let result = try await RunningProgram(
+            Program.installed("openssl"), command.split(separator: " ").map(String.init), workingDirectory: path
+        ).result()
+        guard result.status == 0 else { throw HarnessFailure(description: "openssl \(command): \(result.error)") }
+        for name in try FileManager.default.contentsOfDirectory(atPath: path) where !before.contains(name) {
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: self.path(name))
+        }
+        return result
+    }
+}
+
 /// What must not outlive the test process: programs and directories that static values hold on to are never
 /// deinitialised, so the process clears up when it exits.
 enum ExitCleanup {

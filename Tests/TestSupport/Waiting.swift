@@ -74,3 +74,59 @@ public final class Begun<Answer: Sendable>: Sendable {
         return given
     }
 }
+
+/// Lets tasks pass while it is open, and has them wait while it is closed.
+public final class Latch: Sendable {
+    private struct State {
+        var isOpen: Bool
+        var arrivals = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state: Mutex<State>
+
+    public init(isOpen: Bool) { state = Mutex(State(isOpen: isOpen)) }
+
+    /// How many have come, those that wait included.
+    public var arrivals: Int { state.withLock { $0.arrivals } }
+
+    /// How many wait now.
+    public var waiting: Int { state.withLock { $0.waiting.count } }
+
+    public func close() { state.withLock { $0.isOpen = false } }
+
+    public func open() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            state.isOpen = true
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    public func pass() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isOpen = state.withLock { state in
+                state.arrivals += 1
+                if !state.isOpen { state.waiting.append(continuation) }
+                return state.isOpen
+            }
+            if isOpen { continuation.resume() }
+        }
+    }
+}
+
+/// A value that several tasks of a test change.
+public final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    public init(_ value: Value) { self.value = Mutex(value) }
+
+    public var current: Value { value.withLock { $0 } }
+
+    public func change(_ body: @Sendable (inout Value) -> Void) { value.withLock { body(&$0) } }
+}
+
+extension Shared<Int> {
+    public func increment() { change { $0 += 1 } }
+}

@@ -12,8 +12,12 @@ public final class SoftHSM: Sendable {
 
     private static let instance = Result { try SoftHSM() }
 
-    public static let libraryPath =
-        ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? "/usr/lib/softhsm/libsofthsm2.so"
+    /// Where the distributions put it, unless the environment names another file.
+    public static let libraryPath: String =
+        ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
+            "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
+            "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so",
+        ].first(where: FileManager.default.fileExists(atPath:)) ?? "/usr/lib/softhsm/libsofthsm2.so"
 
     public let module: Module
     private let directory: FreshDirectory

@@ -17,6 +17,7 @@ public protocol WorkersToken: Sendable {
 public final class TokenDirectory: WorkersToken {
     public static let label = "paytokend"
     public static let pin = "48151623421"
+    public static let securityOfficerPIN = "31415926535"
 
     public let directory: FreshDirectory
     /// What a program needs to see this token and no other.
@@ -36,7 +37,7 @@ public final class TokenDirectory: WorkersToken {
             to: "softhsm2.conf")
         environment = ["SOFTHSM2_CONF": configuration]
         try directory.write(Self.pin + "\n", to: "pin")
-        try directory.write("31415926535\n", to: "so-pin")
+        try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
         guard initialized else { return }
         let result = try await initialize()
         guard result.status == 0 else { throw HarnessFailure(description: "token-init: \(result)") }
