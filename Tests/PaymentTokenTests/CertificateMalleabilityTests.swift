@@ -32,7 +32,7 @@ struct CertificateMalleabilityTests {
     }
 
     @Test(
-        "A distrusted certificate is refused in the encoding that somebody without the issuer's key can give it",
+        "A distrusted certificate is refused in the encoding that anybody can make without the issuer's key",
         arguments: TestChain.Issuers.allCases, ["leaf", "intermediate"])
     func everyIssuer(issuers: TestChain.Issuers, which: String) async throws {
         let chain = try TestChain(issuers: issuers)

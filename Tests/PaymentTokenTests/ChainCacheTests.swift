@@ -26,7 +26,7 @@ struct ChainCacheTests {
         #expect(policy.rememberedChains == 2)
     }
 
-    @Test("A remembered chain is answered without another look at its signatures")
+    @Test("A remembered chain is found by the exact bytes of leaf and intermediate")
     func answersFromMemory() throws {
         let chain = VerifiedChain.sample
         var cache = ChainCache(capacity: 2)
@@ -40,7 +40,7 @@ struct ChainCacheTests {
     }
 
     @Test(
-        "A signing time outside the validity of any of the three certificates is not answered from memory",
+        "A remembered chain is not used when the signing time is outside any of its three validities",
         arguments: [9, 91, 0, 100])
     func validities(seconds: Double) {
         // The three are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds.
@@ -50,7 +50,7 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == nil)
     }
 
-    @Test("The memory is bounded: the oldest chain leaves first")
+    @Test("The cache is bounded: the oldest chain leaves first")
     func bounded() {
         var cache = ChainCache(capacity: 2)
         let time = Date(timeIntervalSince1970: 50)

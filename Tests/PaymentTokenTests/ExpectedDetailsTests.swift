@@ -30,7 +30,7 @@ struct ExpectedDetailsTests {
         #expect(refusal?.details?.contains("4817") == false)
     }
 
-    @Test("Nothing expected is nothing checked")
+    @Test("Without expectations every check passes, and none is listed")
     func nothing() throws {
         let token = try Minting.token(applicationData: [1])
         for details in [ExpectedDetails.nothing, try expected("{}")] {
@@ -42,7 +42,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("What was checked is named as the request named it")
+    @Test("The checked members are listed as the request spelled them")
     func checkedMembers() throws {
         let hash = String(repeating: "0", count: 64)
         #expect(
@@ -52,7 +52,7 @@ struct ExpectedDetailsTests {
         #expect(try expected(#"{"applicationDataHash":"\#(hash)"}"#).checkedMembers == ["applicationDataHash"])
     }
 
-    @Test("The merchant is the same byte for byte")
+    @Test("The merchant is compared byte for byte")
     func merchant() throws {
         let details = try expected(#"{"merchantIdentifier":"merchant.é"}"#)
         try details.checkMerchant("merchant.\u{E9}")
@@ -78,7 +78,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("A token without applicationData meets null and no other expectation")
+    @Test("A token without applicationData matches null and nothing else")
     func noApplicationData() throws {
         let token = try Minting.token()
         try expected(#"{"applicationData":null}"#).checkApplicationData(token)
@@ -87,7 +87,7 @@ struct ExpectedDetailsTests {
                 == .applicationDataMismatch)
     }
 
-    @Test("The currency is the same three digits; absent or unreadable it is a mismatch")
+    @Test("The currency is compared as three digits; absent or unreadable it is a mismatch")
     func currency() throws {
         let details = try expected(#"{"currencyCode":"036"}"#)
         try details.checkCurrency(payload(#"{"currencyCode":"036"}"#))
@@ -101,7 +101,7 @@ struct ExpectedDetailsTests {
     }
 
     @Test(
-        "The amount is the same exact decimal, however it is written",
+        "Amounts are compared as exact decimals, however they are written",
         arguments: ["1099", "1099.0", "1.099e3", "109900e-2"])
     func amount(text: String) throws {
         try expected(#"{"transactionAmount":1099}"#).checkAmount(payload(#"{"transactionAmount":\#(text)}"#))
@@ -109,7 +109,7 @@ struct ExpectedDetailsTests {
     }
 
     @Test(
-        "Another amount, however near, and an absent or unreadable one are a mismatch",
+        "A different amount, however near, and an absent or unreadable one are a mismatch",
         arguments: [
             "{}", #"{"transactionAmount":1099.0000000000000000001}"#, #"{"transactionAmount":10.99}"#,
             #"{"transactionAmount":-1099}"#, #"{"transactionAmount":"1099"}"#, #"{"transactionAmount":null}"#,
@@ -120,7 +120,9 @@ struct ExpectedDetailsTests {
         #expect(try refusal { try details.checkAmount(payload(text)) }?.code == .amountMismatch)
     }
 
-    @Test("What the caller's rule requires and the request lacks is that member's mismatch, at that member's step")
+    @Test(
+        "A member that the access rule requires and the request lacks is refused as that member's mismatch, at its step"
+    )
     func required() throws {
         let token = try Minting.token()
         let details = try expected("{}").requiring(ExpectedDetails.memberNames)
@@ -130,7 +132,7 @@ struct ExpectedDetailsTests {
         #expect(try refusal { try details.checkAmount(payload("{}")) }?.code == .amountMismatch)
     }
 
-    @Test("A requirement is met by the member itself, and for applicationData by its hash or null")
+    @Test("A required member may be expected, for applicationData also by its hash or null")
     func requirementMet() throws {
         let token = try Minting.token(applicationData: [1])
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: [1])))

@@ -45,7 +45,7 @@ struct InteroperabilityTests {
         }
     }
 
-    @Test("The real EC_v1 tokens open with this OtherInfo, and their payload is read")
+    @Test("The real EC_v1 tokens decrypt with this OtherInfo, and their payload is read")
     func payloads() throws {
         for fixture in try Fixtures.tokens() where fixture.version == "EC_v1" {
             guard let file = fixture.privateKey, let merchant = fixture.merchantIdentifier else { continue }

@@ -71,7 +71,7 @@ struct SignatureEvidenceTests {
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "signature_invalid" }))
     }
 
-    @Test("A genuine signature of another token proves nothing about this one", arguments: TokenVersion.allCases)
+    @Test("A genuine signature of another token is refused", arguments: TokenVersion.allCases)
     func genuineSignatureOfAnotherToken(version: TokenVersion) throws {
         let (one, other) = (try Minting.minted(version), try Minting.minted(version))
         let swapped = try JSONValue(parsing: one.paymentData).setting(
@@ -90,7 +90,7 @@ struct SignatureEvidenceTests {
         #expect(try details(of: PaymentToken(json: rsaWithEC))?.contains("no RSA key") == true)
     }
 
-    @Test("Of all bytes of a token's message none can be changed unnoticed", arguments: TokenVersion.allCases)
+    @Test("A change of any byte of the signature message is refused", arguments: TokenVersion.allCases)
     func changedBytes(version: TokenVersion) async throws {
         let minted = try Minting.minted(version, wire: .distinguished)
         let json = try JSONValue(parsing: minted.paymentData)

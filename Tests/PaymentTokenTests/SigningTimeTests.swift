@@ -48,7 +48,7 @@ struct SigningTimeWindowTests {
         }
     }
 
-    @Test("Older and newer than the window is refused", arguments: [300.5, 301, 1e9, -300.5, -301, -1e9])
+    @Test("A signing time older or newer than the window is refused", arguments: [300.5, 301, 1e9, -300.5, -301, -1e9])
     func outside(age: Double) throws {
         let refusal = try refusal {
             try SigningTimeWindow.within(.seconds(300)).check(signingTime: signed, now: signed.addingTimeInterval(age))
@@ -56,7 +56,7 @@ struct SigningTimeWindowTests {
         #expect(refusal?.code == .signingTimeOutsideWindow)
     }
 
-    @Test("Windows below a second and of days keep their length")
+    @Test("Windows of less than a second and of days are exact")
     func lengths() throws {
         #expect(throws: Never.self) {
             try SigningTimeWindow.within(.milliseconds(500)).check(
@@ -71,7 +71,7 @@ struct SigningTimeWindowTests {
             } != nil)
     }
 
-    @Test("Off lets every time pass")
+    @Test("Off accepts every signing time")
     func off() {
         #expect(throws: Never.self) {
             try SigningTimeWindow.off.check(signingTime: signed, now: .distantFuture)

@@ -71,13 +71,13 @@ struct TrustPolicyTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("Trust is checked before markers")
+    @Test("The chain is checked before the markers")
     func order() async throws {
         let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [.otherRoot, .leafMarkerMissing]))
         #expect(try await refusal { _ = try await Minting.policy().evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
-    @Test("Apple's root does not vouch for the forge, nor does no root at all")
+    @Test("Minted tokens are untrusted under Apple's root and under no root")
     func foreignRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.token())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
@@ -86,7 +86,7 @@ struct TrustPolicyTests {
         }
     }
 
-    @Test("A leaf or an intermediate among the roots does not make a chain; with the true root it does no harm")
+    @Test("A leaf or an intermediate among the roots is no chain by itself, and harmless beside the real root")
     func lowerCertificatesAsRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.token())
         let leaf = try Certificate(derEncoded: evidence.leafDER)

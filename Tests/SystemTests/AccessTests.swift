@@ -41,7 +41,9 @@ import TokenForge
 
     private static let needsRoot: Comment = "only root can connect as other accounts"
 
-    @Test("a rule's merchants are served and no others", .enabled(if: PeerIdentity.available, needsRoot))
+    @Test(
+        "a caller can use the merchants of its access rule and no others",
+        .enabled(if: PeerIdentity.available, needsRoot))
     func merchants() async throws {
         #expect(try await decrypt(SharedForge.ecMerchant, as: Self.checkout).status == 200)
         let other = try await decrypt(SharedForge.rsaMerchant, as: Self.checkout)
@@ -60,7 +62,7 @@ import TokenForge
     }
 
     @Test(
-        "the role decides: monitor sees metrics, status and keys and decrypts nothing",
+        "the monitor role reads metrics, status and keys and cannot decrypt",
         .enabled(if: PeerIdentity.available, needsRoot))
     func monitorRole() async throws {
         for path in ["/metrics", "/v1/status", "/v1/keys"] {
@@ -79,7 +81,8 @@ import TokenForge
     }
 
     @Test(
-        "no rule, no service; health without reasons is for everybody", .enabled(if: PeerIdentity.available, needsRoot))
+        "a caller without an access rule gets nothing but health, without reasons",
+        .enabled(if: PeerIdentity.available, needsRoot))
     func unlisted() async throws {
         let answer = try await decrypt(SharedForge.ecMerchant, as: Self.unlisted)
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
@@ -98,7 +101,7 @@ import TokenForge
     }
 
     @Test(
-        "a repeat belongs to its caller: another's same reference is a replay",
+        "a repeat needs the same caller: another caller's equal reference is a replay",
         .enabled(if: PeerIdentity.available, needsRoot))
     func repeatsByCaller() async throws {
         let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
@@ -130,7 +133,7 @@ import TokenForge
         if PeerIdentity.available { #expect(try await mode(Self.started.value.socket) == 0o666) }
     }
 
-    @Test("SIGHUP names the sections that need a restart, and leaves what they say as it was")
+    @Test("SIGHUP names the changed sections that need a restart, and keeps their old values")
     func reloadOfMore() async throws {
         let harness = try await DaemonHarness()
         func insecure() async throws -> [Substring] {
@@ -152,7 +155,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("SIGHUP takes new rules for the next request of open connections; broken ones change nothing")
+    @Test("after SIGHUP new access rules apply to open connections; a broken configuration changes nothing")
     func reload() async throws {
         let me = geteuid()
         var configuration = DaemonConfiguration()

@@ -39,7 +39,7 @@ import TokenForge
     }
 
     @Test(
-        "a flood delays another caller's request by a few of its calls, and not by all that wait",
+        "a flooding caller delays another caller's request by a few calls, not by its whole queue",
         .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
     func twoRules() async throws {
         let token = try ScriptedToken(try await TokenDirectory())

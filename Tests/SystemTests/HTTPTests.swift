@@ -26,13 +26,15 @@ import TokenForge
         #expect(administration.status == 404, "\(administration)")
     }
 
-    @Test("a body that is not called JSON is 415", arguments: ["text/plain", "application/x-www-form-urlencoded"])
+    @Test(
+        "a body whose Content-Type is not JSON gets 415",
+        arguments: ["text/plain", "application/x-www-form-urlencoded"])
     func mediaType(type: String) async throws {
         let answer = try await post(token().decryptBody(), contentType: type)
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
-    @Test("JSON with a charset, any Host and chunks is served")
+    @Test("JSON with a charset, any Host header and chunked bodies are served")
     func tolerated() async throws {
         let answer = try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: token().decryptBody(),
@@ -41,7 +43,7 @@ import TokenForge
         #expect(answer.status == 200, "\(answer)")
     }
 
-    @Test("nonsense is malformed_request: 64 KiB of it, nothing at all, 30,000 brackets, text, an array, two values")
+    @Test("a body that is not one JSON object is malformed_request, however large or deep")
     func nonsense() async throws {
         var random = SystemRandomNumberGenerator()
         let bodies: [[UInt8]] = [
@@ -55,7 +57,7 @@ import TokenForge
         }
     }
 
-    @Test("the envelope is strict: token required, unknown and duplicate members and wrong types refused")
+    @Test("the request is read strictly: token is required; unknown and duplicate members and wrong types are refused")
     func envelope() async throws {
         let token = String(decoding: try token().paymentToken, as: UTF8.self)
         for body in [
@@ -76,7 +78,7 @@ import TokenForge
         }
     }
 
-    @Test("a body over the limit is 413 and the connection closed, announced or chunked")
+    @Test("a body over the limit gets 413 and the connection is closed, with Content-Length or chunked")
     func tooLarge() async throws {
         let harness = try await SharedDaemon.harness
         let large = [UInt8](repeating: UInt8(ascii: " "), count: 65_537)
@@ -92,7 +94,7 @@ import TokenForge
     }
 
     @Test(
-        "what is not HTTP gets a bare 400 and a close",
+        "bytes that are not HTTP get a bare 400, and the connection is closed",
         arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
     func notHTTP(bytes: String) async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
@@ -101,7 +103,7 @@ import TokenForge
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
     }
 
-    @Test("two framings of one body are not served")
+    @Test("a request with both Content-Length and Transfer-Encoding is refused")
     func smuggling() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
@@ -112,7 +114,7 @@ import TokenForge
         #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")
     }
 
-    @Test("a sender who stops in the head or in the body gets 408 and a close after ten seconds")
+    @Test("a client that stalls in the head or the body gets 408 after ten seconds, and the connection is closed")
     func slowSenders() async throws {
         let harness = try await SharedDaemon.harness
         let head = try await RawConnection(harness.socket)
@@ -148,7 +150,7 @@ import TokenForge
         await raw.close()
     }
 
-    @Test("hundreds that connect at once wait in line while the daemon is busy, and none is turned away")
+    @Test("hundreds of simultaneous connections wait while the daemon is busy, and none is refused")
     func backlog() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
@@ -175,7 +177,7 @@ import TokenForge
         return before - connections.count
     }
 
-    @Test("a thousand idle connections from one account take only their share; the rest is told to come back")
+    @Test("a thousand idle connections of one account get only its share; the rest is refused as overloaded")
     func idleConnections() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 200", "max_connections_per_uid: 50", "mode: \"0666\""]

@@ -52,7 +52,8 @@ import TokenForge
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
     }
 
-    @Test("while syncs hang callers are answered, refusals keep their codes, readiness says so, and stopping works")
+    @Test(
+        "while the disk hangs callers are answered, refusals keep their codes, readiness says so, and the daemon stops")
     func hanging() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["timeout: 5s"]

@@ -60,7 +60,7 @@ import TokenForge
         #expect(command.status == 0, "\(command)")
     }
 
-    @Test("a token that is absent at start means not ready, and ready as soon as it is there")
+    @Test("the daemon is not ready while the HSM is absent at start, and ready once it appears")
     func absentToken() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         try await harness.start(untilReady: false)
@@ -100,7 +100,7 @@ import TokenForge
         }
     }
 
-    @Test("systemd hears of the daemon when both sockets are served, though the token is away, and when it stops")
+    @Test("systemd is notified when both sockets are served, even without the HSM, and when the daemon stops")
     func readyAndStopping() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -123,7 +123,7 @@ import TokenForge
         #expect(heard.next() == "STOPPING=1" && heard.next() == nil)
     }
 
-    @Test("of a daemon that its configuration ends, systemd hears nothing but the exit status 78")
+    @Test("a daemon that refuses its configuration notifies nothing and exits 78")
     func refusedStart() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -135,7 +135,7 @@ import TokenForge
         #expect(heard.next() == nil)
     }
 
-    @Test("the socket may be in the abstract namespace, as a container's systemd has it")
+    @Test("the notification socket may be in the abstract namespace, as in containers")
     func abstractNamespace() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let name = "paytokend-test-\(harness.directory.url.lastPathComponent)"

@@ -24,7 +24,7 @@ import TokenForge
         return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    @Test("an imported key is listed and shown with everything the contract names, and counts its uses")
+    @Test("an imported key is listed and shown with all the contract's members, and its uses are counted")
     func listed() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("listed")
@@ -53,7 +53,7 @@ import TokenForge
         #expect(absent.status == 1 && absent.error.contains("key_not_found"), "\(absent)")
     }
 
-    @Test("key and certificate in DER are taken too")
+    @Test("key and certificate are accepted in DER")
     func der() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("der", type: .rsa2048)
@@ -79,7 +79,7 @@ import TokenForge
         #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
     }
 
-    @Test("a certificate that does not suit is refused, says what it is, and leaves no key behind")
+    @Test("an unsuitable certificate is refused with what it is, and no key is left behind")
     func unsuitable() async throws {
         let harness = try await Self.started.value
         let cases: [(name: String, merchant: ForgedMerchant, says: [String])] = [
@@ -151,7 +151,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a renewed certificate for a key that is there is imported alone")
+    @Test("a renewed certificate for an existing key is imported by itself")
     func certificateAlone() async throws {
         let harness = try await Self.started.value
         let first = try merchant("renewed") {

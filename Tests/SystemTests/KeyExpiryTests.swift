@@ -6,7 +6,7 @@ import TokenForge
 
 /// Certificates that end: shown, counted, warned of, and no reason to refuse anything.
 @Suite struct KeyExpiryTests {
-    @Test("list, --expiring and metrics say when a certificate ends; decryption and readiness do not mind")
+    @Test("key list, --expiring and metrics show certificates' expiry; decryption and readiness are unaffected")
     func expiry() async throws {
         let harness = try await DaemonHarness()
         func forged(_ name: String, days: Double) throws -> ForgedMerchant {

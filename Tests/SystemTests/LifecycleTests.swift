@@ -26,7 +26,7 @@ import TokenForge
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
     }
 
-    @Test("--check says yes with 0, and every problem with its line with 78")
+    @Test("--check exits 0 for a good configuration, else 78 with every problem and its line")
     func check() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let paytokend = try Program.built("paytokend")
@@ -62,7 +62,7 @@ import TokenForge
         }
     }
 
-    @Test("a second daemon on a live socket ends with 75 and takes nothing away")
+    @Test("a second daemon on a live socket exits 75 and leaves the first one alone")
     func secondDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
@@ -71,7 +71,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("after kill -9 of the daemon the next one takes over the stale sockets, and the worker has ended")
+    @Test("after kill -9 of the daemon its worker ends, and the next daemon takes over the stale sockets")
     func crash() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -87,7 +87,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a second daemon with sockets of its own on the same ledger ends with 75")
+    @Test("a second daemon with other sockets on the same ledger exits 75")
     func secondOnLedger() async throws {
         let harness = try await DaemonHarness()
         let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
@@ -154,7 +154,7 @@ import TokenForge
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("kill -9 of the worker under load costs no caller anything, and is counted")
+    @Test("kill -9 of the worker under load loses no request, and is counted")
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
@@ -193,7 +193,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a worker recycled after few operations costs no caller anything")
+    @Test("recycling workers after few operations loses no request")
     func recycling() async throws {
         var configuration = DaemonConfiguration()
         configuration.token = ["recycle_after: 10"]
@@ -252,7 +252,7 @@ import TokenForge
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
     }
 
-    @Test("a stopped worker does not keep the daemon, which cannot seal its record then, from its end")
+    @Test("the daemon ends in time even when a stopped worker keeps it from sealing its record")
     func stoppedWorker() async throws {
         let harness = try await harness(try ScriptedToken(try await TokenDirectory()))
         kill(try harness.worker(), SIGSTOP)

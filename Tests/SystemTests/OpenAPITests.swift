@@ -152,7 +152,7 @@ import TokenForge
         }
     }
 
-    @Test("the schema checker of these tests finds what is wrong")
+    @Test("the schema checker used here detects violations")
     func checkerChecks() throws {
         let schema = JSONSchema(document: try Self.document.get())
         let refusal = try #require(schema.resolve("#/components/schemas/Refusal"))

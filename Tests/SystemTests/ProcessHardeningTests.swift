@@ -19,7 +19,7 @@ import TokenForge
         return try #require(attributes[.ownerAccountID] as? Int)
     }
 
-    @Test("daemon and worker gain no privileges, and hold their secrets in locked memory")
+    @Test("daemon and worker cannot gain privileges, and keep their secrets in locked memory")
     func privileges() async throws {
         let harness = try await SharedDaemon.harness
         let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
@@ -39,7 +39,7 @@ import TokenForge
     }
 
     @Test(
-        "neither process can be looked into by others of its own account: what is not dumpable belongs to root in /proc",
+        "other processes of the same account cannot read the memory of daemon or worker",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func notDumpable() async throws {
         let identity = PeerIdentity(uid: 4242, gid: 4242)
@@ -65,7 +65,7 @@ import TokenForge
     }
 
     @Test(
-        "the ledger's threads ask for no priority that an ordinary account may not have, which libdispatch would log",
+        "the ledger's threads ask for no priority that an ordinary account may not have",
         .enabled(if: PeerIdentity.available, "only where it is granted, to root, does it show"))
     func priorities() async throws {
         let harness = try await SharedDaemon.harness
@@ -103,7 +103,7 @@ import TokenForge
     }
 
     @Test(
-        "without room for locked memory, metric and status say so for daemon and worker, and the log once for each",
+        "without a limit that lets memory be locked, metric, status and log say how much is unlocked",
         .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
     )
     func unlocked() async throws {
@@ -132,7 +132,7 @@ import TokenForge
         #expect(lines.count == 2, "\(lines)")
     }
 
-    @Test("with room for it the metric is 0 and nobody is warned")
+    @Test("when all secrets are locked the metric is 0 and there is no warning")
     func locked() async throws {
         let harness = try await SharedDaemon.harness
         #expect(try bytes(await harness.admin("/metrics")) == 0)

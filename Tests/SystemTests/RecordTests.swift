@@ -22,7 +22,7 @@ import TokenForge
     }
 
     @Test(
-        "a release, its repeat and a refusal each say where they are recorded, and stand there with who and which key")
+        "a release, its repeat and a refusal each name their audit record, which has the caller and the key")
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let token = try token()
@@ -77,7 +77,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("after kill -9 the record goes on where it was, and what was answered is in it")
+    @Test("after kill -9 the record continues where it ended, and contains everything that was answered")
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.decrypt(token())
@@ -92,7 +92,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("an older ledger and a lost one end the start with 78 and say what to do; accepted, they serve and say so")
+    @Test("with an older or lost ledger the daemon exits 78 and says what to do; once accepted, it serves and says so")
     func restored() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")

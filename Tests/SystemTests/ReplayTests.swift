@@ -9,7 +9,7 @@ import TokenForge
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
     }
 
-    @Test("the same token again is a replay, with 409 and without payment data")
+    @Test("the same token again is refused as a replay with 409, without payment data")
     func replay() async throws {
         let token = try token()
         let harness = try await SharedDaemon.harness
@@ -54,7 +54,7 @@ import TokenForge
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
-    @Test("of thirty at once without a reference exactly one is served, and each is one record")
+    @Test("of thirty simultaneous requests without a reference exactly one is released, and each is recorded once")
     func thirtyAtOnce() async throws {
         let token = try token()
         let harness = try await SharedDaemon.harness
@@ -68,7 +68,8 @@ import TokenForge
         expect(answers, areAnsweredWith: records)
     }
 
-    @Test("of thirty at once with one reference all are served, exactly one is no repeat, and each is one record")
+    @Test(
+        "thirty simultaneous requests with one reference are all released, one as the first, and each is recorded once")
     func thirtyEqual() async throws {
         let token = try token()
         let harness = try await SharedDaemon.harness
@@ -107,7 +108,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a claim has a hundred repeats, refused ones included; then a flood costs no operation of the HSM")
+    @Test("a claim allows a hundred repeats, refused ones included; further ones do not reach the HSM")
     func mostRepeats() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         /// Openings that the worker was asked for.

@@ -207,7 +207,7 @@ import TokenForge
         #expect(events.filter { $0 == "key_state_change" }.count == 1, "\(events)")
     }
 
-    @Test("late tokens are opened until the cut-off and not after it; a cut-off of 0s is one at once")
+    @Test("tokens for the old key are decrypted until the cut-off and not after; a cut-off of 0s is immediate")
     func cutOff() async throws {
         let harness = try await Self.started.value
         for cutOff in ["2s", "0s"] {
@@ -237,7 +237,7 @@ import TokenForge
                 .replacing(base64(token.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
     }
 
-    @Test("rewritten tokens and replays neither prove the new key nor keep the old one")
+    @Test("altered and replayed tokens count neither as use of the new key nor of the old one")
     func rewritten() async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("rewritten", .p256, harness)
@@ -314,7 +314,8 @@ import TokenForge
     }
 
     @Test(
-        "a monitor sees rotations and starts none", .enabled(if: PeerIdentity.available, "only root can be another"))
+        "a monitor can list rotations but not start one",
+        .enabled(if: PeerIdentity.available, "only root can be another"))
     func roles() async throws {
         let harness = try await Self.started.value
         let monitor = PeerIdentity(uid: 12347, gid: 12347)

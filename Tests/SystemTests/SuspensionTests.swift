@@ -90,7 +90,7 @@ import TokenForge
         #expect(late.status == 422 && late.body["code"]?.stringValue == "key_not_active")
     }
 
-    @Test("what is with the token and behind it when a key is suspended is not released")
+    @Test("requests in the HSM and in the queue when a key is suspended are not released")
     func suspended() async throws {
         let harness = try await daemon()
         let (answers, late) = try await stopped(harness) {
@@ -103,7 +103,7 @@ import TokenForge
     }
 
     @Test(
-        "a compromise that is only asked for does the same",
+        "a requested, not yet approved compromise stops releases in the same way",
         .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func compromised() async throws {
         let harness = try await daemon()

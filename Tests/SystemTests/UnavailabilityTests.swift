@@ -11,7 +11,7 @@ import TokenForge
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
     }
 
-    @Test("while the ledger cannot be written nothing is released; the same request is served afterwards")
+    @Test("while the ledger cannot be written nothing is released; afterwards the same request succeeds")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let token = try token()
@@ -34,7 +34,8 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token that goes away is hsm_unavailable and not ready, and served again when it is back")
+    @Test(
+        "while the HSM is away requests get hsm_unavailable and the daemon is not ready; when it returns they succeed")
     func tokenAway() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let files = FileManager.default
@@ -56,7 +57,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that the ledger knows is hsm_unavailable and not unknown while no token has been opened yet")
+    @Test("before any HSM token is open, a recorded key is hsm_unavailable and not unknown")
     func tokenAwayAtStart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -76,7 +77,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a ledger that is removed under the daemon is not ready, and nothing is released into it")
+    @Test("when the ledger's file is removed the daemon is not ready and releases nothing")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(token()).status == 200)
@@ -90,7 +91,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a worker that hangs is ended after call_timeout, and its call answered by the next")
+    @Test("a hanging worker is killed after call_timeout, and the next one answers its call")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()
         configuration.token = ["call_timeout: 3s"]
@@ -105,7 +106,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that the token has and the ledger does not know is listed as external and does not decrypt")
+    @Test("a key in the HSM without a ledger record is listed as external and does not decrypt")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(token()).status == 200)
@@ -128,7 +129,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that no token shows is hsm_unavailable while its state decrypts, and key_not_active when it does not")
+    @Test("a key missing in every HSM token is hsm_unavailable while its state decrypts, else key_not_active")
     func missingKey() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         #expect(try await harness.stop().status == 0)

@@ -28,7 +28,8 @@ import TokenForge
         }
     }
 
-    @Test("verify uses no key and claims nothing: unknown keys verify, and decrypting comes after")
+    @Test(
+        "verify uses no key and claims nothing: tokens for unknown keys verify, and a verified token can be decrypted")
     func claimsNothing() async throws {
         let harness = try await SharedDaemon.harness
         let outsider = try ForgedMerchant(
@@ -46,7 +47,7 @@ import TokenForge
     }
 
     /// What is signed has no separators; openapi.json says what that means for verify's answer.
-    @Test("a token whose members were moved by 32 bytes verifies, but opens nothing and claims nothing")
+    @Test("a token whose members were shifted by 32 bytes verifies, but is not decrypted and claims nothing")
     func moved() async throws {
         let harness = try await SharedDaemon.harness
         let token = try SharedForge.mint.mint(
@@ -72,7 +73,7 @@ import TokenForge
         #expect(try await harness.decrypt(token).status == 200)
     }
 
-    @Test("`at` replaces the present in the window")
+    @Test("`at` replaces the current time in the signing-time check")
     func at() async throws {
         let harness = try await SharedDaemon.harness
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)

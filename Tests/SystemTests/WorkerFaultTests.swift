@@ -46,7 +46,7 @@ import TokenForge
         }
     }
 
-    @Test("a call that hangs ends its worker at call_timeout; what was in flight is answered by the next")
+    @Test("a hanging call ends its worker at call_timeout; the next worker answers what was in flight")
     func hang() async throws {
         let place = try await Place(["call_timeout: 3s"])
         try place.token.play("fault C_DeriveKey nth=5 hang once")
@@ -55,7 +55,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that crashes within a call costs no request, at whichever call it does")
+    @Test("a library that crashes in any call loses no request")
     func crash() async throws {
         let place = try await Place()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
@@ -67,7 +67,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that is poisoned after a few calls, in every worker again, costs no request")
+    @Test("a library that fails for good after a few calls in every worker loses no request")
     func poisoned() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -84,7 +84,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that loses memory is replaced by a fresh worker before it is let go, and no request is lost")
+    @Test("a leaking worker is replaced before it is stopped, and no request is lost")
     func leak() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("workers that are replaced after a number of operations drop nothing")
+    @Test("replacing workers after a number of operations loses no request")
     func recycled() async throws {
         let place = try await Place(["recycle_after: 20"])
         try await place.release(100)
@@ -111,7 +111,7 @@ import TokenForge
     }
 
     @Test(
-        "a login that the token ended is not renewed with a PIN file that is wrong by then: one try, and status says so"
+        "after the HSM ended its login, a wrong PIN file is tried once, and status says so"
     )
     func wrongPINAfterRotation() async throws {
         let place = try await Place()
@@ -140,7 +140,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token with room for fewer sessions than are configured serves with those, and status says how many")
+    @Test("an HSM with fewer sessions than configured serves with those, and status says how many")
     func fewerSessions() async throws {
         let place = try await Place(["sessions: 4"], "session-limit 3")
         let status = try await place.harness.admin("/v1/status")
@@ -153,7 +153,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("waiting for the token and working in it are counted apart, once for each call")
+    @Test("time waiting for the HSM and time in it are measured separately, once for each call")
     func histograms() async throws {
         let place = try await Place(["sessions: 1"])
         let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")

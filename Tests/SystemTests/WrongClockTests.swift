@@ -23,7 +23,7 @@ struct WrongClockTests {
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant, signingTime: signed))
     }
 
-    @Test("every token is a replay, which is said, until two persons accept the clock; new tokens are served then")
+    @Test("after a wrong clock all tokens are replays, with the reason, until two persons accept the clock")
     func accepted() async throws {
         let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
         let harness = daemon.harness

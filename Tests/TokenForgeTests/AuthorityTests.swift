@@ -31,7 +31,7 @@ import TokenForge
         }
     }
 
-    @Test("an authority read back from its directory signs with the same keys")
+    @Test("an authority read from its directory signs with the same keys")
     func persistence() async throws {
         let files = try FreshDirectory()
         let authority = try SharedForge.authority

@@ -94,7 +94,7 @@ import Testing
         #expect(throws: (any Error).self) { try P256.KeyAgreement.PublicKey(x963Representation: point) }
     }
 
-    @Test("a shared secret that begins with zero can be asked for")
+    @Test("a shared secret that begins with a zero byte can be requested")
     func leadingZero() throws {
         let merchant = try SharedForge.ecMerchant
         var recipe = TokenRecipe(merchant: merchant.merchant)
@@ -135,7 +135,7 @@ import Testing
         #expect(Set(detail.keys) == ["emvData", "encryptedPINData"])
     }
 
-    @Test("merchant tokens and authentication responses are there when asked for")
+    @Test("merchant tokens and authentication responses are there when requested")
     func merchantTokens() throws {
         var recipe = PayloadRecipe()
         recipe.merchantTokenIdentifier = "DNITHE001"
@@ -147,7 +147,7 @@ import Testing
         #expect(payload["tomorrow"] != nil)
     }
 
-    @Test("every secret of a payload stands in its bytes, so that a search for leaks can find it")
+    @Test("every secret of a payload is found in its bytes by the search for leaks")
     func secrets() {
         var recipe = PayloadRecipe(.emv)
         recipe.encryptedPINData = "0123456789ABCDEF"

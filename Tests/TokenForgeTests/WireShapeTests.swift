@@ -22,7 +22,7 @@ import TokenForge
         #expect(!lines.contains { $0.contains("l=inf") })
     }
 
-    @Test("cmsAlgorithmProtection and SHA-256's NULL are there in the forms that had them, and only there")
+    @Test("only the wire forms that had them have cmsAlgorithmProtection and SHA-256's NULL")
     func forms() async throws {
         for (wire, protection, null) in [
             (WireForm.since2014, false, true), (.since2019, true, true), (.since2023, true, false),
@@ -148,7 +148,7 @@ import TokenForge
     }
 
     @Test(
-        "openssl finds nothing wrong with signatures whose fault is in Apple's own rules",
+        "openssl accepts signatures that break only Apple's own rules",
         arguments: [
             Deviation.leafMarkerMissing, .intermediateMarkerMissing, .markersSwapped, .leafMarkerOnIntermediate,
             .twoSigners, .rootCertificateIncluded, .duplicateCertificate, .leafIssuedByRoot, .pointOffCurve, .badTag,

@@ -1,17 +1,26 @@
+// Test equipment. TokenForge plays Apple and the Secure Element: it certifies merchants and mints payment tokens, genuine
+// ones and ones with exactly one thing wrong, under a root that it made itself and that nobody trusts by default. Tests,
+// demonstrations and soaks use it; no program that is installed links it.
+//
+// It shares nothing with what it tests, on purpose: DER, PEM, the KDF, OAEP and JSON are written a second time here, so
+// that an error in paytokend's own cannot hide behind the same error in its tests. Start with `mint` below: it follows a
+// `TokenRecipe` for a `Merchant`, under a `ForgeAuthority`, with the recipe's `Deviation`s. `TokenOpener` is the other
+// direction, in software.
+
 import Crypto
 public import Foundation
 
-/// Makes tokens under one authority.
+/// Makes payment tokens under one authority.
 public struct TokenMint: Sendable {
     public let authority: ForgeAuthority
 
     public init(authority: ForgeAuthority) { self.authority = authority }
 
-    /// A token after `recipe`.
+    /// A payment token made by `recipe`.
     public func mint(_ recipe: TokenRecipe) throws -> MintedToken {
-        if let unfit = recipe.deviations.first(where: { !$0.applies(to: recipe.isRSA ? "RSA_v1" : "EC_v1") }) {
+        if let unsuitable = recipe.deviations.first(where: { !$0.applies(to: recipe.isRSA ? "RSA_v1" : "EC_v1") }) {
             throw ForgeFailure.recipe(
-                "deviation \(unfit.rawValue) cannot be done to a token of version \(recipe.version)")
+                "deviation \(unsuitable.rawValue) does not apply to a token of version \(recipe.version)")
         }
         let plaintext = plaintext(recipe)
         let sealed = try seal(plaintext, recipe)

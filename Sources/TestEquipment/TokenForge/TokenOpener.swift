@@ -2,8 +2,8 @@ import Crypto
 import CryptoExtras
 public import Foundation
 
-/// Opens tokens with the merchant's private key, as Apple's document says, in software: what a daemon's answer can be
-/// compared with. Checks neither signature nor time, and shares no code with what it is compared with.
+/// Decrypts payment tokens with the merchant's private key in software, as Apple's document says, to compare a daemon's
+/// answer with. Checks neither signature nor time, and shares no code with the daemon.
 public struct TokenOpener: Sendable {
     private let merchant: Merchant
     private let key: ForgeKey

@@ -64,8 +64,7 @@ struct MerchantCommand: ParsableCommand {
         profile.extensionMerchantIdentifier = extensionMerchantIdentifier
         let prefix = name ?? merchantIdentifier
         if let csr {
-            guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
-            else { throw ForgeFailure.file(path: csr, reason: "holds no PKCS#10 request in PEM or DER") }
+            let der = try ForgePEM.file(csr, label: "CERTIFICATE REQUEST", "PKCS#10 request")
             let certificate = try authority.merchantCertificate(certificateSigningRequest: der, profile: profile)
             try Data(certificate).write(to: url.appending(path: "\(prefix).der"))
             try Data(ForgePEM.text(certificate, label: "CERTIFICATE").utf8).write(
@@ -113,8 +112,7 @@ struct CertifyCommand: ParsableCommand {
 
     func run() throws {
         let authority = try ForgeAuthority(directory: URL(filePath: directory))
-        guard let request = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: csr)), label: "CERTIFICATE REQUEST")
-        else { throw ForgeFailure.file(path: csr, reason: "holds no PKCS#10 request in PEM or DER") }
+        let request = try ForgePEM.file(csr, label: "CERTIFICATE REQUEST", "PKCS#10 request")
         let profile = MerchantCertificateProfile(merchantIdentifier: merchantIdentifier, kind: kind, expired: expired)
         let certificate = try authority.merchantCertificate(certificateSigningRequest: request, profile: profile)
         let bytes =

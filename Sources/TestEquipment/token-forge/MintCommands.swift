@@ -109,8 +109,7 @@ struct MintCommand: ParsableCommand {
     }
 
     func run() throws {
-        guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
-        else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
+        let der = try ForgePEM.file(certificate, label: "CERTIFICATE", "certificate")
         let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
         let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))
         if endless {
@@ -213,8 +212,7 @@ struct OpenCommand: ParsableCommand {
     var privateKey: String
 
     func run() throws {
-        guard let der = ForgePEM.bytes(of: try Data(contentsOf: URL(filePath: certificate)), label: "CERTIFICATE")
-        else { throw ForgeFailure.file(path: certificate, reason: "holds no certificate in PEM or DER") }
+        let der = try ForgePEM.file(certificate, label: "CERTIFICATE", "certificate")
         let opener = try TokenOpener(
             merchant: Merchant(certificate: der),
             key: ForgeKey(pem: String(contentsOfFile: privateKey, encoding: .utf8)))
@@ -228,7 +226,7 @@ struct OpenCommand: ParsableCommand {
 struct DeviationsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "deviations",
-        abstract: "Lists what can be wrong with a token, and the refusal that it must meet.")
+        abstract: "Lists what can be wrong with a token, and the code with which it must be refused.")
 
     func run() {
         let width = Deviation.allCases.map(\.rawValue.count).max() ?? 0

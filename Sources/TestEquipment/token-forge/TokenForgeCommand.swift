@@ -1,3 +1,5 @@
+// Test equipment: the command line of TokenForge, for tests, demonstrations and soaks. Not installed.
+
 import ArgumentParser
 import Foundation
 import ProductVersion
@@ -7,11 +9,12 @@ import TokenForge
 struct TokenForgeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-forge",
-        abstract: "Mints Apple Pay payment tokens under a root of your own, for tests and demonstrations.",
+        abstract: "Test equipment: mints Apple Pay payment tokens under a root of your own.",
         discussion: """
-            It plays Apple and the Secure Element: certification authorities like Apple's, merchants' certificates, \
-            and tokens of both versions, good ones and ones with one thing wrong. Nothing that it makes is accepted \
-            by anybody who does not trust DIR/root.pem.
+            For tests and demonstrations only; it is not installed with paytokend. It plays Apple and the Secure \
+            Element: certification authorities like Apple's, merchants' certificates, and payment tokens of both \
+            versions, good ones and ones with one thing wrong. Only a daemon that trusts DIR/root.pem accepts what it \
+            makes; never trust that root where payments are real.
 
               token-forge authority forge
               token-forge merchant forge --merchant-identifier merchant.com.example --type ec

@@ -60,19 +60,15 @@ public enum ForgeKey: Sendable {
     var keyIdentifier: [UInt8] { SubjectPublicKey.keyIdentifier(of: subjectPublicKeyInfo) }
 
     /// A signature over SHA-256 of `message`: ECDSA in DER, or RSA PKCS#1 v1.5.
-    func signature(of message: [UInt8]) throws -> [UInt8] {
-        let digest = SHA256.hash(data: message)
-        return switch self {
-        case .p256(let key): Array(try key.signature(for: digest).derRepresentation)
-        case .p384(let key): Array(try key.signature(for: digest).derRepresentation)
-        case .rsa(let key): Array(try key.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation)
-        }
+    func signature(of message: [UInt8]) throws -> [UInt8] { try signature(for: SHA256.hash(data: message)) }
+
+    /// The same over SHA-1, which must be refused.
+    func signatureWithSHA1(of message: [UInt8]) throws -> [UInt8] {
+        try signature(for: Insecure.SHA1.hash(data: message))
     }
 
-    /// The same over SHA-1, which nobody should accept any more.
-    func signatureWithSHA1(of message: [UInt8]) throws -> [UInt8] {
-        let digest = Insecure.SHA1.hash(data: message)
-        return switch self {
+    private func signature(for digest: some Digest) throws -> [UInt8] {
+        switch self {
         case .p256(let key): Array(try key.signature(for: digest).derRepresentation)
         case .p384(let key): Array(try key.signature(for: digest).derRepresentation)
         case .rsa(let key): Array(try key.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation)

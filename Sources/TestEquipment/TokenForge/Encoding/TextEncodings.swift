@@ -22,7 +22,16 @@ public enum ForgePEM {
         return Data(base64Encoded: String(body)).map(Array.init)
     }
 
-    /// The DER bytes of a file's content that is either DER already or PEM with `label`.
+    /// The DER bytes of a file that is either DER already or PEM with `label`.
+    ///
+    /// - Parameter what: such as `certificate`, for the failure's words.
+    public static func file(_ path: String, label: String, _ what: String) throws -> [UInt8] {
+        guard let der = bytes(of: try Data(contentsOf: URL(filePath: path)), label: label)
+        else { throw ForgeFailure.file(path: path, reason: "holds no \(what) in PEM or DER") }
+        return der
+    }
+
+    /// The same for a file's content.
     public static func bytes(of content: Data, label: String) -> [UInt8]? {
         if content.first == 0x30 { return Array(content) }
         return String(data: content, encoding: .utf8).flatMap { bytes($0, label: label) }

@@ -1,7 +1,7 @@
-/// One thing that is wrong with a token, or unusual: the attacks and accidents that a verifier has to tell apart.
+/// One thing that is wrong with a payment token, or unusual: the attacks and accidents that a verifier has to tell apart.
 ///
-/// Everything else about the token is right, and what is signed is signed properly, so that exactly the one check is
-/// met. Raw values are the names for `token-forge mint --deviation`.
+/// Everything else about the payment token is right, and what is signed is signed properly, so that exactly one check
+/// fails. Raw values are the names for `token-forge mint --deviation`.
 public enum Deviation: String, CaseIterable, Sendable, Hashable {
     // The CMS message.
     case notCMS = "not-cms"
@@ -111,9 +111,9 @@ extension Deviation {
         case .encapsulatedContent: "the CMS message carries its own content, and signs that"
         case .noCertificates: "no certificate in the message"
         case .onlyLeafCertificate: "the intermediate is left out"
-        case .duplicateCertificate: "the signer's certificate stands there twice"
-        case .rootCertificateIncluded: "the root stands beside the other two"
-        case .thirdCertificateSigns: "a self-made third certificate signs; the genuine two stand beside it"
+        case .duplicateCertificate: "the signer's certificate twice"
+        case .rootCertificateIncluded: "the root beside the other two"
+        case .thirdCertificateSigns: "a self-made third certificate signs, beside the genuine two"
         case .noSigner: "signerInfos is empty"
         case .twoSigners: "a second SignerInfo, as good as the first"
         case .signerNotAmongCertificates: "the signer identifier names a serial number that no certificate has"
@@ -148,7 +148,7 @@ extension Deviation {
         case .leafNotYetValid: "the leaf was not valid yet at signing time"
         case .leafWithoutDigitalSignature: "the leaf's key usage is keyAgreement"
         case .leafIsCA: "the leaf is a certification authority"
-        case .leafWithUnknownCriticalExtension: "the leaf has a critical extension that nobody knows"
+        case .leafWithUnknownCriticalExtension: "the leaf has an unknown critical extension"
         case .intermediateExpired: "the intermediate had expired at signing time"
         case .intermediateNotCA: "the intermediate's basic constraints say that it is no authority"
         case .intermediateWithoutKeyCertSign: "the intermediate's key usage lacks keyCertSign"
@@ -187,11 +187,11 @@ extension Deviation {
         case .applicationDataBase64: "applicationData in base64 instead of hexadecimal"
         case .headerMissing: "no header"
         case .duplicateHeaderMember: "publicKeyHash twice in the header"
-        case .unknownMembers: "members that nobody knows, everywhere"
+        case .unknownMembers: "unknown members everywhere"
         }
     }
 
-    /// The code of the refusal that it must meet; nil where the token stays good.
+    /// The code with which it must be refused; nil where the payment token stays good.
     public var refusal: String? {
         switch self {
         case .unknownMembers: nil
@@ -225,7 +225,7 @@ extension Deviation {
         }
     }
 
-    /// Whether it can be done to a token of `version`.
+    /// Whether it applies to a payment token of `version`.
     public func applies(to version: String) -> Bool {
         switch self {
         case .pointOffCurve, .pointCompressed, .pointAtInfinity, .otherMerchantIdentifier: version == "EC_v1"

@@ -142,7 +142,7 @@ struct MessageSigner {
 struct SigningChain {
     /// The certificate of the genuine signer.
     let leaf: CertifiedKey
-    /// What stands beside it.
+    /// The other certificate in the message.
     let issuer: CertifiedKey
     /// The self-made certificate that signs instead.
     let third: CertifiedKey?

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a token is to be made of.
+/// What a payment token is to be made of.
 public struct TokenRecipe: Sendable {
     /// The version as it stands in the token; `RSA…` makes an RSA_v1 token, anything else an EC_v1 one.
     public var version: String
@@ -19,7 +19,7 @@ public struct TokenRecipe: Sendable {
     /// EC_v1: makes the ECDH shared secret begin with a zero byte.
     public var leadingZeroSharedSecret = false
 
-    /// A token that nothing is wrong with, in the version that fits the merchant's key, signed at `signingTime`.
+    /// A payment token with nothing wrong, in the version that fits the merchant's key, signed at `signingTime`.
     public init(
         merchant: Merchant, payload: [UInt8] = PayloadRecipe().json, applicationData: [UInt8]? = nil,
         signingTime: Date = Date(), wire: WireForm = .since2023, deviations: Set<Deviation> = []
