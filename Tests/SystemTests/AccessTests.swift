@@ -30,7 +30,7 @@ import TokenForge
     private func decrypt(
         _ merchant: ForgedMerchant, as identity: PeerIdentity, expected: String? = nil
     ) async throws -> CurlAnswer {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         return try await Curl.request(
             "/v1/decrypt", socket: Self.started.value.socket, body: token.decryptBody(expected: expected), as: identity)
     }
@@ -104,7 +104,7 @@ import TokenForge
         "a repeat needs the same caller: another caller's equal reference is a replay",
         .enabled(if: PeerIdentity.available, needsRoot))
     func repeatsByCaller() async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         let socket = try await Self.started.value.socket
         let body = token.decryptBody(reference: "order-1")
         let first = try await Curl.request("/v1/decrypt", socket: socket, body: body, as: Self.checkout)
@@ -163,7 +163,7 @@ import TokenForge
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let open = try await RawConnection(harness.socket)
         func status(over connection: RawConnection) async throws -> Int {
-            let body = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant)).verifyBody()
+            let body = try SharedForge.token().verifyBody()
             try await connection.send(Array(RawConnection.head("/v1/verify", length: body.count).utf8) + body)
             return try await connection.answer().status
         }

@@ -24,7 +24,7 @@ import TokenForge
         arguments: merchants)
     func freshToken(version: String) async throws {
         let merchant = try merchant(version).merchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant))
+        let token = try SharedForge.token(for: merchant)
         let answer = try await SharedDaemon.harness.decrypt(token)
         expectVerbatim(answer, token)
         #expect(answer.header("Content-Type")?.hasPrefix("application/json") == true)
@@ -55,7 +55,7 @@ import TokenForge
 
     @Test("paymentData alone is accepted as a payment token", arguments: merchants)
     func paymentDataAlone(version: String) async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant(version).merchant))
+        let token = try SharedForge.token(for: merchant(version).merchant)
         expectVerbatim(try await SharedDaemon.harness.decrypt(token.decryptBody(whole: false)), token)
     }
 
@@ -111,7 +111,7 @@ import TokenForge
     @Test("a payment token of the other version than the key's algorithm fails to decrypt")
     func otherAlgorithm() async throws {
         // An RSA_v1 token whose publicKeyHash is the EC merchant's.
-        let rsa = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let rsa = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
         let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
         let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
             Data(rsa.publicKeyHash).base64EncodedString(), with: Data(ecHash).base64EncodedString())

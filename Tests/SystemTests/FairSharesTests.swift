@@ -34,7 +34,7 @@ import TokenForge
 
     /// A request that uses the token and claims nothing, so that it may be sent again: it expects another amount.
     private func body() throws -> String {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         return String(decoding: token.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
     }
 

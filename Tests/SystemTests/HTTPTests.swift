@@ -11,10 +11,6 @@ import TokenForge
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: body, contentType: contentType)
     }
 
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     @Test("unknown paths are 404, known ones with another method 405")
     func routing() async throws {
         let socket = try await SharedDaemon.harness.socket
@@ -30,14 +26,14 @@ import TokenForge
         "a body whose Content-Type is not JSON gets 415",
         arguments: ["text/plain", "application/x-www-form-urlencoded"])
     func mediaType(type: String) async throws {
-        let answer = try await post(token().decryptBody(), contentType: type)
+        let answer = try await post(SharedForge.token().decryptBody(), contentType: type)
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
     @Test("JSON with a charset, any Host header and chunked bodies are served")
     func tolerated() async throws {
         let answer = try await Curl.request(
-            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: token().decryptBody(),
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.token().decryptBody(),
             contentType: "application/json; charset=utf-8",
             arguments: ["--header", "Host: anything.example:99", "--header", "Transfer-Encoding: chunked"])
         #expect(answer.status == 200, "\(answer)")
@@ -59,7 +55,7 @@ import TokenForge
 
     @Test("the request is read strictly: token is required; unknown and duplicate members and wrong types are refused")
     func envelope() async throws {
-        let token = String(decoding: try token().paymentToken, as: UTF8.self)
+        let token = String(decoding: try SharedForge.token().paymentToken, as: UTF8.self)
         for body in [
             "{}", "{\"token\":\(token),\"extra\":1}", "{\"token\":\(token),\"reference\":1}",
             "{\"token\":\(token),\"expected\":[]}", "{\"token\":\(token),\"expected\":{\"amount\":1}}",
@@ -124,7 +120,7 @@ import TokenForge
         try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
         try await body.send("{\"token\":")
         // Others are served meanwhile.
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         // That it is their own time, and not another's, is what 408 says.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
@@ -139,7 +135,7 @@ import TokenForge
         let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
         try await raw.send(health)
         try await wait(for: "the first answer") { raw.text.contains("HTTP/1.1 200") }
-        let token = try token()
+        let token = try SharedForge.token()
         let request = RawConnection.head("/v1/decrypt", length: token.decryptBody().count)
         try await raw.send(Array(request.utf8) + token.decryptBody() + Array(health.utf8))
         try await wait(for: "three answers") { raw.text.components(separatedBy: "HTTP/1.1 200").count == 4 }
@@ -199,17 +195,17 @@ import TokenForge
             return idle.count <= 50
         }
         #expect(refused >= 950)
-        let overloaded = try await harness.decrypt(token())
+        let overloaded = try await harness.decrypt(SharedForge.token())
         #expect(overloaded.status == 503 && overloaded.code == "overloaded", "\(overloaded)")
         #expect(overloaded.header("Retry-After").flatMap(Int.init) != nil)
         if PeerIdentity.available {
             let other = try await Curl.request(
-                "/v1/decrypt", socket: harness.socket, body: token().decryptBody(),
+                "/v1/decrypt", socket: harness.socket, body: SharedForge.token().decryptBody(),
                 as: PeerIdentity(uid: 12345, gid: 12345))
             #expect(other.status == 200, "\(other)")
         }
         for connection in idle { await connection.close() }
-        try await wait(for: "service to come back") { try await harness.decrypt(token()).status == 200 }
+        try await wait(for: "service to come back") { try await harness.decrypt(SharedForge.token()).status == 200 }
         #expect(try await harness.stop().status == 0)
     }
 }

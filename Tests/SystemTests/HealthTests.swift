@@ -26,7 +26,7 @@ import TokenForge
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
         #expect(try await harness.decrypt(token).status == 422)
-        let good = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let good = try SharedForge.token()
         #expect(try await harness.decrypt(good).status == 200)
         #expect(try await count("unknown_public_key_hash") >= before + 1)
         let answer = try await harness.admin("/metrics")
@@ -73,7 +73,7 @@ import TokenForge
         try await harness.initializeToken()
         try await harness.waitUntilReady()
         #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token).status == 200)
         #expect(try await harness.stop().status == 0)
     }

@@ -32,7 +32,7 @@ import TokenForge
         #expect(imported.status == 0, "\(imported)")
         let hash = Data(merchant.merchant.publicKeyHash).base64EncodedString()
         for _ in 0..<2 {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             #expect(try await harness.decrypt(token).status == 200)
         }
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
@@ -64,7 +64,7 @@ import TokenForge
             "--merchant-identifier", "merchant.com.example.der",
         ])
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         #expect(try await harness.decrypt(token).status == 200)
     }
 
@@ -74,7 +74,7 @@ import TokenForge
         let merchant = try merchant(String(repeating: "long.", count: 12) + "shop")
         let imported = try await harness.importMerchant(merchant)
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let answer = try await harness.decrypt(token)
         #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
     }
@@ -104,12 +104,12 @@ import TokenForge
             #expect(result.status == 1, "\(name): \(result)")
             #expect(result.error.contains("certificate_unsuitable"), "\(name): \(result)")
             for text in says { #expect(result.error.localizedCaseInsensitiveContains(text), "\(name): \(result)") }
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             #expect(try await harness.decrypt(token).code == "unknown_public_key_hash", "\(name)")
         }
         // Unless told to.
         #expect(try await harness.importMerchant(cases[1].merchant, ["--allow-expired"]).status == 0)
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: cases[1].merchant.merchant))
+        let token = try SharedForge.token(for: cases[1].merchant.merchant)
         #expect(try await harness.decrypt(token).status == 200)
     }
 
@@ -129,7 +129,7 @@ import TokenForge
         }
         let misnamed = try await harness.importMerchant(one, ["--merchant-identifier", "merchant.com.example.other"])
         #expect(misnamed.status != 0, "\(misnamed)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: one.merchant))
+        let token = try SharedForge.token(for: one.merchant)
         #expect(try await harness.decrypt(token).code == "unknown_public_key_hash")
     }
 
@@ -137,7 +137,7 @@ import TokenForge
     func dryRunAndRestart() async throws {
         let harness = try await DaemonHarness()
         let merchant = try SharedForge.ecMerchant
-        func token() throws -> MintedToken { try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)) }
+        func token() throws -> MintedToken { try SharedForge.token(for: merchant.merchant) }
         #expect(try await harness.importMerchant(merchant, ["--dry-run"]).status == 0)
         #expect(try await harness.decrypt(token()).code == "unknown_public_key_hash")
         #expect(try await harness.importMerchant(merchant).status == 0)

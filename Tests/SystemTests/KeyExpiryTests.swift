@@ -41,7 +41,7 @@ import TokenForge
 
         // What has ended still opens what was encrypted to it.
         for merchant in merchants {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             #expect(try await harness.decrypt(token).status == 200)
         }
         #expect(try await Curl.request("/readyz", socket: harness.socket).status == 200)

@@ -76,7 +76,7 @@ import TokenForge
         #expect(text.hasSuffix("-----END CERTIFICATE REQUEST-----\n"))
 
         let merchant = try await certify(request, name, out: files.path("apple_pay.cer"))
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant))
+        let token = try SharedForge.token(for: merchant)
         #expect(try await harness.decrypt(token).code == "key_not_active")
         let imported = try await harness.paytokenctl([
             "certificate", "import", files.path("apple_pay.cer"), "--output", "json",
@@ -178,7 +178,7 @@ import TokenForge
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)
         let merchant = try await certify(files.path("r.csr"), "merchant.com.example.two", out: files.path("a.cer"))
         #expect(try await harness.paytokenctl(["rotate", "import", files.path("a.cer")]).status == 0)
-        #expect(try await harness.decrypt(SharedForge.mint.mint(TokenRecipe(merchant: merchant))).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token(for: merchant)).status == 200)
         let next = try object(
             try await harness.paytokenctl(["rotate", "start", "merchant.com.example.two", "--output", "json"]))
         #expect(

@@ -22,10 +22,6 @@ import TokenForge
         var all: [Int] { indices.withLock { $0 } }
     }
 
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     @Test("--check exits 0 for a good configuration, else 78 with every problem and its line")
     func check() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
@@ -67,7 +63,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
         #expect(second.status == 75, "\(second)")
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -83,7 +79,7 @@ import TokenForge
         }
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         try await harness.start()
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -101,7 +97,7 @@ import TokenForge
     @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves")
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let tokens = try (0..<100).map { _ in try token() }
+        let tokens = try (0..<100).map { _ in try SharedForge.token() }
         // Eight callers, one request after the other: in the middle of the load, on however fast a machine.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -137,7 +133,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
         let busy = try await RawConnection(harness.socket)
-        let body = try token().decryptBody()
+        let body = try SharedForge.token().decryptBody()
         try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
         // A request is under way once its head was read.
         try await busy.waitUntilRead()
@@ -165,7 +161,7 @@ import TokenForge
         let first = try harness.worker()
         let bodies = try (0..<200).map { index in
             let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant
-            return try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            return try SharedForge.token(for: merchant.merchant)
                 .decryptBody(reference: "order-\(index)")
         }
         async let load = withThrowingTaskGroup(of: [CurlAnswer].self) { group in
@@ -199,7 +195,7 @@ import TokenForge
         configuration.token = ["recycle_after: 10"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
-        for _ in 0..<60 { #expect(try await harness.decrypt(token()).status == 200) }
+        for _ in 0..<60 { #expect(try await harness.decrypt(SharedForge.token()).status == 200) }
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != first } == true }
         try await wait(for: "the old workers to be reaped") { try harness.zombies() == 0 }
         #expect(try await harness.stop().status == 0)
@@ -243,7 +239,7 @@ import TokenForge
         let harness = try await harness(token)
         let begun = try await callsBegun(harness)
         try token.play("fault C_DeriveKey always hang")
-        let payment = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let payment = try SharedForge.token()
         async let request = harness.decrypt(payment, reference: "r")
         try await wait(for: "the call") { try await callsBegun(harness) > begun }
         try await drain(harness)

@@ -7,10 +7,6 @@ import TokenForge
 
 /// The key-usage record: what an auditor finds of what the daemon did.
 @Suite struct RecordTests {
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     private func records(_ harness: DaemonHarness, _ filter: [String] = []) async throws -> [JSONObject] {
         let list = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"] + filter)
         #expect(list.status == 0, "\(list)")
@@ -25,7 +21,7 @@ import TokenForge
         "a release, its repeat and a refusal each name their audit record, which has the caller and the key")
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         let answers = [
             try await harness.decrypt(token, reference: "order-1"),
             try await harness.decrypt(token, reference: "order-1"),
@@ -80,7 +76,7 @@ import TokenForge
     @Test("after kill -9 the record continues where it ended, and contains everything that was answered")
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 200)
         let sequence = try #require(place(answer))
         try harness.daemon.signal(SIGKILL)
@@ -97,7 +93,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
         #expect(try await harness.paytokenctl(["ledger", "backup", backup]).status == 0)
-        let token = try token()
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token).status == 200)
         #expect(try await harness.stop().status == 0)
         let paytokend = try Program.built("paytokend")

@@ -108,7 +108,7 @@ import TokenForge
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != worker } == true }
         try await harness.waitUntilReady()
 
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         try harness.directory.write(token.paymentToken, to: "token.json")
         // A daemon that does not answer: the client waits, and can be met while it does.
         try harness.daemon.signal(SIGSTOP)

@@ -43,7 +43,7 @@ import TokenForge
     }
 
     private func token(_ merchant: ForgedMerchant? = nil) throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: (merchant ?? SharedForge.ecMerchant).merchant))
+        try SharedForge.token(for: (merchant ?? SharedForge.ecMerchant).merchant)
     }
 
     /// The tokens that the record names, with how many releases each.

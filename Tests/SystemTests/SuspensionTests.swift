@@ -51,7 +51,7 @@ import TokenForge
     ) async throws -> (answers: [Answer], late: Answer) {
         let merchant = try SharedForge.ecMerchant
         let bodies = try (0..<40).map { _ in
-            try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)).decryptBody()
+            try SharedForge.token(for: merchant.merchant).decryptBody()
         }
         let socket = harness.socket
         return try await withThrowingTaskGroup(of: Answer.self) { group in
@@ -60,7 +60,7 @@ import TokenForge
             var answers = [try #require(try await group.next())]
             try await stop()
             let late = try await decrypt(
-                SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)).decryptBody(), socket)
+                SharedForge.token(for: merchant.merchant).decryptBody(), socket)
             for try await answer in group { answers.append(answer) }
             return (answers, late)
         }

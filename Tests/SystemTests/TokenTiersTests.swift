@@ -31,7 +31,7 @@ import TokenForge
     /// Releases a fresh token of both versions, and compares what answer and record say.
     private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
         for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             let answer = try await harness.decrypt(token, reference: "r")
             #expect(answer.status == 200, "\(answer)")
             #expect(answer.string("protection") == tier)
@@ -139,7 +139,7 @@ import TokenForge
         var seen: Set<String> = []
         for number in 0..<16 {
             let merchant = number.isMultiple(of: 2) ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             let answer = try await harness.decrypt(token)
             #expect(answer.status == 200, "\(answer)")
             #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))

@@ -7,14 +7,10 @@ import TokenForge
 
 /// What the daemon says when a part of it is away, and that it comes back by itself.
 @Suite struct UnavailabilityTests {
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     @Test("while the ledger cannot be written nothing is released; afterwards the same request succeeds")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         // Another process's write transaction that does not end, such as a backup gone wrong.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -45,15 +41,15 @@ import TokenForge
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
-        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await harness.verify(SharedForge.token()).status == 200)
         #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -65,7 +61,7 @@ import TokenForge
         try files.moveItem(atPath: harness.directory.path("tokens"), toPath: harness.directory.path("away"))
         try harness.directory.makeDirectory("tokens")
         try await harness.start(untilReady: false)
-        let token = try token()
+        let token = try SharedForge.token()
         let answer = try await harness.decrypt(token, reference: "r")
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
@@ -80,14 +76,14 @@ import TokenForge
     @Test("when the ledger's file is removed the daemon is not ready and releases nothing")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         try FileManager.default.removeItem(atPath: harness.directory.path("ledger.sqlite"))
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await harness.verify(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -99,7 +95,7 @@ import TokenForge
         let first = try harness.worker()
         kill(first, SIGSTOP)
         let began = ContinuousClock.now
-        let answer = try await harness.decrypt(token(), reference: "r")
+        let answer = try await harness.decrypt(SharedForge.token(), reference: "r")
         #expect(answer.status == 200, "\(answer)")
         #expect(ContinuousClock.now - began > .milliseconds(2900))
         try await wait(for: "the hung worker's end") { kill(first, 0) != 0 }
@@ -109,7 +105,7 @@ import TokenForge
     @Test("a key in the HSM without a ledger record is listed as external and does not decrypt")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
         for file in try FileManager.default.contentsOfDirectory(atPath: harness.directory.path)
         where file.hasPrefix("ledger.sqlite") {
@@ -120,7 +116,7 @@ import TokenForge
             try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "begun anew"]).status == 0
         }
         try await harness.waitUntilReady()
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
         let keys = try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
@@ -156,7 +152,7 @@ import TokenForge
             }
             try database.close()
             try await harness.start()
-            let answer = try await harness.decrypt(token())
+            let answer = try await harness.decrypt(SharedForge.token())
             #expect(answer.status == status && answer.code == code, "\(state): \(answer)")
             #expect(try await harness.stop().status == 0)
         }

@@ -7,7 +7,7 @@ import TokenForge
 @Suite struct VerifyTests {
     @Test("verify answers with the chain: leaf, intermediate, root, each with its fingerprint")
     func chain() async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let token = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
         let answer = try await SharedDaemon.harness.verify(token)
         #expect(answer.status == 200, "\(answer)")
         #expect(answer.string("version") == "RSA_v1")
@@ -35,11 +35,11 @@ import TokenForge
         let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.outsider"))
-        let unknown = try SharedForge.mint.mint(TokenRecipe(merchant: outsider.merchant))
+        let unknown = try SharedForge.token(for: outsider.merchant)
         #expect(try await harness.verify(unknown).status == 200)
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
 
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         #expect(try await harness.verify(token).status == 200)
         #expect(try await harness.verify(token).status == 200)
         let answer = try await harness.decrypt(token)

@@ -24,8 +24,7 @@ import TokenForge
                 for _ in 0..<4 {
                     group.addTask {
                         for _ in 0..<count / 4 {
-                            let token = try SharedForge.mint.mint(
-                                TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+                            let token = try SharedForge.token()
                             let answer = try await harness.decrypt(token, reference: "r")
                             #expect(answer.status == 200, "\(answer)")
                             #expect(answer.member("repeated")?.boolValue == false)
@@ -122,7 +121,7 @@ import TokenForge
         try Data("99887766\n".utf8).write(to: URL(filePath: place.token.pinFile))
         try place.token.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<3 {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+            let token = try SharedForge.token()
             let answer = try await harness.decrypt(token)
             #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         }

@@ -30,6 +30,13 @@ public enum SharedForge {
     public static var rsaMerchant: ForgedMerchant { get throws { try made.get().rsaMerchant } }
     /// Mints under ``authority``.
     public static var mint: TokenMint { get throws { TokenMint(authority: try authority) } }
+
+    /// A new payment token with nothing unusual.
+    ///
+    /// - Parameter merchant: ``ecMerchant`` unless given.
+    public static func token(for merchant: Merchant? = nil) throws -> MintedToken {
+        try mint.mint(TokenRecipe(merchant: merchant ?? ecMerchant.merchant))
+    }
 }
 
 /// Payment data encrypted to a merchant's public key as Apple does it, without the signature around it: what a worker

@@ -26,7 +26,7 @@ import Testing
     @Test("an EC_v1 token opens with the secret that openssl derives and the KDF of Apple's document")
     func opensEC() async throws {
         let merchant = try SharedForge.ecMerchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let (header, data) = try parts(token)
         let ephemeral = try #require((header["ephemeralPublicKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let files = try FreshDirectory()
@@ -44,7 +44,7 @@ import Testing
     @Test("an RSA_v1 token opens with the key that openssl unwraps")
     func opensRSA() async throws {
         let merchant = try SharedForge.rsaMerchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let (header, data) = try parts(token)
         let wrapped = try #require((header["wrappedKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let unwrapped = try await unwrap(Array(wrapped), merchant)
