@@ -126,7 +126,9 @@ import Testing
         #expect(said.status == 0, "\(said.lines)")
         let checks = said.lines.filter { $0.hasPrefix("run   scripts/") }
         #expect(Set(checks).count == checks.count)
-        for check in ["check-documents", "check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential"] {
+        for check in [
+            "check-documents", "check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential",
+        ] {
             #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
         }
         // All but the skipped one, and four runs of two tests.

@@ -1,6 +1,6 @@
 import Foundation
-import NIOEmbedded
 import Glibc
+import NIOEmbedded
 import TestSupport
 import Testing
 
