@@ -115,8 +115,11 @@ let package = Package(
             name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", x509, asn1],
             swiftSettings: house),
 
-        // Apple and the Secure Element, played for tests and demonstrations. Shares no code with what it tests.
-        .target(name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1], swiftSettings: house),
+        // Test equipment, not installed: plays Apple and the Secure Element for tests and demonstrations. Shares no code
+        // with what it tests.
+        .target(
+            name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1],
+            path: "Sources/TestEquipment/TokenForge", swiftSettings: house),
 
         // Programs.
         .executableTarget(
@@ -131,7 +134,8 @@ let package = Package(
             ],
             swiftSettings: house),
         .executableTarget(
-            name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments], swiftSettings: house),
+            name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments],
+            path: "Sources/TestEquipment/token-forge", swiftSettings: house),
 
         // A PKCS#11 module that forwards to a real one and injects faults. Nothing links it.
         .target(
@@ -141,7 +145,9 @@ let package = Package(
         // Tests. TestSupport starts real components in fresh directories.
         .target(
             name: "TestSupport",
-            dependencies: ["TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras],
+            dependencies: [
+                "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix,
+            ],
             path: "Tests/TestSupport",
             swiftSettings: house),
         .testTarget(name: "SecretMemoryTests", dependencies: ["SecretMemory"], swiftSettings: house),

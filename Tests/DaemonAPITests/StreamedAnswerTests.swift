@@ -2,7 +2,6 @@ import Foundation
 import NIOCore
 import NIOPosix
 import Refusals
-import Synchronization
 import TestSupport
 import Testing
 
@@ -108,7 +107,7 @@ struct StreamedAnswerTests {
         let answer = try await client.stream(.get("/"), idle: .seconds(5))
         try await Task.sleep(for: .seconds(6))
         // What the reader has not asked for stays with the sender, but for what sockets and a few reads hold.
-        #expect(server.sent.value < 256)
+        #expect(server.sent.current < 256)
         var count = 0
         for try await piece in answer.body { count += piece.count }
         #expect(count == 1024 * FloodingServer.pieceBytes)
@@ -123,8 +122,8 @@ struct StreamedAnswerTests {
             var pieces = answer.body.makeAsyncIterator()
             _ = try await pieces.next()
         }
-        try await wait(for: "the connection's end") { server.closed.value == 1 }
-        #expect(server.sent.value < 1024)
+        try await wait(for: "the connection's end") { server.closed.current == 1 }
+        #expect(server.sent.current < 1024)
         try await server.stop()
     }
 
@@ -152,15 +151,9 @@ struct StreamedAnswerTests {
 
 /// Sends a body of many pieces, one after the other as the socket takes them.
 private final class FloodingServer: Sendable {
-    final class Count: Sendable {
-        private let count = Mutex(0)
-        var value: Int { count.withLock { $0 } }
-        func increment() { count.withLock { $0 += 1 } }
-    }
-
     static let pieceBytes = 16_384
-    let sent = Count()
-    let closed = Count()
+    let sent = Shared(0)
+    let closed = Shared(0)
     let path: String
     private let directory: FreshDirectory
     private let channel: any Channel
@@ -185,8 +178,8 @@ private final class FloodingServer: Sendable {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
         private let pieces: Int
-        private let sent: Count
-        init(pieces: Int, sent: Count) {
+        private let sent: Shared<Int>
+        init(pieces: Int, sent: Shared<Int>) {
             self.pieces = pieces
             self.sent = sent
         }

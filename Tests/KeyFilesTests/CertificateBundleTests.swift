@@ -17,7 +17,7 @@ struct CertificateBundleTests {
     }
 
     private func write(_ certificates: [[UInt8]], indefinite: Bool = false, to name: String = "bundle") throws {
-        try files.directory.write(CertificateBundle.pkcs7(certificates, indefiniteLengths: indefinite), to: name)
+        try files.directory.write(ForgedCertificateBundle.pkcs7(certificates, indefiniteLengths: indefinite), to: name)
     }
 
     private var chain: [[UInt8]] {
@@ -37,7 +37,7 @@ struct CertificateBundleTests {
     @Test("PKCS#7 as openssl makes it, in PEM and in DER")
     func openssl() async throws {
         for (index, der) in chain.enumerated() {
-            try files.directory.write(PEM.text(der, label: "CERTIFICATE"), to: "\(index).pem")
+            try files.directory.write(ForgePEM.text(der, label: "CERTIFICATE"), to: "\(index).pem")
         }
         let members = "-certfile 0.pem -certfile 1.pem -certfile 2.pem"
         try await files.openssl("crl2pkcs7 -nocrl \(members) -out bundle.p7b")
@@ -57,7 +57,7 @@ struct CertificateBundleTests {
 
     @Test("a chain in one PEM file is read as a bundle is, and one certificate alone needs no remark")
     func chainInPEM() throws {
-        let text = chain.map { PEM.text($0, label: "CERTIFICATE") }.joined()
+        let text = chain.map { ForgePEM.text($0, label: "CERTIFICATE") }.joined()
         let file = try CertificateFile(path: files.directory.write(text, to: "chain.pem"))
         #expect(file.der == merchant.certificate)
         let alone = try CertificateFile(path: files.directory.write(merchant.certificate, to: "alone.cer"))
@@ -144,7 +144,7 @@ struct CertificateBundleTests {
         try await files.openssl("cms -data_create -in text -outform DER -out data")
         #expect(try #require(files.certificateError("data")).message.contains("of a kind that carries no certificates"))
 
-        let bundle = CertificateBundle.pkcs7([merchant.certificate])
+        let bundle = ForgedCertificateBundle.pkcs7([merchant.certificate])
         for damaged in [bundle + [0], Array(bundle.dropLast(3))] {
             try files.directory.write(damaged, to: "damaged")
             #expect(files.certificateError("damaged")?.kind == .unsuitable)
@@ -177,7 +177,7 @@ struct CertificateBundleTests {
 
     @Test("three thousand damaged bundles end in a sentence or a certificate, never in a trap")
     func mutations() throws {
-        let originals = [false, true].map { CertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
+        let originals = [false, true].map { ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
         var generator = SplitMix64(state: 7)
         var refused = 0
         for round in 0..<3000 {

@@ -16,17 +16,7 @@ struct OpenSSLFiles {
 
     func text(_ name: String) throws -> String { String(decoding: try bytes(name), as: UTF8.self) }
 
-    /// Runs openssl in the directory, and makes what it wrote readable to its owner only.
-    func openssl(_ command: String) async throws {
-        let program = try RunningProgram(
-            Program.installed("openssl"), command.split(separator: " ").map(String.init),
-            workingDirectory: directory.path)
-        let result = try await program.result()
-        try #require(result.status == 0, "openssl \(command): \(result.error)")
-        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path(name))
-        }
-    }
+    func openssl(_ command: String) async throws { try await directory.openssl(command) }
 
     /// `ec.pem`, PKCS#8, and `ec.p8`, the same in DER: what every form must become.
     static func ec() async throws -> OpenSSLFiles {

@@ -15,7 +15,7 @@ struct PKCS12Tests {
         files = try OpenSSLFiles()
         merchant = try SharedForge.ecMerchant
         try files.directory.write(merchant.key.pem, to: "key.pem")
-        try files.directory.write(PEM.text(merchant.certificate, label: "CERTIFICATE"), to: "certificate.pem")
+        try files.directory.write(ForgePEM.text(merchant.certificate, label: "CERTIFICATE"), to: "certificate.pem")
         try files.directory.write(SharedForge.authority.developerRelations.certificatePEM, to: "issuer.pem")
         try files.directory.write("s3cret\n", to: "password")
     }
@@ -61,7 +61,7 @@ struct PKCS12Tests {
         let rsa = try SharedForge.rsaMerchant
         try files.directory.write(rsa.key.pem, to: "rsa.pem")
         try files.directory.write(
-            PEM.text(rsa.certificate, label: "CERTIFICATE") + SharedForge.authority.root.certificatePEM
+            ForgePEM.text(rsa.certificate, label: "CERTIFICATE") + SharedForge.authority.root.certificatePEM
                 + SharedForge.authority.developerRelations.certificatePEM, to: "certificate.pem")
         try await export("-legacy", key: "rsa.pem")
         let found = try read()
@@ -74,7 +74,8 @@ struct PKCS12Tests {
     @Test("an issuer in the bundle that did not sign the certificate is refused")
     func forgedIssuer() async throws {
         let other = try ForgeAuthority().developerRelations.certificatePEM
-        try files.directory.write(PEM.text(merchant.certificate, label: "CERTIFICATE") + other, to: "certificate.pem")
+        try files.directory.write(
+            ForgePEM.text(merchant.certificate, label: "CERTIFICATE") + other, to: "certificate.pem")
         try await export()
         #expect(try error().message.contains("its issuer, who did not sign it"))
     }

@@ -1,5 +1,8 @@
+import Crypto
+import CryptoExtras
 import Foundation
 import Refusals
+import SwiftASN1
 import TestSupport
 import Testing
 import TokenForge
@@ -14,16 +17,16 @@ struct ChainCacheTests {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
             let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.judge(evidence) } != nil)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) } != nil)
         }
         #expect(policy.rememberedChains == 0)
-        for _ in 0..<3 { _ = try await policy.judge(SignatureEvidence(of: Minting.token())) }
+        for _ in 0..<3 { _ = try await policy.evaluate(SignatureEvidence(of: Minting.token())) }
         #expect(policy.rememberedChains == 1)
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token(.rsaV1)))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token(.rsaV1)))
         #expect(policy.rememberedChains == 2)
     }
 
-    @Test("A remembered chain is answered without another look at its signatures")
+    @Test("A remembered chain is found by the exact bytes of leaf and intermediate")
     func answersFromMemory() throws {
         let chain = VerifiedChain.sample
         var cache = ChainCache(capacity: 2)
@@ -37,7 +40,7 @@ struct ChainCacheTests {
     }
 
     @Test(
-        "A signing time outside the validity of any of the three certificates is not answered from memory",
+        "A remembered chain is not used when the signing time is outside any of its three validities",
         arguments: [9, 91, 0, 100])
     func validities(seconds: Double) {
         // The three are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds.
@@ -47,7 +50,7 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == nil)
     }
 
-    @Test("The memory is bounded: the oldest chain leaves first")
+    @Test("The cache is bounded: the oldest chain leaves first")
     func bounded() {
         var cache = ChainCache(capacity: 2)
         let time = Date(timeIntervalSince1970: 50)
@@ -64,11 +67,11 @@ struct ChainCacheTests {
         let inside = SignatureEvidence(
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_100))
-        #expect(try await policy.judge(inside).root.subject == "CN=root")
+        #expect(try await policy.evaluate(inside).root.subject == "CN=root")
         let outside = SignatureEvidence(
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_101))
-        let refusal = try await refusal { _ = try await policy.judge(outside) }
+        let refusal = try await refusal { _ = try await policy.evaluate(outside) }
         #expect(refusal?.details == "the root certificate was not valid at the signing time")
     }
 
@@ -79,7 +82,7 @@ struct ChainCacheTests {
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_000))
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
-        #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+        #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
     @Test("Bytes that are no certificate are untrusted")
@@ -89,7 +92,7 @@ struct ChainCacheTests {
         for (leaf, intermediate) in [([0x30, 0x00], chain.intermediateDER), (chain.leafDER, [0x30, 0x00])] {
             let evidence = SignatureEvidence(
                 leafDER: leaf, intermediateDER: intermediate, signingTime: Date(timeIntervalSince1970: 1_000_000_000))
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 }
@@ -105,5 +108,81 @@ extension CertificateDescription {
         self.init(
             subject: "CN=a", issuer: "CN=b", serialNumber: "01", notBefore: Date(timeIntervalSince1970: from),
             notAfter: Date(timeIntervalSince1970: to), sha256: [])
+    }
+}
+
+/// Three certificates with Apple Pay's markers, made with swift-certificates, for what TokenForge does not vary.
+struct TestChain {
+    let root: Certificate
+    let intermediateDER: [UInt8]
+    let leafDER: [UInt8]
+
+    /// What root and intermediate sign with.
+    enum Issuers: CaseIterable {
+        case p256, p384, p521, rsa
+    }
+
+    init(
+        rootNotAfter: Date = Date(timeIntervalSince1970: 2_000_000_000), rootIsAuthority: Bool = true,
+        issuers: Issuers = .p256
+    ) throws {
+        let keys =
+            try (0..<2).map { _ in
+                switch issuers {
+                case .p256: Certificate.PrivateKey(P256.Signing.PrivateKey())
+                case .p384: Certificate.PrivateKey(P384.Signing.PrivateKey())
+                case .p521: Certificate.PrivateKey(P521.Signing.PrivateKey())
+                case .rsa: try Certificate.PrivateKey(_RSA.Signing.PrivateKey(keySize: .bits2048))
+                }
+            } + [Certificate.PrivateKey(P256.Signing.PrivateKey())]
+        let algorithm: Certificate.SignatureAlgorithm =
+            switch issuers {
+            case .p256: .ecdsaWithSHA256
+            case .p384: .ecdsaWithSHA384
+            case .p521: .ecdsaWithSHA512
+            case .rsa: .sha256WithRSAEncryption
+            }
+        func certificate(
+            _ name: String, _ key: Int, issuer: String, _ issuerKey: Int, notAfter: Date,
+            extensions: Certificate.Extensions
+        ) throws -> Certificate {
+            try Certificate(
+                version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: keys[key].publicKey,
+                notValidBefore: Date(timeIntervalSince1970: 900_000_000), notValidAfter: notAfter,
+                issuer: DistinguishedName { CommonName(issuer) }, subject: DistinguishedName { CommonName(name) },
+                signatureAlgorithm: algorithm, extensions: extensions, issuerPrivateKey: keys[issuerKey])
+        }
+        let late = Date(timeIntervalSince1970: 2_000_000_000)
+        root = try certificate(
+            "root", 0, issuer: "root", 0, notAfter: rootNotAfter,
+            extensions: Certificate.Extensions {
+                Critical(
+                    rootIsAuthority
+                        ? BasicConstraints.isCertificateAuthority(maxPathLength: nil) : .notCertificateAuthority)
+                Critical(KeyUsage(keyCertSign: true))
+            })
+        let intermediate = try certificate(
+            "intermediate", 1, issuer: "root", 0, notAfter: late,
+            extensions: Certificate.Extensions {
+                Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
+                Critical(KeyUsage(keyCertSign: true))
+                Certificate.Extension(
+                    oid: [1, 2, 840, 113635, 100, 6, 2, 14], critical: false, value: [0x05, 0x00])
+            })
+        let leaf = try certificate(
+            "leaf", 2, issuer: "intermediate", 1, notAfter: late,
+            extensions: Certificate.Extensions {
+                Critical(BasicConstraints.notCertificateAuthority)
+                Critical(KeyUsage(digitalSignature: true))
+                Certificate.Extension(oid: [1, 2, 840, 113635, 100, 6, 29], critical: false, value: [0x05, 0x00])
+            })
+        intermediateDER = try Self.der(intermediate)
+        leafDER = try Self.der(leaf)
+    }
+
+    private static func der(_ certificate: Certificate) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        return serializer.serializedBytes
     }
 }

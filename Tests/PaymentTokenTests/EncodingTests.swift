@@ -51,7 +51,7 @@ struct EncodingTests {
         #expect(Hexadecimal.decode(text) == nil)
     }
 
-    @Test("A publicKeyHash is the SHA-256 of the bytes it is of")
+    @Test("A publicKeyHash is the SHA-256 of the SubjectPublicKeyInfo's bytes")
     func publicKeyHash() throws {
         // FIPS 180-2, appendix B.1: the digest of "abc".
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: Array("abc".utf8))

@@ -7,7 +7,7 @@ import Testing
 @Suite("Expected details")
 struct ExpectedDetailsTests {
     @Test(
-        "What cannot be expected is a malformed request",
+        "An expectation of the wrong form is a malformed request",
         arguments: [
             #"{"currencyCode":840}"#, #"{"currencyCode":"84"}"#, #"{"currencyCode":"8400"}"#,
             #"{"currencyCode":"USD"}"#,
@@ -30,19 +30,19 @@ struct ExpectedDetailsTests {
         #expect(refusal?.details?.contains("4817") == false)
     }
 
-    @Test("Nothing expected is nothing checked")
+    @Test("Without expectations every check passes, and none is listed")
     func nothing() throws {
         let token = try Minting.token(applicationData: [1])
         for details in [ExpectedDetails.nothing, try expected("{}")] {
             #expect(details.checkedMembers == [])
-            try details.judgeMerchant("m")
-            try details.judgeApplicationData(token)
-            try details.judgeCurrency(payload("{}"))
-            try details.judgeAmount(payload("{}"))
+            try details.checkMerchant("m")
+            try details.checkApplicationData(token)
+            try details.checkCurrency(payload("{}"))
+            try details.checkAmount(payload("{}"))
         }
     }
 
-    @Test("What was checked is named as the request named it")
+    @Test("The checked members are listed as the request spelled them")
     func checkedMembers() throws {
         let hash = String(repeating: "0", count: 64)
         #expect(
@@ -52,12 +52,12 @@ struct ExpectedDetailsTests {
         #expect(try expected(#"{"applicationDataHash":"\#(hash)"}"#).checkedMembers == ["applicationDataHash"])
     }
 
-    @Test("The merchant is the same byte for byte")
+    @Test("The merchant is compared byte for byte")
     func merchant() throws {
         let details = try expected(#"{"merchantIdentifier":"merchant.é"}"#)
-        try details.judgeMerchant("merchant.\u{E9}")
+        try details.checkMerchant("merchant.\u{E9}")
         for other in ["merchant.e\u{301}", "Merchant.é", "merchant", "", "merchant.é "] {
-            #expect(try refusal { try details.judgeMerchant(other) }?.code == .merchantMismatch)
+            #expect(try refusal { try details.checkMerchant(other) }?.code == .merchantMismatch)
         }
     }
 
@@ -66,50 +66,50 @@ struct ExpectedDetailsTests {
         let token = try Minting.token(applicationData: Array("order 1".utf8))
         let data = Base64.encode(Array("order 1".utf8))
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: Array("order 1".utf8))))
-        try expected(#"{"applicationData":"\#(data)"}"#).judgeApplicationData(token)
-        try expected(#"{"applicationDataHash":"\#(hash.uppercased())"}"#).judgeApplicationData(token)
+        try expected(#"{"applicationData":"\#(data)"}"#).checkApplicationData(token)
+        try expected(#"{"applicationDataHash":"\#(hash.uppercased())"}"#).checkApplicationData(token)
         for text in [
             #"{"applicationData":null}"#, #"{"applicationData":""}"#,
             #"{"applicationData":"\#(Base64.encode(Array("order 2".utf8)))"}"#,
             #"{"applicationDataHash":"\#(String(repeating: "0", count: 64))"}"#,
         ] {
             #expect(
-                try refusal { try expected(text).judgeApplicationData(token) }?.code == .applicationDataMismatch)
+                try refusal { try expected(text).checkApplicationData(token) }?.code == .applicationDataMismatch)
         }
     }
 
-    @Test("A token without applicationData meets null and no other expectation")
+    @Test("A token without applicationData matches null and nothing else")
     func noApplicationData() throws {
         let token = try Minting.token()
-        try expected(#"{"applicationData":null}"#).judgeApplicationData(token)
+        try expected(#"{"applicationData":null}"#).checkApplicationData(token)
         #expect(
-            try refusal { try expected(#"{"applicationData":""}"#).judgeApplicationData(token) }?.code
+            try refusal { try expected(#"{"applicationData":""}"#).checkApplicationData(token) }?.code
                 == .applicationDataMismatch)
     }
 
-    @Test("The currency is the same three digits; absent or unreadable it is a mismatch")
+    @Test("The currency is compared as three digits; absent or unreadable it is a mismatch")
     func currency() throws {
         let details = try expected(#"{"currencyCode":"036"}"#)
-        try details.judgeCurrency(payload(#"{"currencyCode":"036"}"#))
+        try details.checkCurrency(payload(#"{"currencyCode":"036"}"#))
         for text in [
             "{}", #"{"currencyCode":"36"}"#, #"{"currencyCode":36}"#, #"{"currencyCode":"840"}"#,
             #"{"currencyCode":null}"#,
             #"{"currencyCode":"036 "}"#,
         ] {
-            #expect(try refusal { try details.judgeCurrency(payload(text)) }?.code == .currencyMismatch)
+            #expect(try refusal { try details.checkCurrency(payload(text)) }?.code == .currencyMismatch)
         }
     }
 
     @Test(
-        "The amount is the same exact decimal, however it is written",
+        "Amounts are compared as exact decimals, however they are written",
         arguments: ["1099", "1099.0", "1.099e3", "109900e-2"])
     func amount(text: String) throws {
-        try expected(#"{"transactionAmount":1099}"#).judgeAmount(payload(#"{"transactionAmount":\#(text)}"#))
-        try expected(#"{"transactionAmount":\#(text)}"#).judgeAmount(payload(#"{"transactionAmount":1099}"#))
+        try expected(#"{"transactionAmount":1099}"#).checkAmount(payload(#"{"transactionAmount":\#(text)}"#))
+        try expected(#"{"transactionAmount":\#(text)}"#).checkAmount(payload(#"{"transactionAmount":1099}"#))
     }
 
     @Test(
-        "Another amount, however near, and an absent or unreadable one are a mismatch",
+        "A different amount, however near, and an absent or unreadable one are a mismatch",
         arguments: [
             "{}", #"{"transactionAmount":1099.0000000000000000001}"#, #"{"transactionAmount":10.99}"#,
             #"{"transactionAmount":-1099}"#, #"{"transactionAmount":"1099"}"#, #"{"transactionAmount":null}"#,
@@ -117,33 +117,31 @@ struct ExpectedDetailsTests {
         ])
     func otherAmount(text: String) throws {
         let details = try expected(#"{"transactionAmount":1099}"#)
-        #expect(try refusal { try details.judgeAmount(payload(text)) }?.code == .amountMismatch)
+        #expect(try refusal { try details.checkAmount(payload(text)) }?.code == .amountMismatch)
     }
 
-    @Test("What the caller's rule requires and the request lacks is that member's mismatch, at that member's turn")
+    @Test(
+        "A member that the access rule requires and the request lacks is refused as that member's mismatch, at its step"
+    )
     func required() throws {
         let token = try Minting.token()
         let details = try expected("{}").requiring(ExpectedDetails.memberNames)
-        #expect(try refusal { try details.judgeMerchant("m") }?.code == .merchantMismatch)
-        #expect(try refusal { try details.judgeApplicationData(token) }?.code == .applicationDataMismatch)
-        #expect(try refusal { try details.judgeCurrency(payload("{}")) }?.code == .currencyMismatch)
-        #expect(try refusal { try details.judgeAmount(payload("{}")) }?.code == .amountMismatch)
-        #expect(
-            details.missing(required: ExpectedDetails.memberNames)
-                == ["applicationData", "currencyCode", "merchantIdentifier", "transactionAmount"])
+        #expect(try refusal { try details.checkMerchant("m") }?.code == .merchantMismatch)
+        #expect(try refusal { try details.checkApplicationData(token) }?.code == .applicationDataMismatch)
+        #expect(try refusal { try details.checkCurrency(payload("{}")) }?.code == .currencyMismatch)
+        #expect(try refusal { try details.checkAmount(payload("{}")) }?.code == .amountMismatch)
     }
 
-    @Test("A requirement is met by the member itself, and for applicationData by its hash or null")
+    @Test("A required member may be expected, for applicationData also by its hash or null")
     func requirementMet() throws {
         let token = try Minting.token(applicationData: [1])
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: [1])))
         let details = try expected(#"{"applicationDataHash":"\#(hash)","currencyCode":"840"}"#)
             .requiring(["applicationData", "currencyCode"])
-        try details.judgeApplicationData(token)
-        try details.judgeCurrency(payload(#"{"currencyCode":"840"}"#))
-        #expect(details.missing(required: ["applicationData", "currencyCode"]) == [])
+        try details.checkApplicationData(token)
+        try details.checkCurrency(payload(#"{"currencyCode":"840"}"#))
         try expected(#"{"applicationData":null}"#).requiring(["applicationData"])
-            .judgeApplicationData(Minting.token())
+            .checkApplicationData(Minting.token())
     }
 
     private func expected(_ text: String) throws -> ExpectedDetails {

@@ -32,7 +32,7 @@ struct TokenShapeTests {
         #expect(token.transactionIdentifier.hex == minted.transactionIdentifier)
     }
 
-    @Test("Members that nobody knows are ignored, wherever they are")
+    @Test("Unknown members are ignored, wherever they are")
     func unknownMembers() throws {
         #expect(throws: Never.self) { try Minting.token(.ecV1, [.unknownMembers]) }
         #expect(throws: Never.self) { try Minting.token(.rsaV1, [.unknownMembers]) }
@@ -131,7 +131,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try PaymentToken(json: json.setting("transactionIdentifier", to: nil)) }
     }
 
-    @Test("Each version wants its own key material, and only that")
+    @Test("Each version accepts its own key material only")
     func keyMaterialOfTheOtherVersion() throws {
         let ec = try JSONValue(parsing: Minting.minted(.ecV1).paymentData)
         let rsa = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)

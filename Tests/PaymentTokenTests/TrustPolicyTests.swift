@@ -12,7 +12,7 @@ struct TrustPolicyTests {
     @Test("A genuine token's chain is described from leaf to root", arguments: TokenVersion.allCases)
     func genuine(version: TokenVersion) async throws {
         let minted = try Minting.minted(version)
-        let chain = try await Minting.policy().judge(SignatureEvidence(of: Minting.token(minted)))
+        let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.token(minted)))
         let root = try SharedForge.authority.root.certificate
         for (description, der) in zip(chain.certificates, minted.certificates + [root]) {
             let certificate = try Certificate(derEncoded: der)
@@ -30,22 +30,22 @@ struct TrustPolicyTests {
 
     /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
     static let untrustedChains: [(Deviation, String)] = [
-        (.otherRoot, "no chain from the signer to a trusted root"),
+        (.otherRoot, "do not form a chain from the signer to a trusted root"),
         (.leafIssuedByRoot, "not leaf, intermediate and root"),
-        (.leafWithForgedIssuerSignature, "no chain from the signer to a trusted root"),
+        (.leafWithForgedIssuerSignature, "do not form a chain from the signer to a trusted root"),
         (.leafExpired, "leaf certificate was not valid"), (.leafNotYetValid, "leaf certificate was not valid"),
         (.leafWithoutDigitalSignature, "key usage is not digitalSignature"),
         (.leafIsCA, "leaf is a certificate authority"),
-        (.leafWithUnknownCriticalExtension, "no chain from the signer to a trusted root"),
+        (.leafWithUnknownCriticalExtension, "do not form a chain from the signer to a trusted root"),
         (.intermediateExpired, "intermediate certificate was not valid"),
-        (.intermediateNotCA, "no chain from the signer to a trusted root"),
+        (.intermediateNotCA, "do not form a chain from the signer to a trusted root"),
         (.intermediateWithoutKeyCertSign, "key usage is not keyCertSign"),
     ]
 
     @Test("Each untrusted chain is refused for its own reason", arguments: TokenVersion.allCases, untrustedChains)
     func untrusted(version: TokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
@@ -66,27 +66,27 @@ struct TrustPolicyTests {
         ] as [(Deviation, String)])
     func markers(version: TokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().judge(evidence) })
+        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .markerOIDMissing)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("Trust is judged before markers")
+    @Test("The chain is checked before the markers")
     func order() async throws {
         let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [.otherRoot, .leafMarkerMissing]))
-        #expect(try await refusal { _ = try await Minting.policy().judge(evidence) }?.code == .certificateUntrusted)
+        #expect(try await refusal { _ = try await Minting.policy().evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
-    @Test("Apple's root does not vouch for the forge, nor does no root at all")
+    @Test("Minted tokens are untrusted under Apple's root and under no root")
     func foreignRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.token())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 
-    @Test("A leaf or an intermediate among the roots does not make a chain; with the true root it does no harm")
+    @Test("A leaf or an intermediate among the roots is no chain by itself, and harmless beside the real root")
     func lowerCertificatesAsRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.token())
         let leaf = try Certificate(derEncoded: evidence.leafDER)
@@ -94,10 +94,10 @@ struct TrustPolicyTests {
         let root = try Certificate(derEncoded: SharedForge.authority.root.certificate)
         for roots in [[leaf], [intermediate], [leaf, intermediate]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code == .certificateUntrusted)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
         let all = TrustPolicy(roots: [leaf, intermediate, root], distrusted: [])
-        #expect(try await all.judge(evidence).root.subject == root.subject.description)
+        #expect(try await all.evaluate(evidence).root.subject == root.subject.description)
     }
 
     @Test("A distrusted leaf, intermediate or root is refused at once")
@@ -106,7 +106,7 @@ struct TrustPolicyTests {
         let evidence = try SignatureEvidence(of: Minting.token(minted))
         for der in minted.certificates + [try SharedForge.authority.root.certificate] {
             let policy = try Minting.policy(distrusted: [Array(SHA256.hash(data: der))])
-            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
             #expect(refusal?.code == .certificateUntrusted)
             #expect(refusal?.details?.contains("distrusted") == true)
         }
@@ -116,7 +116,7 @@ struct TrustPolicyTests {
         "The leaf is valid up to the last second of its validity and no longer, remembered or not", arguments: [0, 64])
     func validityOfRememberedChain(capacity: Int) async throws {
         let policy = try Minting.policy(chainCacheCapacity: capacity)
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
         let leaf = try SharedForge.authority.leafEC
         let (first, last) = (
             leaf.notBefore.timeIntervalSince1970.rounded(.down), leaf.notAfter.timeIntervalSince1970.rounded(.down)
@@ -124,19 +124,56 @@ struct TrustPolicyTests {
         for (time, isValid) in [(first, true), (last, true), (first - 1, false), (last + 1, false)] {
             let evidence = try SignatureEvidence(
                 of: Minting.token(signingTime: Date(timeIntervalSince1970: time)))
-            let refusal = try await refusal { _ = try await policy.judge(evidence) }
+            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
             #expect((refusal == nil) == isValid)
             #expect(isValid || refusal?.code == .certificateUntrusted)
         }
     }
 
-    @Test("A remembered leaf is judged anew beside another intermediate")
+    @Test("A remembered leaf is checked again beside another intermediate")
     func rememberedLeafOtherIntermediate() async throws {
         let policy = try Minting.policy()
-        _ = try await policy.judge(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
         for deviation in [Deviation.intermediateExpired, .intermediateMarkerMissing] {
             let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.judge(evidence) }?.code.rawValue == deviation.refusal)
+            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code.rawValue == deviation.refusal)
         }
     }
+}
+
+@Suite("Apple Root CA - G3")
+struct AppleRootTests {
+    @Test("The built-in root has the fingerprint that Apple publishes, and is self-signed with P-384")
+    func fingerprint() throws {
+        // https://www.apple.com/certificateauthority
+        let published =
+            "63:34:3A:BF:B8:9A:6A:03:EB:B5:7E:9B:3F:5F:A7:BE:7C:4F:5C:75:6F:30:17:B3:A8:C4:88:C3:65:3E:91:79"
+        let expected = published.split(separator: ":").compactMap { digits in UInt8(digits, radix: 16) }
+        #expect(AppleRootCAG3.der.count == 583)
+        #expect(Array(SHA256.hash(data: AppleRootCAG3.der)) == expected)
+        let root = try AppleRootCAG3.certificate()
+        #expect(root.subject.description == "C=US,O=Apple Inc.,OU=Apple Certification Authority,CN=Apple Root CA - G3")
+        #expect(root.subject == root.issuer)
+        #expect(root.publicKey.isValidSignature(root.signature, for: root))
+        #expect(P384.Signing.PublicKey(root.publicKey) != nil)
+    }
+
+    @Test(
+        "The Swift toolchain trusts the same bytes for signed packages",
+        .enabled(if: swiftPackageProgram() != nil, "no swift-package program on the PATH"))
+    func toolchain() throws {
+        let program = try Data(contentsOf: try #require(swiftPackageProgram()), options: .mappedIfSafe)
+        #expect(program.firstRange(of: Data(AppleRootCAG3.der)) != nil)
+    }
+}
+
+/// `swift-package` on the PATH, or beside the program that `swift` there leads to.
+private func swiftPackageProgram() -> URL? {
+    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+    let directories = path.split(separator: ":").map { directory in URL(filePath: String(directory)) }
+    let beside = directories.map { directory in
+        directory.appending(path: "swift").resolvingSymlinksInPath().deletingLastPathComponent()
+    }
+    return (directories + beside).map { directory in directory.appending(path: "swift-package") }
+        .first { file in FileManager.default.isReadableFile(atPath: file.path) }
 }

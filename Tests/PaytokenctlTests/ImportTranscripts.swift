@@ -18,13 +18,7 @@ struct ImportTranscripts {
             "req -x509 -new -key key.pem -subj /UID=merchant.com.example -days 30 -out certificate.pem",
             "x509 -in certificate.pem -outform DER -out certificate.der",
             "req -new -key key.pem -subj /CN=merchant -out request.pem",
-        ] {
-            let result = try await RunningProgram(
-                Program.installed("openssl"), command.split(separator: " ").map(String.init),
-                workingDirectory: directory.path
-            ).result()
-            try #require(result.status == 0, "\(result)")
-        }
+        ] { try await directory.openssl(command) }
         return directory
     }
 
@@ -66,8 +60,8 @@ struct ImportTranscripts {
     func pkcs12Import() async throws {
         let files = try await files()
         try files.write("s3cret\n", to: "password")
-        try await openssl(
-            "pkcs12 -export -legacy -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12", files)
+        try await files.openssl(
+            "pkcs12 -export -legacy -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12")
         let recipient = KeySealing.Recipient()
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(Sample.status(importKey: Data(recipient.publicKey).base64EncodedString())),
@@ -96,7 +90,7 @@ struct ImportTranscripts {
         #expect(old.status == 66)
         #expect(old.error.contains("an old cipher (pbeWithSHA1And40BitRC2-CBC), for which OpenSSL's legacy provider"))
         #expect(daemon.asked.count == asked)
-        try await openssl("pkcs12 -export -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12", files)
+        try await files.openssl("pkcs12 -export -inkey key.pem -in certificate.pem -passout pass:s3cret -out old.p12")
         let modern = try await Command.paytokenctl(arguments, socket: daemon.path, environment: modules)
         #expect(modern.status == 0, "\(modern)")
     }
@@ -108,10 +102,10 @@ struct ImportTranscripts {
         try files.write("other", to: "wrong")
         try files.write("s3cret", to: "open", mode: 0o644)
         let export = "pkcs12 -export -passout pass:s3cret"
-        try await openssl("\(export) -inkey key.pem -in certificate.pem -out good.p12", files)
-        try await openssl("\(export) -inkey key.pem -nocerts -out key.p12", files)
-        try await openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k -out other.pem -subj /CN=o", files)
+        try await files.openssl("\(export) -inkey key.pem -in certificate.pem -out good.p12")
+        try await files.openssl("\(export) -inkey key.pem -nocerts -out key.p12")
+        try await files.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout k -out other.pem -subj /CN=o")
         let cases: [(arguments: [String], status: Int32, message: String)] = [
             (["good.p12", "wrong"], 66, "does not open with the password in"),
             (["good.p12", "open"], 77, "holds a secret, but others may read or change it (mode 0644)"),
@@ -136,7 +130,7 @@ struct ImportTranscripts {
         let files = try FreshDirectory()
         let (authority, merchant) = (try SharedForge.authority, try SharedForge.ecMerchant)
         let chain = [authority.developerRelations.certificate, merchant.certificate]
-        try files.write(CertificateBundle.pkcs7(chain, indefiniteLengths: true), to: "merchant.p7b")
+        try files.write(ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: true), to: "merchant.p7b")
         let daemon = try await FakeDaemon(["POST /v1/certificates": .ok(Sample.key)])
         let result = try await Command.paytokenctl(
             ["certificate", "import", files.path("merchant.p7b"), "--output", "json"], socket: daemon.path)
@@ -147,21 +141,12 @@ struct ImportTranscripts {
         let request = try JSONCoding.decode(CertificateImportRequest.self, from: #require(daemon.asked.last).body)
         #expect(Data(base64Encoded: request.certificate).map(Array.init) == merchant.certificate)
 
-        try files.write(CertificateBundle.pkcs7([authority.root.certificate] + chain.prefix(1)), to: "merchant.p7b")
+        try files.write(
+            ForgedCertificateBundle.pkcs7([authority.root.certificate] + chain.prefix(1)), to: "merchant.p7b")
         let none = try await Command.paytokenctl(
             ["certificate", "import", files.path("merchant.p7b")], socket: daemon.path)
         #expect(none.status == 66)
         #expect(none.error.contains("holds 2 certificates, but no Apple Pay Payment Processing Certificate among them"))
-    }
-
-    private func openssl(_ command: String, _ files: FreshDirectory) async throws {
-        let result = try await RunningProgram(
-            Program.installed("openssl"), command.split(separator: " ").map(String.init), workingDirectory: files.path
-        ).result()
-        try #require(result.status == 0, "\(result)")
-        for name in try FileManager.default.contentsOfDirectory(atPath: files.path) where name.hasSuffix(".p12") {
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: files.path(name))
-        }
     }
 
     @Test("with several --token the key is sealed to each worker apart, in one request")

@@ -9,7 +9,7 @@ import TokenForge
     private static let checkout = PeerIdentity(uid: 12345, gid: 12345)
     private static let member = PeerIdentity(uid: 12346, gid: 12346, supplementaryGroups: [23456])
     private static let monitor = PeerIdentity(uid: 12347, gid: 12347)
-    private static let stranger = PeerIdentity(uid: 12348, gid: 12348)
+    private static let unlisted = PeerIdentity(uid: 12348, gid: 12348)
 
     /// One daemon with rules for several accounts, open sockets.
     private static let started = Task {
@@ -30,7 +30,7 @@ import TokenForge
     private func decrypt(
         _ merchant: ForgedMerchant, as identity: PeerIdentity, expected: String? = nil
     ) async throws -> CurlAnswer {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         return try await Curl.request(
             "/v1/decrypt", socket: Self.started.value.socket, body: token.decryptBody(expected: expected), as: identity)
     }
@@ -41,7 +41,9 @@ import TokenForge
 
     private static let needsRoot: Comment = "only root can connect as other accounts"
 
-    @Test("a rule's merchants are served and no others", .enabled(if: PeerIdentity.available, needsRoot))
+    @Test(
+        "a caller can use the merchants of its access rule and no others",
+        .enabled(if: PeerIdentity.available, needsRoot))
     func merchants() async throws {
         #expect(try await decrypt(SharedForge.ecMerchant, as: Self.checkout).status == 200)
         let other = try await decrypt(SharedForge.rsaMerchant, as: Self.checkout)
@@ -60,7 +62,7 @@ import TokenForge
     }
 
     @Test(
-        "the role decides: monitor sees metrics, status and keys and decrypts nothing",
+        "the monitor role reads metrics, status and keys and cannot decrypt",
         .enabled(if: PeerIdentity.available, needsRoot))
     func monitorRole() async throws {
         for path in ["/metrics", "/v1/status", "/v1/keys"] {
@@ -79,29 +81,30 @@ import TokenForge
     }
 
     @Test(
-        "no rule, no service; health without reasons is for everybody", .enabled(if: PeerIdentity.available, needsRoot))
-    func stranger() async throws {
-        let answer = try await decrypt(SharedForge.ecMerchant, as: Self.stranger)
+        "a caller without an access rule gets nothing but health, without reasons",
+        .enabled(if: PeerIdentity.available, needsRoot))
+    func unlisted() async throws {
+        let answer = try await decrypt(SharedForge.ecMerchant, as: Self.unlisted)
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
-        #expect(try await ask("/v1/status", as: Self.stranger).status == 403)
-        #expect(try await ask("/healthz", as: Self.stranger).status == 200)
-        #expect(try await ask("/readyz", as: Self.stranger).status == 200)
+        #expect(try await ask("/v1/status", as: Self.unlisted).status == 403)
+        #expect(try await ask("/healthz", as: Self.unlisted).status == 200)
+        #expect(try await ask("/readyz", as: Self.unlisted).status == 200)
     }
 
     @Test(
-        "a caller is judged before its body: a stranger's megabytes are refused as a stranger's",
+        "a caller is checked before its body: an unlisted caller's megabytes are refused as an unlisted caller's",
         .enabled(if: PeerIdentity.available, needsRoot))
     func beforeTheBody() async throws {
         let answer = try await Curl.request(
-            "/v1/decrypt", socket: Self.started.value.socket, body: Array("nonsense".utf8), as: Self.stranger)
+            "/v1/decrypt", socket: Self.started.value.socket, body: Array("nonsense".utf8), as: Self.unlisted)
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
     }
 
     @Test(
-        "a repeat belongs to its caller: another's same reference is a replay",
+        "a repeat needs the same caller: another caller's equal reference is a replay",
         .enabled(if: PeerIdentity.available, needsRoot))
     func repeatsByCaller() async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         let socket = try await Self.started.value.socket
         let body = token.decryptBody(reference: "order-1")
         let first = try await Curl.request("/v1/decrypt", socket: socket, body: body, as: Self.checkout)
@@ -130,7 +133,7 @@ import TokenForge
         if PeerIdentity.available { #expect(try await mode(Self.started.value.socket) == 0o666) }
     }
 
-    @Test("SIGHUP names the sections that need a restart, and leaves what they say as it was")
+    @Test("SIGHUP names the changed sections that need a restart, and keeps their old values")
     func reloadOfMore() async throws {
         let harness = try await DaemonHarness()
         func insecure() async throws -> [Substring] {
@@ -152,28 +155,26 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("SIGHUP takes new rules for the next request of open connections; broken ones change nothing")
+    @Test("after SIGHUP new access rules apply to open connections; a broken configuration changes nothing")
     func reload() async throws {
         let me = geteuid()
         var configuration = DaemonConfiguration()
         configuration.access = ["{ user: \"\(me)\", roles: [decrypt, admin] }"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let open = try await RawConnection(harness.socket)
-        func status(over connection: RawConnection) async throws -> String {
-            let body = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant)).verifyBody()
-            let before = connection.received.count
+        func status(over connection: RawConnection) async throws -> Int {
+            let body = try SharedForge.token().verifyBody()
             try await connection.send(Array(RawConnection.head("/v1/verify", length: body.count).utf8) + body)
-            try await wait(for: "an answer") { connection.received.count > before + 12 }
-            return String(String(decoding: connection.received[(before + 9)..<(before + 12)], as: UTF8.self))
+            return try await connection.answer().status
         }
-        #expect(try await status(over: open) == "200")
+        #expect(try await status(over: open) == 200)
 
         var broken = configuration
         broken.access = ["{ user: \"\(me)\", roles: [decrypt], colour: blue }"]
         try harness.configure(broken)
         try harness.daemon.signal(SIGHUP)
         try await wait(for: "the complaint") { try harness.daemon.error.contains("colour") }
-        #expect(try await status(over: open) == "200")
+        #expect(try await status(over: open) == 200)
 
         configuration.access = ["{ user: \"\(me)\", roles: [monitor] }"]
         try harness.configure(configuration)
@@ -181,9 +182,9 @@ import TokenForge
         try await wait(for: "the new rule") {
             let connection = try await RawConnection(harness.socket)
             defer { Task { await connection.close() } }
-            return try await status(over: connection) == "403"
+            return try await status(over: connection) == 403
         }
-        #expect(try await status(over: open) == "403")
+        #expect(try await status(over: open) == 403)
         await open.close()
         #expect(try await harness.stop().status == 0)
     }

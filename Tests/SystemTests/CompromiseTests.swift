@@ -8,7 +8,7 @@ import TokenForge
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct CompromiseTests {
     @Test(
-        "the walk through a compromise: suspended at once, final with the second person, destroyed, and in the record")
+        "a compromised key is suspended at once, marked with a second person's approval, destroyed, and recorded")
     func walk() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("leaked")

@@ -19,10 +19,12 @@ import TokenForge
         #expect(answer.body.holds(member), "paymentData is not verbatim")
     }
 
-    @Test("a fresh token is decrypted, and the answer says whose it is and how it was opened", arguments: merchants)
+    @Test(
+        "a genuine payment token is decrypted; the answer names the merchant and the protection tier",
+        arguments: merchants)
     func freshToken(version: String) async throws {
         let merchant = try merchant(version).merchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant))
+        let token = try SharedForge.token(for: merchant)
         let answer = try await SharedDaemon.harness.decrypt(token)
         expectVerbatim(answer, token)
         #expect(answer.header("Content-Type")?.hasPrefix("application/json") == true)
@@ -42,18 +44,18 @@ import TokenForge
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: String, wire: WireForm) async throws {
         var wire = wire
-        for turn in 0..<2 {
+        for round in 0..<2 {
             // Then with everything spelled differently that may be.
-            if turn == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
+            if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
             let token = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
             expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
         }
     }
 
-    @Test("paymentData alone is a token too", arguments: merchants)
+    @Test("paymentData alone is accepted as a payment token", arguments: merchants)
     func paymentDataAlone(version: String) async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant(version).merchant))
+        let token = try SharedForge.token(for: merchant(version).merchant)
         expectVerbatim(try await SharedDaemon.harness.decrypt(token.decryptBody(whole: false)), token)
     }
 
@@ -72,7 +74,7 @@ import TokenForge
         expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
     }
 
-    @Test("a shared secret that begins with a zero byte opens")
+    @Test("a payment token whose shared secret begins with a zero byte is decrypted")
     func leadingZero() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         recipe.leadingZeroSharedSecret = true
@@ -80,7 +82,7 @@ import TokenForge
         expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
     }
 
-    @Test("payloads of every kind pass as they are: EMV, no ECI, merchant tokens, responses, members of tomorrow")
+    @Test("payloads of every kind are answered byte for byte: EMV, no ECI, merchant tokens, responses, unknown members")
     func payloads() async throws {
         var emv = PayloadRecipe(.emv)
         emv.encryptedPINData = "0123456789ABCDEF"
@@ -106,10 +108,10 @@ import TokenForge
         }
     }
 
-    @Test("a token for a key of the other algorithm is no token for it")
+    @Test("a payment token of the other version than the key's algorithm fails to decrypt")
     func otherAlgorithm() async throws {
         // An RSA_v1 token whose publicKeyHash is the EC merchant's.
-        let rsa = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let rsa = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
         let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
         let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
             Data(rsa.publicKeyHash).base64EncodedString(), with: Data(ecHash).base64EncodedString())

@@ -31,7 +31,7 @@ import TokenForge
             deviations: deviations)
     }
 
-    @Test("a token with one thing wrong meets exactly its refusal", arguments: refused)
+    @Test("each deviation is refused with exactly its own code", arguments: refused)
     func refusal(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
@@ -42,7 +42,7 @@ import TokenForge
         #expect(answer.member("paymentData") == nil)
     }
 
-    @Test("whatever keeps a token from being decrypted, the answer is the same to the byte")
+    @Test("every failed decryption has the same answer, byte for byte")
     func decryptionFailedIsNoOracle() async throws {
         let failing = Self.refused.filter { $0.deviation.refusal == "decryption_failed" }
         #expect(failing.count > 10)
@@ -77,13 +77,13 @@ import TokenForge
         }
     }
 
-    /// One deviation for each step, in the order in which the contract judges them.
+    /// One deviation for each step, in the order in which the contract checks them.
     static let inOrder: [Deviation] = [
         .unsupportedVersion, .publicKeyHashTooShort, .flippedSignature, .leafIsCA, .intermediateMarkerMissing,
         .unknownPublicKeyHash, .badTag,
     ]
 
-    @Test("of two things wrong the first in the contract's order is answered", arguments: inOrder.indices.dropLast())
+    @Test("of two deviations the one that the contract checks first is answered", arguments: inOrder.indices.dropLast())
     func firstFailureWins(index: Int) async throws {
         for later in Self.inOrder[(index + 1)...] {
             let token = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
@@ -92,7 +92,7 @@ import TokenForge
         }
     }
 
-    @Test("the window stands between the marker OIDs and the key")
+    @Test("the signing time is checked after the marker OIDs and before the key")
     func windowsPlace() async throws {
         for (deviation, code) in [
             (Deviation.leafMarkerMissing, "marker_oid_missing"),

@@ -21,7 +21,7 @@ import TokenForge
 
     private func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
 
-    @Test("what agrees is decrypted, and named under checked")
+    @Test("a token that meets the expectations is decrypted, and the answer lists what was checked")
     func agrees() async throws {
         let token = try token(applicationData: "order 1")
         let answer = try await SharedDaemon.harness.decrypt(
@@ -49,7 +49,7 @@ import TokenForge
         if !agree { #expect(answer.code == "amount_mismatch") }
     }
 
-    @Test("currency, merchant, applicationData that differ, or are absent though expected, are each refused by name")
+    @Test("a different or missing currency, merchant or applicationData is refused with its own code")
     func mismatches() async throws {
         let hash = SHA256.hash(data: Array("order 1".utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
             .joined()
@@ -69,7 +69,7 @@ import TokenForge
                 try token(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
                 "application_data_mismatch"
             ),
-            // The currency is judged before the amount.
+            // The currency is checked before the amount.
             (try token(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
         ]
         for (token, expected, code) in cases {
@@ -80,7 +80,7 @@ import TokenForge
         }
     }
 
-    @Test("a payload without readable currency or amount is a mismatch only where they are expected")
+    @Test("an unreadable currency or amount is a mismatch only when one is expected")
     func unreadable() async throws {
         func odd() throws -> MintedToken {
             try SharedForge.mint.mint(
@@ -94,7 +94,7 @@ import TokenForge
         #expect(try await harness.decrypt(odd()).status == 200)
     }
 
-    @Test("a refused expectation claims nothing: the right one is served afterwards")
+    @Test("a failed expectation claims nothing: with the right one the token is decrypted afterwards")
     func nothingClaimed() async throws {
         let token = try token()
         let harness = try await SharedDaemon.harness

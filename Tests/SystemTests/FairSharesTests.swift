@@ -34,12 +34,12 @@ import TokenForge
 
     /// A request that uses the token and claims nothing, so that it may be sent again: it expects another amount.
     private func body() throws -> String {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         return String(decoding: token.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
     }
 
     @Test(
-        "a flood delays another caller's request by a few of its calls, and not by all that wait",
+        "a flooding caller delays another caller's request by a few calls, not by its whole queue",
         .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
     func twoRules() async throws {
         let token = try ScriptedToken(try await TokenDirectory())

@@ -11,10 +11,6 @@ import TokenForge
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: body, contentType: contentType)
     }
 
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     @Test("unknown paths are 404, known ones with another method 405")
     func routing() async throws {
         let socket = try await SharedDaemon.harness.socket
@@ -26,22 +22,24 @@ import TokenForge
         #expect(administration.status == 404, "\(administration)")
     }
 
-    @Test("a body that is not called JSON is 415", arguments: ["text/plain", "application/x-www-form-urlencoded"])
+    @Test(
+        "a body whose Content-Type is not JSON gets 415",
+        arguments: ["text/plain", "application/x-www-form-urlencoded"])
     func mediaType(type: String) async throws {
-        let answer = try await post(token().decryptBody(), contentType: type)
+        let answer = try await post(SharedForge.token().decryptBody(), contentType: type)
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
-    @Test("JSON with a charset, any Host and chunks is served")
+    @Test("JSON with a charset, any Host header and chunked bodies are served")
     func tolerated() async throws {
         let answer = try await Curl.request(
-            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: token().decryptBody(),
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.token().decryptBody(),
             contentType: "application/json; charset=utf-8",
             arguments: ["--header", "Host: anything.example:99", "--header", "Transfer-Encoding: chunked"])
         #expect(answer.status == 200, "\(answer)")
     }
 
-    @Test("nonsense is malformed_request: 64 KiB of it, nothing at all, 30,000 brackets, text, an array, two values")
+    @Test("a body that is not one JSON object is malformed_request, however large or deep")
     func nonsense() async throws {
         var random = SystemRandomNumberGenerator()
         let bodies: [[UInt8]] = [
@@ -55,9 +53,9 @@ import TokenForge
         }
     }
 
-    @Test("the envelope is strict: token required, unknown and duplicate members and wrong types refused")
+    @Test("the request is read strictly: token is required; unknown and duplicate members and wrong types are refused")
     func envelope() async throws {
-        let token = String(decoding: try token().paymentToken, as: UTF8.self)
+        let token = String(decoding: try SharedForge.token().paymentToken, as: UTF8.self)
         for body in [
             "{}", "{\"token\":\(token),\"extra\":1}", "{\"token\":\(token),\"reference\":1}",
             "{\"token\":\(token),\"expected\":[]}", "{\"token\":\(token),\"expected\":{\"amount\":1}}",
@@ -76,7 +74,7 @@ import TokenForge
         }
     }
 
-    @Test("a body over the limit is 413 and the connection closed, announced or chunked")
+    @Test("a body over the limit gets 413 and the connection is closed, with Content-Length or chunked")
     func tooLarge() async throws {
         let harness = try await SharedDaemon.harness
         let large = [UInt8](repeating: UInt8(ascii: " "), count: 65_537)
@@ -92,7 +90,7 @@ import TokenForge
     }
 
     @Test(
-        "what is not HTTP gets a bare 400 and a close",
+        "bytes that are not HTTP get a bare 400, and the connection is closed",
         arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
     func notHTTP(bytes: String) async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
@@ -101,7 +99,7 @@ import TokenForge
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
     }
 
-    @Test("two framings of one body are not served")
+    @Test("a request with both Content-Length and Transfer-Encoding is refused")
     func smuggling() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
@@ -112,7 +110,7 @@ import TokenForge
         #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")
     }
 
-    @Test("a sender who stops in the head or in the body gets 408 and a close after ten seconds")
+    @Test("a client that stalls in the head or the body gets 408 after ten seconds, and the connection is closed")
     func slowSenders() async throws {
         let harness = try await SharedDaemon.harness
         let head = try await RawConnection(harness.socket)
@@ -122,7 +120,7 @@ import TokenForge
         try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
         try await body.send("{\"token\":")
         // Others are served meanwhile.
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         // That it is their own time, and not another's, is what 408 says.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
@@ -137,7 +135,7 @@ import TokenForge
         let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
         try await raw.send(health)
         try await wait(for: "the first answer") { raw.text.contains("HTTP/1.1 200") }
-        let token = try token()
+        let token = try SharedForge.token()
         let request = RawConnection.head("/v1/decrypt", length: token.decryptBody().count)
         try await raw.send(Array(request.utf8) + token.decryptBody() + Array(health.utf8))
         try await wait(for: "three answers") { raw.text.components(separatedBy: "HTTP/1.1 200").count == 4 }
@@ -148,7 +146,7 @@ import TokenForge
         await raw.close()
     }
 
-    @Test("hundreds that connect at once wait in line while the daemon is busy, and none is turned away")
+    @Test("hundreds of simultaneous connections wait while the daemon is busy, and none is refused")
     func backlog() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
@@ -175,7 +173,7 @@ import TokenForge
         return before - connections.count
     }
 
-    @Test("a thousand idle connections from one account take only their share; the rest is told to come back")
+    @Test("a thousand idle connections of one account get only its share; the rest is refused as overloaded")
     func idleConnections() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 200", "max_connections_per_uid: 50", "mode: \"0666\""]
@@ -197,17 +195,17 @@ import TokenForge
             return idle.count <= 50
         }
         #expect(refused >= 950)
-        let overloaded = try await harness.decrypt(token())
+        let overloaded = try await harness.decrypt(SharedForge.token())
         #expect(overloaded.status == 503 && overloaded.code == "overloaded", "\(overloaded)")
         #expect(overloaded.header("Retry-After").flatMap(Int.init) != nil)
         if PeerIdentity.available {
             let other = try await Curl.request(
-                "/v1/decrypt", socket: harness.socket, body: token().decryptBody(),
+                "/v1/decrypt", socket: harness.socket, body: SharedForge.token().decryptBody(),
                 as: PeerIdentity(uid: 12345, gid: 12345))
             #expect(other.status == 200, "\(other)")
         }
         for connection in idle { await connection.close() }
-        try await wait(for: "service to come back") { try await harness.decrypt(token()).status == 200 }
+        try await wait(for: "service to come back") { try await harness.decrypt(SharedForge.token()).status == 200 }
         #expect(try await harness.stop().status == 0)
     }
 }

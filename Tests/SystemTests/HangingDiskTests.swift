@@ -48,11 +48,8 @@ import TokenForge
         func answer() { try? FileManager.default.removeItem(atPath: file) }
     }
 
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
-    @Test("while syncs hang callers are answered, refusals keep their codes, readiness says so, and stopping works")
+    @Test(
+        "while the disk hangs callers are answered, refusals keep their codes, readiness says so, and the daemon stops")
     func hanging() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["timeout: 5s"]
@@ -66,20 +63,20 @@ import TokenForge
         try await harness.start(environment: ["LD_PRELOAD": library, "HANG_WHILE": disk.file])
         let imported = try await harness.importMerchant(SharedForge.ecMerchant)
         try #require(imported.status == 0, "\(imported)")
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
 
         try disk.hang()
         defer { disk.answer() }
-        let token = try self.token()
+        let token = try SharedForge.token()
         let first = try await harness.decrypt(token, reference: "r")
         #expect(first.status == 503 && first.code == "ledger_unavailable", "\(first)")
         #expect(first.member("paymentData") == nil)
         try await disk.isHanging()
         for _ in 0..<5 { #expect(try await Curl.request("/readyz", socket: harness.socket).status == 503) }
         #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
-        let refused = try await harness.decrypt(self.token(), expected: #"{"currencyCode":"999"}"#)
+        let refused = try await harness.decrypt(SharedForge.token(), expected: #"{"currencyCode":"999"}"#)
         #expect(refused.status == 422 && refused.code == "currency_mismatch", "\(refused)")
-        let second = try await harness.decrypt(self.token(), reference: "s")
+        let second = try await harness.decrypt(SharedForge.token(), reference: "s")
         #expect(second.status == 503 && second.code == "ledger_unavailable", "\(second)")
 
         disk.answer()
@@ -92,7 +89,7 @@ import TokenForge
         #expect(verified.status == 0, "\(verified)")
 
         try disk.hang()
-        let last = try self.token()
+        let last = try SharedForge.token()
         async let unanswered = harness.decrypt(last)
         try await disk.isHanging()
         #expect(try await harness.stop().status == 0)

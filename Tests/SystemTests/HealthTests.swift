@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import StrictJSON
 import TestSupport
@@ -19,18 +20,13 @@ import TokenForge
     func metrics() async throws {
         let harness = try await SharedDaemon.harness
         func count(_ outcome: String) async throws -> Double {
-            let text = try await harness.admin("/metrics").text
-            let line = text.split(separator: "\n").first {
-                $0.hasPrefix("paytokend_requests_total{") && $0.contains("outcome=\"\(outcome)\"")
-                    && $0.contains("decrypt")
-            }
-            return line.flatMap { $0.split(separator: " ").last }.flatMap { Double($0) } ?? 0
+            try await harness.metric("paytokend_requests_total", "outcome=\"\(outcome)\"", "decrypt").first ?? 0
         }
         let before = try await count("unknown_public_key_hash")
         let token = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
         #expect(try await harness.decrypt(token).status == 422)
-        let good = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let good = try SharedForge.token()
         #expect(try await harness.decrypt(good).status == 200)
         #expect(try await count("unknown_public_key_hash") >= before + 1)
         let answer = try await harness.admin("/metrics")
@@ -64,7 +60,7 @@ import TokenForge
         #expect(command.status == 0, "\(command)")
     }
 
-    @Test("a token that is absent at start means not ready, and ready as soon as it is there")
+    @Test("the daemon is not ready while the HSM is absent at start, and ready once it appears")
     func absentToken() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         try await harness.start(untilReady: false)
@@ -77,8 +73,94 @@ import TokenForge
         try await harness.initializeToken()
         try await harness.waitUntilReady()
         #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token).status == 200)
         #expect(try await harness.stop().status == 0)
+    }
+}
+
+/// What a unit of Type=notify hears.
+@Suite struct ServiceNotificationTests {
+    /// The socket that NOTIFY_SOCKET names.
+    final class NotifySocket: Sendable {
+        private let descriptor: CInt
+
+        init(path: String) throws {
+            descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue), 0)
+            try #require(unsafe paytokend_unix_bind(descriptor, path) == 0)
+        }
+
+        deinit { close(descriptor) }
+
+        /// The oldest datagram that was not read yet.
+        func next() -> String? {
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+            return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
+        }
+    }
+
+    @Test("systemd is notified when both sockets are served, even without the HSM, and when the daemon stops")
+    func readyAndStopping() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+        let heard = try NotifySocket(path: harness.directory.path("notify"))
+        let daemon = try RunningProgram(
+            Program.built("paytokend"), ["--config", harness.configurationFile],
+            environment: ["NOTIFY_SOCKET": harness.directory.path("notify")])
+        var state: String?
+        try await wait(for: "READY=1") {
+            state = heard.next()
+            return state != nil || !daemon.isRunning
+        }
+        #expect(state == "READY=1", "\(daemon.error)")
+        for socket in [harness.socket, harness.adminSocket] {
+            #expect(try await Curl.request("/healthz", socket: socket).status == 200)
+        }
+        #expect(try await Curl.request("/readyz", socket: harness.socket).status == 503)
+        #expect(heard.next() == nil)
+        daemon.signal(SIGTERM)
+        #expect(try await daemon.result().status == 0)
+        #expect(heard.next() == "STOPPING=1" && heard.next() == nil)
+    }
+
+    @Test("a daemon that refuses its configuration notifies nothing and exits 78")
+    func refusedStart() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+        let heard = try NotifySocket(path: harness.directory.path("notify"))
+        try harness.directory.write("listener: { sokcet: p.sock }\n", to: "paytokend.yaml")
+        let ended = try await Program.run(
+            Program.built("paytokend"), ["--config", harness.configurationFile],
+            environment: ["NOTIFY_SOCKET": harness.directory.path("notify")])
+        #expect(ended.status == 78 && ended.error.contains("did you mean socket?"), "\(ended)")
+        #expect(heard.next() == nil)
+    }
+
+    @Test("the notification socket may be in the abstract namespace, as in containers")
+    func abstractNamespace() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+        let name = "paytokend-test-\(harness.directory.url.lastPathComponent)"
+        let descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = [0] + Array(name.utf8)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
+        let bound = unsafe withUnsafePointer(to: &address) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(descriptor, $0, length) }
+        }
+        try #require(bound == 0)
+        let daemon = try RunningProgram(
+            Program.built("paytokend"), ["--config", harness.configurationFile],
+            environment: ["NOTIFY_SOCKET": "@" + name])
+        var heard = [UInt8](repeating: 0, count: 64)
+        var count = -1
+        try await wait(for: "a datagram") {
+            count = unsafe recv(descriptor, &heard, heard.count, 0)
+            return count >= 0 || !daemon.isRunning
+        }
+        #expect(String(decoding: heard.prefix(max(count, 0)), as: UTF8.self) == "READY=1", "\(daemon.error)")
+        daemon.signal(SIGTERM)
+        #expect(try await daemon.result().status == 0)
     }
 }

@@ -46,7 +46,7 @@ struct InteroperabilityTests {
         #expect(count >= 4)
     }
 
-    @Test("the signature-only token verifies at its signing time, and not at today's")
+    @Test("the signature-only token verifies at its signing time, and not today")
     func signatureOnly() async throws {
         // With a window, as `at` stands in for the present there.
         var configuration = DaemonConfiguration()
@@ -69,7 +69,7 @@ struct InteroperabilityTests {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a real token is not believed under another root, nor a minted one under Apple's")
+    @Test("a real token is untrusted under the forge's root, and a minted one under Apple's")
     func otherRoot() async throws {
         let real = try #require(try Fixtures.tokens().first { $0.privateKey != nil })
         let body = Array("{\"token\":".utf8) + real.json + Array("}".utf8)

@@ -10,7 +10,7 @@ import TokenForge
     private static let started = Task { try await DaemonHarness() }
 
     private func merchant(
-        _ name: String, type: KeyType = .p256, kind: MerchantCertificateKind = .paymentProcessing,
+        _ name: String, type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing,
         change: (inout MerchantCertificateProfile) -> Void = { _ in }
     ) throws -> ForgedMerchant {
         var profile = MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)", kind: kind)
@@ -24,7 +24,7 @@ import TokenForge
         return try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
     }
 
-    @Test("an imported key is listed and shown with everything the contract names, and counts its uses")
+    @Test("an imported key is listed and shown with all the contract's members, and its uses are counted")
     func listed() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("listed")
@@ -32,7 +32,7 @@ import TokenForge
         #expect(imported.status == 0, "\(imported)")
         let hash = Data(merchant.merchant.publicKeyHash).base64EncodedString()
         for _ in 0..<2 {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             #expect(try await harness.decrypt(token).status == 200)
         }
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
@@ -53,7 +53,7 @@ import TokenForge
         #expect(absent.status == 1 && absent.error.contains("key_not_found"), "\(absent)")
     }
 
-    @Test("key and certificate in DER are taken too")
+    @Test("key and certificate are accepted in DER")
     func der() async throws {
         let harness = try await Self.started.value
         let merchant = try merchant("der", type: .rsa2048)
@@ -64,7 +64,7 @@ import TokenForge
             "--merchant-identifier", "merchant.com.example.der",
         ])
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         #expect(try await harness.decrypt(token).status == 200)
     }
 
@@ -74,12 +74,12 @@ import TokenForge
         let merchant = try merchant(String(repeating: "long.", count: 12) + "shop")
         let imported = try await harness.importMerchant(merchant)
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let answer = try await harness.decrypt(token)
         #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
     }
 
-    @Test("a certificate that does not suit is refused, says what it is, and leaves no key behind")
+    @Test("an unsuitable certificate is refused with what it is, and no key is left behind")
     func unsuitable() async throws {
         let harness = try await Self.started.value
         let cases: [(name: String, merchant: ForgedMerchant, says: [String])] = [
@@ -104,12 +104,12 @@ import TokenForge
             #expect(result.status == 1, "\(name): \(result)")
             #expect(result.error.contains("certificate_unsuitable"), "\(name): \(result)")
             for text in says { #expect(result.error.localizedCaseInsensitiveContains(text), "\(name): \(result)") }
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             #expect(try await harness.decrypt(token).code == "unknown_public_key_hash", "\(name)")
         }
         // Unless told to.
         #expect(try await harness.importMerchant(cases[1].merchant, ["--allow-expired"]).status == 0)
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: cases[1].merchant.merchant))
+        let token = try SharedForge.token(for: cases[1].merchant.merchant)
         #expect(try await harness.decrypt(token).status == 200)
     }
 
@@ -129,7 +129,7 @@ import TokenForge
         }
         let misnamed = try await harness.importMerchant(one, ["--merchant-identifier", "merchant.com.example.other"])
         #expect(misnamed.status != 0, "\(misnamed)")
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: one.merchant))
+        let token = try SharedForge.token(for: one.merchant)
         #expect(try await harness.decrypt(token).code == "unknown_public_key_hash")
     }
 
@@ -137,7 +137,7 @@ import TokenForge
     func dryRunAndRestart() async throws {
         let harness = try await DaemonHarness()
         let merchant = try SharedForge.ecMerchant
-        func token() throws -> MintedToken { try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)) }
+        func token() throws -> MintedToken { try SharedForge.token(for: merchant.merchant) }
         #expect(try await harness.importMerchant(merchant, ["--dry-run"]).status == 0)
         #expect(try await harness.decrypt(token()).code == "unknown_public_key_hash")
         #expect(try await harness.importMerchant(merchant).status == 0)
@@ -151,7 +151,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a renewed certificate for a key that is there is imported alone")
+    @Test("a renewed certificate for an existing key is imported by itself")
     func certificateAlone() async throws {
         let harness = try await Self.started.value
         let first = try merchant("renewed") {
@@ -162,16 +162,16 @@ import TokenForge
             subjectPublicKeyInfo: first.key.subjectPublicKeyInfo,
             profile: MerchantCertificateProfile(merchantIdentifier: first.merchant.identifier))
         let files = try FreshDirectory()
-        try files.write(PEM.text(renewed, label: "CERTIFICATE"), to: "renewed.pem")
+        try files.write(ForgePEM.text(renewed, label: "CERTIFICATE"), to: "renewed.pem")
         let result = try await harness.paytokenctl(["certificate", "import", files.path("renewed.pem")])
         #expect(result.status == 0, "\(result)")
         let hash = Data(first.merchant.publicKeyHash).base64EncodedString()
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
         #expect((entry["daysLeft"]?.numberValue?.int ?? 0) > 700)
         // For a key that is nowhere, it is refused.
-        let stranger = try merchant("nobody")
-        try files.write(PEM.text(stranger.certificate, label: "CERTIFICATE"), to: "stranger.pem")
-        let refused = try await harness.paytokenctl(["certificate", "import", files.path("stranger.pem")])
+        let outsider = try merchant("nobody")
+        try files.write(ForgePEM.text(outsider.certificate, label: "CERTIFICATE"), to: "outsider.pem")
+        let refused = try await harness.paytokenctl(["certificate", "import", files.path("outsider.pem")])
         #expect(refused.status == 1 && refused.error.contains("key_not_found"), "\(refused)")
     }
 

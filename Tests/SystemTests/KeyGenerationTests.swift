@@ -36,7 +36,7 @@ import TokenForge
         return try #require(try JSONValue(parsing: result.outputBytes).objectValue)
     }
 
-    @Test("generate, request, certificate, first payment", arguments: ["ec", "rsa"])
+    @Test("a generated key is certified by its request and decrypts its first payment", arguments: ["ec", "rsa"])
     func fromRequestToPayment(type: String) async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -76,7 +76,7 @@ import TokenForge
         #expect(text.hasSuffix("-----END CERTIFICATE REQUEST-----\n"))
 
         let merchant = try await certify(request, name, out: files.path("apple_pay.cer"))
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant))
+        let token = try SharedForge.token(for: merchant)
         #expect(try await harness.decrypt(token).code == "key_not_active")
         let imported = try await harness.paytokenctl([
             "certificate", "import", files.path("apple_pay.cer"), "--output", "json",
@@ -92,7 +92,7 @@ import TokenForge
         }
     }
 
-    @Test("wrong certificates for a generated key are refused, each with its reason, and the right one is then taken")
+    @Test("wrong certificates for a generated key are each refused with the reason, and the right one is then accepted")
     func wrongCertificates() async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -117,12 +117,12 @@ import TokenForge
             }
         }
         // Another key's certificate.
-        let stranger = try ForgedMerchant(
+        let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256, profile: MerchantCertificateProfile(merchantIdentifier: name)
         )
-        try stranger.write(to: files.url, prefix: "stranger")
+        try outsider.write(to: files.url, prefix: "outsider")
         for command in ["certificate", "rotate"] {
-            let result = try await harness.paytokenctl([command, "import", files.path("stranger.pem")])
+            let result = try await harness.paytokenctl([command, "import", files.path("outsider.pem")])
             #expect(result.status == 1 && result.error.hasPrefix("key_not_found"), "\(result)")
         }
         let shown = try await harness.paytokenctl(["key", "show", hash, "--output", "json"])
@@ -132,7 +132,7 @@ import TokenForge
         #expect(right.status == 0 && right.error.contains("signed by Forge Worldwide"), "\(right)")
     }
 
-    @Test("merchant identifiers, types and tokens that cannot be are refused, and nothing is made")
+    @Test("an invalid merchant identifier, key type or HSM token name is refused, and no key is made")
     func refusals() async throws {
         let harness = try await Self.started.value
         let long = String(repeating: "m", count: 256)
@@ -157,7 +157,7 @@ import TokenForge
                 .allSatisfy { $0.string("merchantIdentifier")?.hasPrefix("merchant.com.") == true })
     }
 
-    @Test("with two tokens one is named, and the key is in it alone")
+    @Test("with two HSM tokens one must be named, and the key is generated in that one only")
     func twoTokens() async throws {
         var configuration = DaemonConfiguration()
         configuration.furtherTokens = ["second"]
@@ -178,7 +178,7 @@ import TokenForge
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)
         let merchant = try await certify(files.path("r.csr"), "merchant.com.example.two", out: files.path("a.cer"))
         #expect(try await harness.paytokenctl(["rotate", "import", files.path("a.cer")]).status == 0)
-        #expect(try await harness.decrypt(SharedForge.mint.mint(TokenRecipe(merchant: merchant))).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token(for: merchant)).status == 200)
         let next = try object(
             try await harness.paytokenctl(["rotate", "start", "merchant.com.example.two", "--output", "json"]))
         #expect(
@@ -191,7 +191,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a generated key without its certificate survives a restart, and the request can be had again")
+    @Test("a generated key without a certificate survives a restart, and its request can be printed again")
     func restart() async throws {
         let harness = try await DaemonHarness()
         let key = try object(

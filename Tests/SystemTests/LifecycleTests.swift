@@ -22,11 +22,7 @@ import TokenForge
         var all: [Int] { indices.withLock { $0 } }
     }
 
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
-    @Test("--check says yes with 0, and every problem with its line with 78")
+    @Test("--check exits 0 for a good configuration, else 78 with every problem and its line")
     func check() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let paytokend = try Program.built("paytokend")
@@ -62,16 +58,16 @@ import TokenForge
         }
     }
 
-    @Test("a second daemon on a live socket ends with 75 and takes nothing away")
+    @Test("a second daemon on a live socket exits 75 and leaves the first one alone")
     func secondDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
         #expect(second.status == 75, "\(second)")
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("after kill -9 of the daemon the next one takes over the stale sockets, and the worker has ended")
+    @Test("after kill -9 of the daemon its worker ends, and the next daemon takes over the stale sockets")
     func crash() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -83,11 +79,11 @@ import TokenForge
         }
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         try await harness.start()
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a second daemon with sockets of its own on the same ledger ends with 75")
+    @Test("a second daemon with other sockets on the same ledger exits 75")
     func secondOnLedger() async throws {
         let harness = try await DaemonHarness()
         let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
@@ -101,14 +97,16 @@ import TokenForge
     @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves")
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let tokens = try (0..<100).map { _ in try token() }
+        let tokens = try (0..<100).map { _ in try SharedForge.token() }
         // Eight callers, one request after the other: in the middle of the load, on however fast a machine.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<8 {
                 group.addTask {
                     for index in stride(from: caller, to: tokens.count, by: 8) {
-                        guard (try? await harness.decrypt(tokens[index], reference: "r"))?.status == 200 else { continue }
+                        guard (try? await harness.decrypt(tokens[index], reference: "r"))?.status == 200 else {
+                            continue
+                        }
                         if served.add(index) == 20 { try harness.daemon.signal(SIGKILL) }
                     }
                 }
@@ -135,22 +133,24 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
         let busy = try await RawConnection(harness.socket)
-        let body = try token().decryptBody()
+        let body = try SharedForge.token().decryptBody()
         try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
         // A request is under way once its head was read.
         try await busy.waitUntilRead()
         try harness.daemon.signal(SIGTERM)
         try await wait(for: "the idle connection's end") { idle.isClosed }
         try await busy.send(Array(body.dropFirst(100)))
-        let began = ContinuousClock.now
+        let answer = try await busy.answer()
+        #expect(answer.status == 200, "\(answer)")
+        // From its last answer on the daemon has nothing to wait for.
+        let answered = ContinuousClock.now
         let result = try await harness.daemon.result(within: 35)
         #expect(result.status == 0, "\(result.error.suffix(2000))")
-        #expect(ContinuousClock.now - began < .seconds(20))
-        #expect(busy.text.hasPrefix("HTTP/1.1 200"), "\(busy.text.prefix(200))")
+        #expect(ContinuousClock.now - answered < .seconds(20))
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("kill -9 of the worker under load costs no caller anything, and is counted")
+    @Test("kill -9 of the worker under load loses no request, and is counted")
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
@@ -161,7 +161,7 @@ import TokenForge
         let first = try harness.worker()
         let bodies = try (0..<200).map { index in
             let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant
-            return try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            return try SharedForge.token(for: merchant.merchant)
                 .decryptBody(reference: "order-\(index)")
         }
         async let load = withThrowingTaskGroup(of: [CurlAnswer].self) { group in
@@ -174,9 +174,7 @@ import TokenForge
             return try await group.reduce(into: []) { $0 += $1 }
         }
         try await wait(for: "the first release") {
-            try await harness.admin("/metrics").text.split(separator: "\n").contains {
-                $0.hasPrefix("paytokend_requests_total{") && $0.contains("/v1/decrypt\"") && $0.contains("\"ok\"")
-            }
+            try await !harness.metric("paytokend_requests_total", "/v1/decrypt\"", "\"ok\"").isEmpty
         }
         kill(first, SIGKILL)
         let answers = try await load
@@ -186,23 +184,74 @@ import TokenForge
         #expect(try harness.worker() != first)
         let again = try await Curl.simultaneously("/v1/decrypt", socket: harness.socket, bodies: bodies)
         #expect(again.filter { $0.status == 200 }.count == bodies.count)
-        let metrics = try await harness.admin("/metrics").text
-        let restarts = metrics.split(separator: "\n").filter { $0.hasPrefix("paytokend_worker_restarts_total{") }
-        #expect(
-            restarts.compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }.reduce(0, +) >= 1,
-            "\(restarts)")
+        let restarts = try await harness.metric("paytokend_worker_restarts_total")
+        #expect(restarts.reduce(0, +) >= 1, "\(restarts)")
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a worker recycled after few operations costs no caller anything")
+    @Test("recycling workers after few operations loses no request")
     func recycling() async throws {
         var configuration = DaemonConfiguration()
         configuration.token = ["recycle_after: 10"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
-        for _ in 0..<60 { #expect(try await harness.decrypt(token()).status == 200) }
+        for _ in 0..<60 { #expect(try await harness.decrypt(SharedForge.token()).status == 200) }
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != first } == true }
         try await wait(for: "the old workers to be reaped") { try harness.zombies() == 0 }
         #expect(try await harness.stop().status == 0)
+    }
+}
+
+/// SIGTERM while a token hangs: the daemon ends by itself, within the time that it promises.
+@Suite struct DrainTests {
+    /// `paytokend` promises this; systemd kills ten seconds later (TimeoutStopSec in hsm-config/paytokend.service).
+    private static let promised = Duration.seconds(30)
+
+    private func harness(_ token: ScriptedToken) async throws -> DaemonHarness {
+        var configuration = DaemonConfiguration()
+        // Longer than the daemon has: the limit of a call must not be what ends the worker.
+        configuration.tokens = [TokenEntry("primary", token, ["call_timeout: 60s"])]
+        return try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+    }
+
+    private func callsBegun(_ harness: DaemonHarness) async throws -> Int {
+        Int(try await harness.metric("paytokend_hsm_wait_seconds_count").first ?? 0)
+    }
+
+    /// Stops it, and looks at how it did that.
+    private func drain(_ harness: DaemonHarness) async throws {
+        let worker = try harness.worker()
+        let began = ContinuousClock.now
+        let result = try await harness.stop(within: 90)
+        let took = ContinuousClock.now - began
+        #expect(result.status == 0, "\(result)")
+        #expect(took < Self.promised, "it took \(took)")
+        let log = result.error.split(separator: "\n")
+        let draining = try #require(log.firstIndex { $0.contains("\"draining\"") }, "\(log.suffix(20))")
+        let stopped = try #require(log.firstIndex { $0.contains("\"stopped\"") }, "\(log.suffix(20))")
+        #expect(draining < stopped)
+        #expect(kill(worker, 0) != 0, "the worker outlived its daemon")
+    }
+
+    @Test("a request whose call hangs in the token is refused, its worker killed, and the daemon ends with 0")
+    func hangingCall() async throws {
+        let token = try ScriptedToken(try await TokenDirectory())
+        let harness = try await harness(token)
+        let begun = try await callsBegun(harness)
+        try token.play("fault C_DeriveKey always hang")
+        let payment = try SharedForge.token()
+        async let request = harness.decrypt(payment, reference: "r")
+        try await wait(for: "the call") { try await callsBegun(harness) > begun }
+        try await drain(harness)
+        let answer = try await request
+        #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
+        #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
+    }
+
+    @Test("the daemon ends in time even when a stopped worker keeps it from sealing its record")
+    func stoppedWorker() async throws {
+        let harness = try await harness(try ScriptedToken(try await TokenDirectory()))
+        kill(try harness.worker(), SIGSTOP)
+        try await drain(harness)
     }
 }

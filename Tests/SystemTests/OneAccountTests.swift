@@ -8,7 +8,7 @@ import TokenForge
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct OneAccountTests {
     @Test(
-        "an account that gives its processes login uids of its own choice is one person all the same",
+        "an account whose processes choose their login uids still counts as one person",
         .enabled("here no process can give itself a login uid") { try await Staff.canAssumeLogin() })
     func assumedLogins() async throws {
         let daemon = try await StaffedDaemon()
@@ -34,7 +34,7 @@ struct OneAccountTests {
     }
 
     @Test(
-        "a socket whose process has ended is an unknown person's, who neither asks nor approves nor withdraws",
+        "a caller whose process has ended is an unknown person and can neither request, approve nor withdraw",
         .enabled("this container lets nobody set a login uid") { try await Staff.canLogIn() })
     func endedProcess() async throws {
         let daemon = try await StaffedDaemon()

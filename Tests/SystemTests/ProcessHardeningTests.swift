@@ -1,4 +1,5 @@
 import Foundation
+import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
@@ -18,10 +19,10 @@ import TokenForge
         return try #require(attributes[.ownerAccountID] as? Int)
     }
 
-    @Test("daemon and worker gain no privileges, and hold their secrets in locked memory")
+    @Test("daemon and worker cannot gain privileges, and keep their secrets in locked memory")
     func privileges() async throws {
         let harness = try await SharedDaemon.harness
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token).status == 200)
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
             // The kernel keeps it for each thread.
@@ -38,7 +39,7 @@ import TokenForge
     }
 
     @Test(
-        "neither process can be looked into by others of its own account: what is not dumpable belongs to root in /proc",
+        "other processes of the same account cannot read the memory of daemon or worker",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func notDumpable() async throws {
         let identity = PeerIdentity(uid: 4242, gid: 4242)
@@ -64,7 +65,7 @@ import TokenForge
     }
 
     @Test(
-        "the ledger's threads ask for no priority that an ordinary account may not have, which libdispatch would log",
+        "the ledger's threads ask for no priority that an ordinary account may not have",
         .enabled(if: PeerIdentity.available, "only where it is granted, to root, does it show"))
     func priorities() async throws {
         let harness = try await SharedDaemon.harness
@@ -86,5 +87,56 @@ import TokenForge
             // libdispatch's own thread, on which signals arrive.
             #expect(raised.count <= 1, "\(raised)")
         }
+    }
+}
+
+/// Secrets that the limit on locked memory leaves to the swap.
+@Suite struct UnlockedSecretsTests {
+    private static let sentence = "secrets are not locked in memory"
+
+    private func bytes(_ metrics: CurlAnswer) throws -> Int {
+        Int(try #require(metrics.metric("paytokend_unlocked_secret_bytes").first))
+    }
+
+    private func warnings(_ status: CurlAnswer) -> [String] {
+        (status.member("warnings")?.arrayValue ?? []).compactMap(\.stringValue).filter { $0.contains(Self.sentence) }
+    }
+
+    @Test(
+        "without a limit that lets memory be locked, metric, status and log say how much is unlocked",
+        .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
+    )
+    func unlocked() async throws {
+        let identity = PeerIdentity(uid: 4243, gid: 4243)
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration())
+        try await harness.give(to: identity)
+        try await harness.start(as: identity, through: [Program.installed("prlimit"), "--memlock=0:0"])
+        let pool = 65536
+        let metrics = try await Curl.request("/metrics", socket: harness.adminSocket, as: identity)
+        // Each of the two processes has at least one piece of its pool.
+        #expect(try bytes(metrics) >= 2 * pool)
+        let status = try await Curl.request("/v1/status", socket: harness.adminSocket, as: identity)
+        #expect(status.status == 200, "\(status)")
+        let said = warnings(status)
+        #expect(said.count == 2, "\(said)")
+        #expect(said.contains { $0.hasPrefix("paytokend: ") } && said.contains { $0.hasPrefix("token primary: ") })
+        let error = { try harness.daemon.error.split(separator: "\n").filter { $0.contains(Self.sentence) } }
+        try await wait(for: "both warnings in the log") { try error().count == 2 }
+        // Another worker does not say it again.
+        let first = try harness.worker()
+        kill(first, SIGKILL)
+        try await wait(for: "the next worker") { try harness.workers().contains { $0 != first } }
+        try await harness.waitUntilReady()
+        #expect(try await harness.stop().status == 0)
+        let lines = try error()
+        #expect(lines.count == 2, "\(lines)")
+    }
+
+    @Test("when all secrets are locked the metric is 0 and there is no warning")
+    func locked() async throws {
+        let harness = try await SharedDaemon.harness
+        #expect(try bytes(await harness.admin("/metrics")) == 0)
+        #expect(warnings(try await harness.admin("/v1/status")).isEmpty)
+        #expect(!(try harness.daemon.error.contains(Self.sentence)))
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import StrictJSON
 import TestSupport
 import Testing
@@ -6,10 +7,6 @@ import TokenForge
 
 /// The key-usage record: what an auditor finds of what the daemon did.
 @Suite struct RecordTests {
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
     private func records(_ harness: DaemonHarness, _ filter: [String] = []) async throws -> [JSONObject] {
         let list = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"] + filter)
         #expect(list.status == 0, "\(list)")
@@ -21,10 +18,10 @@ import TokenForge
     }
 
     @Test(
-        "a release, its repeat and a refusal each say where they are recorded, and stand there with who and which key")
+        "a release, its repeat and a refusal each name their audit record, which has the caller and the key")
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         let answers = [
             try await harness.decrypt(token, reference: "order-1"),
             try await harness.decrypt(token, reference: "order-1"),
@@ -76,10 +73,10 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("after kill -9 the record goes on where it was, and what was answered is in it")
+    @Test("after kill -9 the record continues where it ended, and contains everything that was answered")
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 200)
         let sequence = try #require(place(answer))
         try harness.daemon.signal(SIGKILL)
@@ -91,12 +88,12 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("an older ledger and a lost one end the start with 78 and say what to do; accepted, they serve and say so")
+    @Test("with an older or lost ledger the daemon exits 78 and says what to do; once accepted, it serves and says so")
     func restored() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
         #expect(try await harness.paytokenctl(["ledger", "backup", backup]).status == 0)
-        let token = try token()
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token).status == 200)
         #expect(try await harness.stop().status == 0)
         let paytokend = try Program.built("paytokend")
@@ -133,4 +130,50 @@ import TokenForge
         try await harness.start()
         #expect(try await harness.stop().status == 0)
     }
+}
+
+/// The record's lines as the ledger's file holds them, read beside the daemon.
+enum StoredRecords {
+    /// All, in their order.
+    static func all(in harness: DaemonHarness) async throws -> [JSONValue] {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let database = try DatabaseQueue(
+            path: harness.directory.path("ledger.sqlite"), configuration: configuration)
+        let lines = try await database.read { db in
+            try Data.fetchAll(db, sql: "SELECT line FROM audit_record ORDER BY sequence")
+        }
+        try database.close()
+        return try lines.map { try JSONValue(parsing: Array($0)) }
+    }
+
+    /// Of one transaction, in their order.
+    static func of(transaction: String, in harness: DaemonHarness) async throws -> [JSONValue] {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let database = try DatabaseQueue(
+            path: harness.directory.path("ledger.sqlite"), configuration: configuration)
+        let lines = try await database.read { db in
+            try Data.fetchAll(
+                db, sql: "SELECT line FROM audit_record WHERE lower(hex(transaction_id)) = ? ORDER BY sequence",
+                arguments: [transaction])
+        }
+        try database.close()
+        return try lines.map { try JSONValue(parsing: Array($0)) }
+    }
+}
+
+extension JSONValue {
+    /// A member's string, of an object that has it.
+    func string(_ name: String) -> String? { objectValue?[name]?.stringValue }
+    /// `sequence`, as it is written.
+    var sequence: String? {
+        guard case .number(let number)? = objectValue?["sequence"] else { return nil }
+        return number.text
+    }
+}
+
+extension CurlAnswer {
+    /// `audit.sequence`.
+    var recordedAt: String? { member("audit")?.sequence }
 }

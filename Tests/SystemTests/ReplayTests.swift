@@ -5,13 +5,9 @@ import TokenForge
 
 /// A transactionId is released once.
 @Suite struct ReplayTests {
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
-    @Test("the same token again is a replay, with 409 and without payment data")
+    @Test("the same token again is refused as a replay with 409, without payment data")
     func replay() async throws {
-        let token = try token()
+        let token = try SharedForge.token()
         let harness = try await SharedDaemon.harness
         #expect(try await harness.decrypt(token).status == 200)
         let again = try await harness.decrypt(token)
@@ -23,7 +19,7 @@ import TokenForge
 
     @Test("with the same reference it is a repeat, with another a replay")
     func references() async throws {
-        let token = try token()
+        let token = try SharedForge.token()
         let harness = try await SharedDaemon.harness
         let first = try await harness.decrypt(token, reference: "order-1")
         #expect(first.status == 200 && first.member("repeated")?.boolValue == false, "\(first)")
@@ -50,13 +46,13 @@ import TokenForge
         "a reference of no or too many characters, or unprintable ones, is malformed",
         arguments: ["", String(repeating: "x", count: 129), "tab\there", "é"])
     func badReferences(reference: String) async throws {
-        let answer = try await SharedDaemon.harness.decrypt(token(), reference: reference)
+        let answer = try await SharedDaemon.harness.decrypt(SharedForge.token(), reference: reference)
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
-    @Test("of thirty at once without a reference exactly one is served, and each is one record")
+    @Test("of thirty simultaneous requests without a reference exactly one is released, and each is recorded once")
     func thirtyAtOnce() async throws {
-        let token = try token()
+        let token = try SharedForge.token()
         let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
             "/v1/decrypt", socket: harness.socket, bodies: Array(repeating: token.decryptBody(), count: 30))
@@ -68,9 +64,10 @@ import TokenForge
         expect(answers, areAnsweredWith: records)
     }
 
-    @Test("of thirty at once with one reference all are served, exactly one is no repeat, and each is one record")
+    @Test(
+        "thirty simultaneous requests with one reference are all released, one as the first, and each is recorded once")
     func thirtyEqual() async throws {
-        let token = try token()
+        let token = try SharedForge.token()
         let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
             "/v1/decrypt", socket: harness.socket,
@@ -97,7 +94,7 @@ import TokenForge
     @Test("a claim survives the daemon's restart")
     func restart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
         #expect(try await harness.stop().status == 0)
         try await harness.start()
@@ -107,16 +104,13 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a claim has a hundred repeats, refused ones included; then a flood costs no operation of the HSM")
+    @Test("a claim allows a hundred repeats, refused ones included; further ones do not reach the HSM")
     func mostRepeats() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         /// Openings that the worker was asked for.
         func openings() async throws -> Double {
-            let lines = try await harness.admin("/metrics").text.split(separator: "\n")
-            let line = lines.first {
-                $0.hasPrefix("paytokend_hsm_call_seconds_count{") && $0.contains("operation=\"decrypt\"")
-            }
-            return try #require(line?.split(separator: " ").last.flatMap { Double($0) })
+            let values = try await harness.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
+            return try #require(values.first)
         }
         func flood(_ token: MintedToken) async throws {
             let answers = try await Curl.simultaneously(
@@ -125,7 +119,7 @@ import TokenForge
             #expect(answers.allSatisfy { $0.status == 409 && $0.code == "transaction_replayed" })
             #expect(answers.allSatisfy { $0.string("details")?.contains("its 100 repeats") == true }, "\(answers[0])")
         }
-        let token = try token()
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
         for _ in 0..<90 { #expect(try await harness.decrypt(token, reference: "order-1").status == 200) }
         for _ in 0..<10 {
@@ -137,12 +131,12 @@ import TokenForge
         try await flood(token)
         #expect(try await openings() == before)
         // Others are served.
-        #expect(try await harness.decrypt(self.token(), reference: "order-1").status == 200)
+        #expect(try await harness.decrypt(SharedForge.token(), reference: "order-1").status == 200)
 
         // After a restart the first that comes may be opened once more; it says that there is nothing left.
         #expect(try await harness.stop().status == 0)
         try await harness.start()
-        #expect(try await harness.decrypt(self.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
         before = try await openings()
         try await flood(token)
@@ -155,7 +149,7 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.ledger = ["repeat_for: 1s"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
         try await Task.sleep(for: .milliseconds(2200))
         #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")

@@ -18,7 +18,8 @@ import TokenForge
         return harness
     }
 
-    private func merchant(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> ForgedMerchant {
+    private func merchant(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> ForgedMerchant
+    {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: type,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.\(name)"))
@@ -30,7 +31,7 @@ import TokenForge
     /// Apple's certificate for a request, in a file.
     private func certify(_ request: String, _ merchant: String, to file: String) throws -> Merchant {
         let bytes = try Data(contentsOf: URL(filePath: request))
-        let der = try #require(PEM.bytes(of: bytes, label: "CERTIFICATE REQUEST"))
+        let der = try #require(ForgePEM.bytes(of: bytes, label: "CERTIFICATE REQUEST"))
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: der, profile: MerchantCertificateProfile(merchantIdentifier: merchant))
         try Data(certificate).write(to: URL(filePath: file))
@@ -58,10 +59,10 @@ import TokenForge
         var name: String { old.identifier }
     }
 
-    private func begin(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> Begun {
+    private func begin(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
         let files = try FreshDirectory()
         let old = try await merchant(name, type, harness)
-        try files.write(PEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
+        try files.write(ForgePEM.text(old.certificate, label: "CERTIFICATE"), to: "old.pem")
         let start = try await harness.paytokenctl([
             "rotate", "start", old.merchant.identifier, "--out", files.path("new.csr"),
         ])
@@ -71,15 +72,15 @@ import TokenForge
     }
 
     /// The same with the new key's certificate imported: both keys serve.
-    private func overlap(_ name: String, _ type: KeyType, _ harness: DaemonHarness) async throws -> Begun {
+    private func overlap(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
         let begun = try await begin(name, type, harness)
         let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
         try #require(imported.status == 0, "\(imported)")
         return begun
     }
 
-    @Test("a merchant without a rotation has nothing to finish", arguments: [KeyType.p256, .rsa2048])
-    func nothing(type: KeyType) async throws {
+    @Test("a merchant without a rotation has nothing to finish", arguments: [ForgeKeyType.p256, .rsa2048])
+    func nothing(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let name = try await merchant("nothing.\(type)", type, harness).merchant.identifier
         #expect(try await status(name, harness)["phase"]?.stringValue == "none")
@@ -90,9 +91,9 @@ import TokenForge
     @Test(
         "a start makes one key of the old one's type, a second start none, a dry run none",
         arguments: [
-            KeyType.p256, .rsa2048,
+            ForgeKeyType.p256, .rsa2048,
         ])
-    func start(type: KeyType) async throws {
+    func start(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
         let name = try await merchant("start.\(type)", type, harness).merchant.identifier
@@ -114,9 +115,9 @@ import TokenForge
     @Test(
         "before its certificate is imported the new key opens nothing, and the old one is not finished",
         arguments: [
-            KeyType.p256, .rsa2048,
+            ForgeKeyType.p256, .rsa2048,
         ])
-    func waiting(type: KeyType) async throws {
+    func waiting(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("waiting.\(type)", type, harness)
         // A certificate that was activated too early: the daemon says so.
@@ -129,8 +130,8 @@ import TokenForge
         #expect(wrong.error.contains("another key of the merchant"), "\(wrong)")
     }
 
-    @Test("with the certificate imported both keys serve, without a restart", arguments: [KeyType.p256, .rsa2048])
-    func imported(type: KeyType) async throws {
+    @Test("with the certificate imported both keys serve, without a restart", arguments: [ForgeKeyType.p256, .rsa2048])
+    func imported(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("imported.\(type)", type, harness)
         #expect(try await decrypt(begun.new, harness).code == "key_not_active")
@@ -157,9 +158,9 @@ import TokenForge
     @Test(
         "the old key is finished by force while it is in use, and opens late tokens from then on",
         arguments: [
-            KeyType.p256, .rsa2048,
+            ForgeKeyType.p256, .rsa2048,
         ])
-    func finished(type: KeyType) async throws {
+    func finished(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("finished.\(type)", type, harness)
         for key in [begun.old, begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
@@ -186,9 +187,9 @@ import TokenForge
     @Test(
         "the record has one key, each request for its certificate, and one change of state",
         arguments: [
-            KeyType.p256, .rsa2048,
+            ForgeKeyType.p256, .rsa2048,
         ])
-    func recorded(type: KeyType) async throws {
+    func recorded(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("recorded.\(type)", type, harness)
         for arguments in [
@@ -206,7 +207,7 @@ import TokenForge
         #expect(events.filter { $0 == "key_state_change" }.count == 1, "\(events)")
     }
 
-    @Test("late tokens are opened until the cut-off and not after it; a cut-off of 0s is one at once")
+    @Test("tokens for the old key are decrypted until the cut-off and not after; a cut-off of 0s is immediate")
     func cutOff() async throws {
         let harness = try await Self.started.value
         for cutOff in ["2s", "0s"] {
@@ -236,7 +237,7 @@ import TokenForge
                 .replacing(base64(token.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
     }
 
-    @Test("rewritten tokens and replays neither prove the new key nor keep the old one")
+    @Test("altered and replayed tokens count neither as use of the new key nor of the old one")
     func rewritten() async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("rewritten", .p256, harness)
@@ -313,7 +314,8 @@ import TokenForge
     }
 
     @Test(
-        "a monitor sees rotations and starts none", .enabled(if: PeerIdentity.available, "only root can be another"))
+        "a monitor can list rotations but not start one",
+        .enabled(if: PeerIdentity.available, "only root can be another"))
     func roles() async throws {
         let harness = try await Self.started.value
         let monitor = PeerIdentity(uid: 12347, gid: 12347)

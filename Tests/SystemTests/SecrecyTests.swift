@@ -5,7 +5,7 @@ import TokenForge
 
 /// Nothing that the programs write contains an account number, a cryptogram, a PIN or a key.
 @Suite struct SecrecyTests {
-    @Test("log, ledger, token store, metrics, status and refusals are free of secrets after a day's work")
+    @Test("log, ledger, HSM store, metrics, status and refusals contain no secrets after all kinds of requests")
     func nothingLeaks() async throws {
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
@@ -100,7 +100,7 @@ import TokenForge
     }
 
     // The Swift runtime's crash report shows what the registers point to: of a payment, of a PIN.
-    @Test("daemon, worker and paytokenctl show nothing of their memory when they crash")
+    @Test("daemon, worker and paytokenctl print nothing of their memory when they crash")
     func crashReport() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -108,7 +108,7 @@ import TokenForge
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != worker } == true }
         try await harness.waitUntilReady()
 
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         try harness.directory.write(token.paymentToken, to: "token.json")
         // A daemon that does not answer: the client waits, and can be met while it does.
         try harness.daemon.signal(SIGSTOP)
@@ -138,7 +138,7 @@ import TokenForge
         }
     }
 
-    @Test("a PIN stands in no command line and no environment, and others of the same account cannot look")
+    @Test("the PIN is in no command line and no environment, and other processes of the account cannot read them")
     func processTable() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {

@@ -43,7 +43,7 @@ import TokenForge
     }
 
     private func token(_ merchant: ForgedMerchant? = nil) throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: (merchant ?? SharedForge.ecMerchant).merchant))
+        try SharedForge.token(for: (merchant ?? SharedForge.ecMerchant).merchant)
     }
 
     /// The tokens that the record names, with how many releases each.
@@ -71,7 +71,8 @@ import TokenForge
     }
 
     @Test(
-        "one ceremony puts a key into both tokens; workers killed under load cost no request, and records name tokens")
+        "one import puts a key into both HSM tokens; workers killed under load lose no request, and records name the token"
+    )
     func killedUnderLoad() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let status = try await status(harness)
@@ -102,7 +103,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("the daemon stays ready while one of two tokens is away, and says so; it is used again when it is back")
+    @Test("the daemon stays ready while one of two HSM tokens is away, says so, and uses it again when it returns")
     func oneAway() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         try move("second", away: true, harness)
@@ -126,7 +127,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key in one token only is named, and while that token is away the daemon is not ready and says which")
+    @Test("a key in only one HSM token is reported; while that token is away the daemon is not ready and names the key")
     func soleHolder() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let alone = try ForgedMerchant(

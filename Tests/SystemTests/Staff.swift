@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import GRDB
 import StrictJSON
@@ -93,7 +94,7 @@ struct StaffedDaemon {
     }
 
     func decrypt(_ merchant: ForgedMerchant) async throws -> CurlAnswer {
-        try await harness.decrypt(SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)))
+        try await harness.decrypt(SharedForge.token(for: merchant.merchant))
     }
 
     /// The state that `key show` gives.
@@ -151,5 +152,12 @@ extension ForgedMerchant {
         }
         try files.open()
         return files
+    }
+}
+
+/// SHA-256 in lower-case hexadecimal, as fingerprints are written.
+enum Fingerprint {
+    static func hex(_ bytes: [UInt8]) -> String {
+        SHA256.hash(data: bytes).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

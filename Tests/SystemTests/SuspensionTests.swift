@@ -25,7 +25,7 @@ import TokenForge
     }
 
     private func play(_ harness: DaemonHarness, _ lines: String...) throws {
-        let text = (["module \(DaemonHarness.softHSMModule)"] + lines).joined(separator: "\n") + "\n"
+        let text = (["module \(SoftHSM.libraryPath)"] + lines).joined(separator: "\n") + "\n"
         try Data(text.utf8).write(to: URL(filePath: harness.directory.path("script")), options: .atomic)
     }
 
@@ -39,14 +39,10 @@ import TokenForge
     private func decrypt(_ body: [UInt8], _ socket: String) async throws -> Answer {
         let connection = try await RawConnection(socket)
         try await connection.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body)
-        var parts: [Substring] = []
-        try await wait(for: "the answer", within: 120) {
-            parts = connection.text.split(separator: "\r\n\r\n", maxSplits: 1)
-            return parts.count == 2 && parts[1].hasSuffix("}")
-        }
+        let answer = try await connection.answer(within: 120)
         await connection.close()
-        let status = try #require(Int(parts[0].dropFirst(9).prefix(3)))
-        return Answer(status: status, body: try #require(try JSONValue(parsing: Array(parts[1].utf8)).objectValue))
+        return Answer(
+            status: answer.status, body: try #require(try JSONValue(parsing: Array(answer.body.utf8)).objectValue))
     }
 
     /// Stops a key while many requests are under way with `stop`, which returns once that has been answered.
@@ -55,7 +51,7 @@ import TokenForge
     ) async throws -> (answers: [Answer], late: Answer) {
         let merchant = try SharedForge.ecMerchant
         let bodies = try (0..<40).map { _ in
-            try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)).decryptBody()
+            try SharedForge.token(for: merchant.merchant).decryptBody()
         }
         let socket = harness.socket
         return try await withThrowingTaskGroup(of: Answer.self) { group in
@@ -64,14 +60,14 @@ import TokenForge
             var answers = [try #require(try await group.next())]
             try await stop()
             let late = try await decrypt(
-                SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant)).decryptBody(), socket)
+                SharedForge.token(for: merchant.merchant).decryptBody(), socket)
             for try await answer in group { answers.append(answer) }
             return (answers, late)
         }
     }
 
     /// By the record, in which everything has its one place: nothing was released behind the suspension.
-    private func judge(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
+    private func check(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
         let listed = try await harness.paytokenctl([
             "audit", "list", "--key", SharedForge.ecMerchant.hex, "--limit", "1000", "--output", "json",
         ])
@@ -94,7 +90,7 @@ import TokenForge
         #expect(late.status == 422 && late.body["code"]?.stringValue == "key_not_active")
     }
 
-    @Test("what is with the token and behind it when a key is suspended is not released")
+    @Test("requests in the HSM and in the queue when a key is suspended are not released")
     func suspended() async throws {
         let harness = try await daemon()
         let (answers, late) = try await stopped(harness) {
@@ -102,12 +98,12 @@ import TokenForge
                 ["key", "suspend", SharedForge.ecMerchant.hex, "--reason", "laptop stolen"])
             try #require(suspended.status == 0, "\(suspended)")
         }
-        try await judge(harness, answers, late)
+        try await check(harness, answers, late)
         #expect(try await harness.stop().status == 0)
     }
 
     @Test(
-        "a compromise that is only asked for does the same",
+        "a requested, not yet approved compromise stops releases in the same way",
         .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func compromised() async throws {
         let harness = try await daemon()
@@ -117,7 +113,7 @@ import TokenForge
                 as: Staff.alice.identity)
             try #require(asked.status == 75, "\(asked)")
         }
-        try await judge(harness, answers, late)
+        try await check(harness, answers, late)
         #expect(try await harness.stop().status == 0)
     }
 }

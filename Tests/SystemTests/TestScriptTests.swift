@@ -109,7 +109,7 @@ import Testing
         return (result.status, result.output.split(separator: "\n").map(String.init), log)
     }
 
-    @Test("a suite that passes is one line, the last line is the count, and no file is left")
+    @Test("scripts/test prints one line for a passing suite and the count at the end, and leaves no file")
     func passes() async throws {
         let said = try await run(events: passed)
         #expect(said.status == 0)
@@ -120,13 +120,15 @@ import Testing
         #expect(said.log == nil)
     }
 
-    @Test("without arguments every check and soak is run and counted once, and what was skipped is said")
+    @Test("without arguments every check and soak runs and is counted once, and skipped ones are named")
     func everything() async throws {
         let said = try await run([], events: passed)
         #expect(said.status == 0, "\(said.lines)")
         let checks = said.lines.filter { $0.hasPrefix("run   scripts/") }
         #expect(Set(checks).count == checks.count)
-        for check in ["check-documents", "check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential"] {
+        for check in [
+            "check-documents", "check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential",
+        ] {
             #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
         }
         // All but the skipped one, and four runs of two tests.
@@ -164,7 +166,7 @@ import Testing
         #expect(said.log != nil)
     }
 
-    @Test("a run of no test at all has failed, and so has one in which all was skipped")
+    @Test("a run without tests, or with all of them skipped, fails")
     func nothing() async throws {
         let none = try await run(events: [
             Event.event("runEnded", nil, "pass", "Test run with 0 tests in 0 suites passed")
@@ -195,7 +197,7 @@ import Testing
         #expect(content.status == 1)
     }
 
-    @Test("of soaks only the one that fails is shown, in full, and the rest is run all the same")
+    @Test("a failing soak is shown in full, and the others run all the same")
     func soak() async throws {
         let said = try await run([], events: passed, ["BROKEN": "kill"])
         #expect(said.status == 1)
@@ -205,7 +207,7 @@ import Testing
         #expect(said.lines.contains("      | WRONG  kill lost one"))
     }
 
-    @Test("what was not built is not tested")
+    @Test("tests do not run when the build failed")
     func build() async throws {
         let said = try await run([], events: passed, ["BUILD": "1"])
         #expect(said.status == 1)

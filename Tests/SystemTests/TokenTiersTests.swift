@@ -31,7 +31,7 @@ import TokenForge
     /// Releases a fresh token of both versions, and compares what answer and record say.
     private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
         for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             let answer = try await harness.decrypt(token, reference: "r")
             #expect(answer.status == 200, "\(answer)")
             #expect(answer.string("protection") == tier)
@@ -66,7 +66,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token that derives AES keys inside itself: EC_v1 at tier A beside RSA_v1 at tier C")
+    @Test("an HSM that derives AES keys serves EC_v1 at tier A beside RSA_v1 at tier C")
     func tierA() async throws {
         let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
         let harness = try await Self.harness([TokenEntry("primary", token)])
@@ -79,7 +79,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token that comes back with other tiers loses no request, and answers, records and status say the new ones")
+    @Test("when an HSM returns with other tiers no request is lost, and answers, records and status name the new tiers")
     func otherTiers() async throws {
         let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let harness = try await Self.harness([TokenEntry("primary", token)])
@@ -94,7 +94,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("without extractable secrets a token that can do no better is not ready, and says what it lacks")
+    @Test("without extractable secrets an HSM that supports only tier C is not ready, and status says what it lacks")
     func forbidden() async throws {
         let token = try await TokenDirectory()
         let harness = try await Self.harness(
@@ -125,7 +125,7 @@ import TokenForge
     }
 
     @Test(
-        "two tokens of different makers hold the same keys: both serve, each at its own tiers, with the same bytes",
+        "two HSM tokens of different vendors with the same keys both serve, each at its own tiers, with equal results",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func sideBySide() async throws {
         let (softHSM, nss) = (try await TokenDirectory(), try await NSSTokenDirectory())
@@ -139,7 +139,7 @@ import TokenForge
         var seen: Set<String> = []
         for number in 0..<16 {
             let merchant = number.isMultiple(of: 2) ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+            let token = try SharedForge.token(for: merchant.merchant)
             let answer = try await harness.decrypt(token)
             #expect(answer.status == 200, "\(answer)")
             #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))

@@ -51,7 +51,9 @@ struct TwoPersonTests {
         #expect(events.filter { $0 == "key_import" }.count >= 1)
     }
 
-    @Test("another audit key is two persons'; the record is then vouched for by both keys, and not by the old one")
+    @Test(
+        "changing the audit key takes two persons; the record then verifies with both keys and not with the old one alone"
+    )
     func auditKey() async throws {
         let daemon = try await StaffedDaemon()
         let files = try FreshDirectory()
@@ -88,7 +90,7 @@ struct TwoPersonTests {
         #expect(try await daemon.isIntact())
     }
 
-    @Test("suspending is one person's, at once; resuming is two persons'")
+    @Test("suspending takes one person and is immediate; resuming takes two")
     func resume() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("resume")
@@ -108,7 +110,7 @@ struct TwoPersonTests {
         #expect(again.status == 1 && again.error.contains("The approval is done"), "\(again)")
     }
 
-    @Test("a key that was retired at once stays retired: no detour over a suspension makes it active")
+    @Test("a key retired with immediate effect cannot become active again through a suspension")
     func retiredStaysRetired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("detour")
@@ -153,7 +155,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("a request whose key changed meanwhile is not carried out")
+    @Test("an approved request is not carried out when its key has changed meanwhile")
     func keyChanged() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("changed")
@@ -182,7 +184,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "suspended")
     }
 
-    @Test("a requester who has lost the role asks for nothing any more")
+    @Test("requests of a person who has lost the role are not carried out")
     func roleLost() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("role")
@@ -217,7 +219,7 @@ struct TwoPersonTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("a restored ledger is accepted by two; a key that it does not know is adopted by two")
+    @Test("accepting a restored ledger takes two persons, and so does adopting a key that it does not know")
     func acceptAndAdopt() async throws {
         let daemon = try await StaffedDaemon()
         let backup = daemon.harness.directory.path("backup.sqlite")
@@ -252,7 +254,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "a login uid makes one person of two accounts, and never two of one",
+        "accounts with one login uid count as one person; one account never counts as two",
         .enabled("this container lets nobody set a login uid") { try await Staff.canLogIn() })
     func loginUID() async throws {
         let daemon = try await Self.started.value

@@ -7,14 +7,10 @@ import TokenForge
 
 /// What the daemon says when a part of it is away, and that it comes back by itself.
 @Suite struct UnavailabilityTests {
-    private func token() throws -> MintedToken {
-        try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
-    }
-
-    @Test("while the ledger cannot be written nothing is released; the same request is served afterwards")
+    @Test("while the ledger cannot be written nothing is released; afterwards the same request succeeds")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try token()
+        let token = try SharedForge.token()
         // Another process's write transaction that does not end, such as a backup gone wrong.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -34,7 +30,8 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token that goes away is hsm_unavailable and not ready, and served again when it is back")
+    @Test(
+        "while the HSM is away requests get hsm_unavailable and the daemon is not ready; when it returns they succeed")
     func tokenAway() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let files = FileManager.default
@@ -44,19 +41,19 @@ import TokenForge
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
-        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await harness.verify(SharedForge.token()).status == 200)
         #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that the ledger knows is hsm_unavailable and not unknown while no token has been opened yet")
+    @Test("before any HSM token is open, a recorded key is hsm_unavailable and not unknown")
     func tokenAwayAtStart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -64,7 +61,7 @@ import TokenForge
         try files.moveItem(atPath: harness.directory.path("tokens"), toPath: harness.directory.path("away"))
         try harness.directory.makeDirectory("tokens")
         try await harness.start(untilReady: false)
-        let token = try token()
+        let token = try SharedForge.token()
         let answer = try await harness.decrypt(token, reference: "r")
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
@@ -76,21 +73,21 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a ledger that is removed under the daemon is not ready, and nothing is released into it")
+    @Test("when the ledger's file is removed the daemon is not ready and releases nothing")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         try FileManager.default.removeItem(atPath: harness.directory.path("ledger.sqlite"))
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        #expect(try await harness.verify(token()).status == 200)
+        #expect(try await harness.verify(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a worker that hangs is ended after call_timeout, and its call answered by the next")
+    @Test("a hanging worker is killed after call_timeout, and the next one answers its call")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()
         configuration.token = ["call_timeout: 3s"]
@@ -98,17 +95,17 @@ import TokenForge
         let first = try harness.worker()
         kill(first, SIGSTOP)
         let began = ContinuousClock.now
-        let answer = try await harness.decrypt(token(), reference: "r")
+        let answer = try await harness.decrypt(SharedForge.token(), reference: "r")
         #expect(answer.status == 200, "\(answer)")
         #expect(ContinuousClock.now - began > .milliseconds(2900))
         try await wait(for: "the hung worker's end") { kill(first, 0) != 0 }
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that the token has and the ledger does not know is listed as external and does not decrypt")
+    @Test("a key in the HSM without a ledger record is listed as external and does not decrypt")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
         #expect(try await harness.stop().status == 0)
         for file in try FileManager.default.contentsOfDirectory(atPath: harness.directory.path)
         where file.hasPrefix("ledger.sqlite") {
@@ -119,7 +116,7 @@ import TokenForge
             try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "begun anew"]).status == 0
         }
         try await harness.waitUntilReady()
-        let answer = try await harness.decrypt(token())
+        let answer = try await harness.decrypt(SharedForge.token())
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
         let keys = try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
@@ -128,7 +125,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key that no token shows is hsm_unavailable while its state decrypts, and key_not_active when it does not")
+    @Test("a key missing in every HSM token is hsm_unavailable while its state decrypts, else key_not_active")
     func missingKey() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         #expect(try await harness.stop().status == 0)
@@ -155,7 +152,7 @@ import TokenForge
             }
             try database.close()
             try await harness.start()
-            let answer = try await harness.decrypt(token())
+            let answer = try await harness.decrypt(SharedForge.token())
             #expect(answer.status == status && answer.code == code, "\(state): \(answer)")
             #expect(try await harness.stop().status == 0)
         }

@@ -7,7 +7,7 @@ import TokenForge
 @Suite struct VerifyTests {
     @Test("verify answers with the chain: leaf, intermediate, root, each with its fingerprint")
     func chain() async throws {
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let token = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
         let answer = try await SharedDaemon.harness.verify(token)
         #expect(answer.status == 200, "\(answer)")
         #expect(answer.string("version") == "RSA_v1")
@@ -28,17 +28,18 @@ import TokenForge
         }
     }
 
-    @Test("verify uses no key and claims nothing: unknown keys verify, and decrypting comes after")
+    @Test(
+        "verify uses no key and claims nothing: tokens for unknown keys verify, and a verified token can be decrypted")
     func claimsNothing() async throws {
         let harness = try await SharedDaemon.harness
-        let stranger = try ForgedMerchant(
+        let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
-            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.stranger"))
-        let unknown = try SharedForge.mint.mint(TokenRecipe(merchant: stranger.merchant))
+            profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.outsider"))
+        let unknown = try SharedForge.token(for: outsider.merchant)
         #expect(try await harness.verify(unknown).status == 200)
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
 
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+        let token = try SharedForge.token()
         #expect(try await harness.verify(token).status == 200)
         #expect(try await harness.verify(token).status == 200)
         let answer = try await harness.decrypt(token)
@@ -46,7 +47,7 @@ import TokenForge
     }
 
     /// What is signed has no separators; openapi.json says what that means for verify's answer.
-    @Test("a token whose members were moved by 32 bytes verifies, but opens nothing and claims nothing")
+    @Test("a token whose members were shifted by 32 bytes verifies, but is not decrypted and claims nothing")
     func moved() async throws {
         let harness = try await SharedDaemon.harness
         let token = try SharedForge.mint.mint(
@@ -72,7 +73,7 @@ import TokenForge
         #expect(try await harness.decrypt(token).status == 200)
     }
 
-    @Test("`at` replaces the present in the window")
+    @Test("`at` replaces the current time in the signing-time check")
     func at() async throws {
         let harness = try await SharedDaemon.harness
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)

@@ -24,8 +24,7 @@ import TokenForge
                 for _ in 0..<4 {
                     group.addTask {
                         for _ in 0..<count / 4 {
-                            let token = try SharedForge.mint.mint(
-                                TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+                            let token = try SharedForge.token()
                             let answer = try await harness.decrypt(token, reference: "r")
                             #expect(answer.status == 200, "\(answer)")
                             #expect(answer.member("repeated")?.boolValue == false)
@@ -38,11 +37,7 @@ import TokenForge
 
         /// The value of the first line of the metrics with that name and all those labels; 0 when there is none.
         func metric(_ name: String, _ labels: String...) async throws -> Double {
-            let text = try await harness.admin("/metrics").text
-            let line = text.split(separator: "\n").first { line in
-                (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
-            }
-            return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
+            try await harness.admin("/metrics").metric(name, labels).first ?? 0
         }
 
         func restarts(_ reason: String) async throws -> Double {
@@ -50,7 +45,7 @@ import TokenForge
         }
     }
 
-    @Test("a call that hangs ends its worker at call_timeout; what was in flight is answered by the next")
+    @Test("a hanging call ends its worker at call_timeout; the next worker answers what was in flight")
     func hang() async throws {
         let place = try await Place(["call_timeout: 3s"])
         try place.token.play("fault C_DeriveKey nth=5 hang once")
@@ -59,7 +54,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that crashes within a call costs no request, at whichever call it does")
+    @Test("a library that crashes in any call loses no request")
     func crash() async throws {
         let place = try await Place()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
@@ -71,7 +66,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that is poisoned after a few calls, in every worker again, costs no request")
+    @Test("a library that fails for good after a few calls in every worker loses no request")
     func poisoned() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -88,7 +83,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that loses memory is replaced by a fresh worker before it is let go, and no request is lost")
+    @Test("a leaking worker is replaced before it is stopped, and no request is lost")
     func leak() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -102,7 +97,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("workers that are replaced after a number of operations drop nothing")
+    @Test("replacing workers after a number of operations loses no request")
     func recycled() async throws {
         let place = try await Place(["recycle_after: 20"])
         try await place.release(100)
@@ -115,7 +110,7 @@ import TokenForge
     }
 
     @Test(
-        "a login that the token ended is not renewed with a PIN file that is wrong by then: one try, and status says so"
+        "after the HSM ended its login, a wrong PIN file is tried once, and status says so"
     )
     func wrongPINAfterRotation() async throws {
         let place = try await Place()
@@ -126,7 +121,7 @@ import TokenForge
         try Data("99887766\n".utf8).write(to: URL(filePath: place.token.pinFile))
         try place.token.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<3 {
-            let token = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant))
+            let token = try SharedForge.token()
             let answer = try await harness.decrypt(token)
             #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         }
@@ -144,7 +139,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a token with room for fewer sessions than are configured serves with those, and status says how many")
+    @Test("an HSM with fewer sessions than configured serves with those, and status says how many")
     func fewerSessions() async throws {
         let place = try await Place(["sessions: 4"], "session-limit 3")
         let status = try await place.harness.admin("/v1/status")
@@ -157,7 +152,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("waiting for the token and working in it are counted apart, once for each call")
+    @Test("time waiting for the HSM and time in it are measured separately, once for each call")
     func histograms() async throws {
         let place = try await Place(["sessions: 1"])
         let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")

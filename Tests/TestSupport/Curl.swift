@@ -29,6 +29,13 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     /// The `code` of a refusal.
     public var code: String? { string("code") }
     public var description: String { "\(status) \(text)" }
+
+    /// Where the body is `/metrics`: the values of a metric, one for each of its lines that has all those labels.
+    public func metric(_ name: String, _ labels: [String] = []) -> [Double] {
+        text.split(separator: "\n").filter { line in
+            (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
+        }.compactMap { line in line.split(separator: " ").last.flatMap { Double($0) } }
+    }
 }
 
 /// Another account than the tests', by numbers that need not be anybody's.

@@ -1,4 +1,5 @@
 public import Foundation
+import Synchronization
 
 /// A directory of a test's own with a short path (sockets' paths end at 107 bytes), removed with its content when
 /// the last reference goes.
@@ -53,4 +54,55 @@ public final class FreshDirectory: Sendable {
             atPath: path(name), withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         return path(name)
     }
+}
+
+extension FreshDirectory {
+    /// Runs openssl in the directory; the files that it made there are then readable to their owner only.
+    ///
+    /// - Parameter command: its arguments, none with a blank in it.
+    @discardableResult
+    public func openssl(_ command: String) async throws -> ProgramResult {
+        let before = Set(try FileManager.default.contentsOfDirectory(atPath: path))
+        let result = try await RunningProgram(
+            Program.installed("openssl"), command.split(separator: " ").map(String.init), workingDirectory: path
+        ).result()
+        guard result.status == 0 else { throw HarnessFailure(description: "openssl \(command): \(result.error)") }
+        for name in try FileManager.default.contentsOfDirectory(atPath: path) where !before.contains(name) {
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: self.path(name))
+        }
+        return result
+    }
+}
+
+/// What must not outlive the test process: programs and directories that static values hold on to are never
+/// deinitialised, so the process clears up when it exits.
+enum ExitCleanup {
+    private struct Remains {
+        var programs: Set<Int32> = []
+        var directories: Set<String> = []
+    }
+
+    private static let remains = Mutex(Remains())
+    private static let registered: Void = {
+        atexit {
+            ExitCleanup.remains.withLock { remains in
+                for program in remains.programs { kill(program, SIGKILL) }
+                for directory in remains.directories { try? FileManager.default.removeItem(atPath: directory) }
+            }
+        }
+    }()
+
+    static func add(program: Int32) {
+        _ = registered
+        remains.withLock { _ = $0.programs.insert(program) }
+    }
+
+    static func remove(program: Int32) { remains.withLock { _ = $0.programs.remove(program) } }
+
+    static func add(directory: String) {
+        _ = registered
+        remains.withLock { _ = $0.directories.insert(directory) }
+    }
+
+    static func remove(directory: String) { remains.withLock { _ = $0.directories.remove(directory) } }
 }

@@ -1,3 +1,6 @@
+import Crypto
+import CryptoExtras
+import Foundation
 public import TokenForge
 
 /// One authority and its usual merchants for all tests of a run: RSA keys take a while to make.
@@ -27,4 +30,93 @@ public enum SharedForge {
     public static var rsaMerchant: ForgedMerchant { get throws { try made.get().rsaMerchant } }
     /// Mints under ``authority``.
     public static var mint: TokenMint { get throws { TokenMint(authority: try authority) } }
+
+    /// A new payment token with nothing unusual.
+    ///
+    /// - Parameter merchant: ``ecMerchant`` unless given.
+    public static func token(for merchant: Merchant? = nil) throws -> MintedToken {
+        try mint.mint(TokenRecipe(merchant: merchant ?? ecMerchant.merchant))
+    }
+}
+
+/// Payment data encrypted to a merchant's public key as Apple does it, without the signature around it: what a worker
+/// gets. Made with swift-crypto alone.
+public struct EncryptedPayment: Sendable {
+    /// EC: the ephemeral public key, 65 bytes. RSA: the wrapped key, 256 bytes.
+    public var keyMaterial: [UInt8]
+    /// OtherInfo of the one-step KDF; empty for RSA.
+    public var otherInfo: [UInt8]
+    /// With the 16-byte tag at its end.
+    public var ciphertext: [UInt8]
+    public let plaintext: [UInt8]
+    /// SHA-256 of the SubjectPublicKeyInfo.
+    public var publicKeyHash: [UInt8]
+
+    /// - Parameter subjectPublicKeyInfo: DER of a P-256 key.
+    public init(ec subjectPublicKeyInfo: [UInt8], plaintext: [UInt8] = Self.randomPlaintext()) throws {
+        let ephemeral = P256.KeyAgreement.PrivateKey()
+        let secret = try ephemeral.sharedSecretFromKeyAgreement(
+            with: P256.KeyAgreement.PublicKey(derRepresentation: subjectPublicKeyInfo))
+        otherInfo = Array("\u{0D}id-aes256-GCMApple".utf8) + Array(SHA256.hash(data: Array("merchant.test".utf8)))
+        var hash = SHA256()
+        hash.update(data: [0, 0, 0, 1] as [UInt8])
+        unsafe secret.withUnsafeBytes { unsafe hash.update(bufferPointer: $0) }
+        hash.update(data: otherInfo)
+        keyMaterial = Array(ephemeral.publicKey.x963Representation)
+        ciphertext = try Self.seal(plaintext, SymmetricKey(data: hash.finalize()))
+        publicKeyHash = Array(SHA256.hash(data: subjectPublicKeyInfo))
+        self.plaintext = plaintext
+    }
+
+    /// - Parameters:
+    ///   - subjectPublicKeyInfo: DER of an RSA key.
+    ///   - keyByteCount: of the wrapped symmetric key; Apple's have 16.
+    public init(
+        rsa subjectPublicKeyInfo: [UInt8], plaintext: [UInt8] = Self.randomPlaintext(), keyByteCount: Int = 16,
+        sha1: Bool = false
+    ) throws {
+        let key = SymmetricKey(size: SymmetricKeySize(bitCount: keyByteCount * 8))
+        let wrapped = try _RSA.Encryption.PublicKey(derRepresentation: subjectPublicKeyInfo).encrypt(
+            unsafe key.withUnsafeBytes { unsafe Data($0) }, padding: sha1 ? .PKCS1_OAEP : .PKCS1_OAEP_SHA256)
+        keyMaterial = Array(wrapped)
+        otherInfo = []
+        ciphertext = try Self.seal(plaintext, key)
+        publicKeyHash = Array(SHA256.hash(data: subjectPublicKeyInfo))
+        self.plaintext = plaintext
+    }
+
+    public static func randomPlaintext() -> [UInt8] {
+        (0..<Int.random(in: 1...400)).map { _ in .random(in: .min ... .max) }
+    }
+
+    private static func seal(_ plaintext: [UInt8], _ key: SymmetricKey) throws -> [UInt8] {
+        let nonce = try AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16))
+        let box = try AES.GCM.seal(plaintext, using: key, nonce: nonce)
+        return Array(box.ciphertext + box.tag)
+    }
+}
+
+/// How a secret can stand in what a program writes: as it is, in hexadecimal of either case, and in base64, alone or in
+/// the middle of other bytes.
+public enum SecretSpellings {
+    public static func of(_ secret: [UInt8]) -> [[UInt8]] {
+        let hex = secret.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return [secret, Array(hex.utf8), Array(hex.uppercased().utf8)] + (0..<3).map { base64(secret, after: $0) }
+    }
+
+    /// The characters that depend on the secret alone when `offset` bytes (modulo 3) stand before it: RFC 4648 §4 takes
+    /// three bytes as four characters.
+    private static func base64(_ secret: [UInt8], after offset: Int) -> [UInt8] {
+        let bytes = [UInt8](repeating: 0, count: offset) + secret
+        let text = Array(Data(bytes).base64EncodedString().utf8)
+        let shared = [0, 2, 3][offset]
+        let open = [0, 3, 2][bytes.count % 3]
+        return Array(text.dropFirst(shared).dropLast(open))
+    }
+
+    /// Whether `text` has the secret in any spelling.
+    public static func isFound(_ secret: [UInt8], in text: [UInt8]) -> Bool {
+        let data = Data(text)
+        return of(secret).contains { data.range(of: Data($0)) != nil }
+    }
 }

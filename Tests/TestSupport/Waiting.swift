@@ -1,3 +1,6 @@
+import Dispatch
+import Synchronization
+
 /// What a test waited for did not happen.
 public struct WaitedInVain: Error, CustomStringConvertible {
     public let description: String
@@ -13,4 +16,117 @@ public func wait(
         try await Task.sleep(for: .milliseconds(20))
     }
     throw WaitedInVain(description: "waited \(seconds) s in vain for \(what)")
+}
+
+/// Holds the threads that come by, as a disk that does not answer does, until it ends.
+public final class Hang: Sendable {
+    private let state = Mutex((isActive: false, held: 0))
+    private let way = DispatchSemaphore(value: 0)
+
+    public init() {}
+
+    /// From now on whoever passes is held.
+    public func begin() { state.withLock { $0.isActive = true } }
+
+    /// All go on, and nobody is held any more.
+    public func end() {
+        let held = state.withLock { state in
+            state.isActive = false
+            return state.held
+        }
+        for _ in 0..<held { way.signal() }
+    }
+
+    /// Blocks while the hang lasts.
+    public func pass() {
+        let isHeld = state.withLock { state in
+            if state.isActive { state.held += 1 }
+            return state.isActive
+        }
+        guard isHeld else { return }
+        way.wait()
+        state.withLock { $0.held -= 1 }
+    }
+
+    /// How many are held.
+    public var held: Int { state.withLock { $0.held } }
+
+    /// Waits until somebody is held.
+    public func hold() async throws { try await wait(for: "somebody who is held") { self.held > 0 } }
+}
+
+/// Something begun, whose answer a test waits for: when it does not come, the test fails instead of hanging as well.
+public final class Begun<Answer: Sendable>: Sendable {
+    private let answer = Mutex<Answer?>(nil)
+
+    public init(_ body: @escaping @Sendable () async -> Answer) {
+        Task {
+            let given = await body()
+            answer.withLock { $0 = given }
+        }
+    }
+
+    public var hasEnded: Bool { answer.withLock { $0 != nil } }
+
+    public func value() async throws -> Answer {
+        try await wait(for: "an answer") { self.hasEnded }
+        guard let given = answer.withLock({ $0 }) else { throw WaitedInVain(description: "there is no answer") }
+        return given
+    }
+}
+
+/// Lets tasks pass while it is open, and has them wait while it is closed.
+public final class Latch: Sendable {
+    private struct State {
+        var isOpen: Bool
+        var arrivals = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state: Mutex<State>
+
+    public init(isOpen: Bool) { state = Mutex(State(isOpen: isOpen)) }
+
+    /// How many have come, those that wait included.
+    public var arrivals: Int { state.withLock { $0.arrivals } }
+
+    /// How many wait now.
+    public var waiting: Int { state.withLock { $0.waiting.count } }
+
+    public func close() { state.withLock { $0.isOpen = false } }
+
+    public func open() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            state.isOpen = true
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    public func pass() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let isOpen = state.withLock { state in
+                state.arrivals += 1
+                if !state.isOpen { state.waiting.append(continuation) }
+                return state.isOpen
+            }
+            if isOpen { continuation.resume() }
+        }
+    }
+}
+
+/// A value that several tasks of a test change.
+public final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    public init(_ value: Value) { self.value = Mutex(value) }
+
+    public var current: Value { value.withLock { $0 } }
+
+    public func change(_ body: @Sendable (inout Value) -> Void) { value.withLock { body(&$0) } }
+}
+
+extension Shared<Int> {
+    public func increment() { change { $0 += 1 } }
 }

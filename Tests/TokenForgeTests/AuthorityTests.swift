@@ -31,7 +31,7 @@ import TokenForge
         }
     }
 
-    @Test("an authority read back from its directory signs with the same keys")
+    @Test("an authority read from its directory signs with the same keys")
     func persistence() async throws {
         let files = try FreshDirectory()
         let authority = try SharedForge.authority
@@ -67,7 +67,7 @@ import TokenForge
         let files = try FreshDirectory()
         try files.write(authority.root.certificatePEM, to: "root.pem")
         try files.write(authority.developerRelations.certificatePEM, to: "wwdr.pem")
-        try files.write(PEM.text(merchant.certificate, label: "CERTIFICATE"), to: "merchant.pem")
+        try files.write(ForgePEM.text(merchant.certificate, label: "CERTIFICATE"), to: "merchant.pem")
         let result = try await Program.run(
             Program.installed("openssl"),
             [

@@ -58,7 +58,7 @@ import TokenForge
     }
 
     @Test(
-        "every line of a file of payloads gets a token, which the merchant's key opens again; a bad tag opens to nothing"
+        "every line of a file of payloads gets a token that the merchant's key opens; a bad tag opens to nothing"
     )
     func payloads() async throws {
         let files = try FreshDirectory()
@@ -82,7 +82,7 @@ import TokenForge
         }
     }
 
-    @Test("tokens without end are all different, wait for their reader, and end with it")
+    @Test("--endless mints different tokens as they are read, and ends when the reader closes the pipe")
     func endless() async throws {
         let files = try FreshDirectory()
         let directory = files.path("forge")
@@ -130,7 +130,7 @@ import TokenForge
         #expect(full.status != 0)
     }
 
-    @Test("usage errors end with 64 and say what to do")
+    @Test("usage errors exit 64 and say what to do")
     func usage() async throws {
         let files = try FreshDirectory()
         let missing = try await forge("mint", files.path)

@@ -26,12 +26,12 @@ import Testing
     @Test("an EC_v1 token opens with the secret that openssl derives and the KDF of Apple's document")
     func opensEC() async throws {
         let merchant = try SharedForge.ecMerchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let (header, data) = try parts(token)
         let ephemeral = try #require((header["ephemeralPublicKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let files = try FreshDirectory()
         try files.write(merchant.key.pem, to: "key.pem")
-        try files.write(PEM.text(Array(ephemeral), label: "PUBLIC KEY"), to: "peer.pem")
+        try files.write(ForgePEM.text(Array(ephemeral), label: "PUBLIC KEY"), to: "peer.pem")
         let derived = try await Program.run(
             Program.installed("openssl"),
             ["pkeyutl", "-derive", "-inkey", files.path("key.pem"), "-peerkey", files.path("peer.pem")])
@@ -44,7 +44,7 @@ import Testing
     @Test("an RSA_v1 token opens with the key that openssl unwraps")
     func opensRSA() async throws {
         let merchant = try SharedForge.rsaMerchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant))
+        let token = try SharedForge.token(for: merchant.merchant)
         let (header, data) = try parts(token)
         let wrapped = try #require((header["wrappedKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let unwrapped = try await unwrap(Array(wrapped), merchant)
@@ -94,7 +94,7 @@ import Testing
         #expect(throws: (any Error).self) { try P256.KeyAgreement.PublicKey(x963Representation: point) }
     }
 
-    @Test("a shared secret that begins with zero can be asked for")
+    @Test("a shared secret that begins with a zero byte can be requested")
     func leadingZero() throws {
         let merchant = try SharedForge.ecMerchant
         var recipe = TokenRecipe(merchant: merchant.merchant)
@@ -106,5 +106,54 @@ import Testing
             .sharedSecretFromKeyAgreement(with: peer)
         let first = unsafe secret.withUnsafeBytes { unsafe $0.first }
         #expect(first == 0)
+    }
+}
+
+@Suite struct PayloadTests {
+    private func object(_ recipe: PayloadRecipe) throws -> [String: Any] {
+        try #require(JSONSerialization.jsonObject(with: Data(recipe.json)) as? [String: Any])
+    }
+
+    @Test("a 3DSecure payload has the members of Apple's table, the amount as it was written")
+    func threeDSecure() throws {
+        var recipe = PayloadRecipe()
+        recipe.amount = "10.90"
+        recipe.cardholderName = "A \"B\" \\ C"
+        let payload = try object(recipe)
+        #expect(payload["paymentDataType"] as? String == "3DSecure")
+        #expect(payload["cardholderName"] as? String == "A \"B\" \\ C")
+        #expect(String(decoding: recipe.json, as: UTF8.self).contains("\"transactionAmount\":10.90,"))
+        let detail = try #require(payload["paymentData"] as? [String: Any])
+        #expect(Set(detail.keys) == ["onlinePaymentCryptogram", "eciIndicator"])
+    }
+
+    @Test("an EMV payload has emvData and, if asked for, the encrypted PIN")
+    func emv() throws {
+        var recipe = PayloadRecipe(.emv)
+        recipe.encryptedPINData = "00FF"
+        let detail = try #require(try object(recipe)["paymentData"] as? [String: Any])
+        #expect(Set(detail.keys) == ["emvData", "encryptedPINData"])
+    }
+
+    @Test("merchant tokens and authentication responses are there when requested")
+    func merchantTokens() throws {
+        var recipe = PayloadRecipe()
+        recipe.merchantTokenIdentifier = "DNITHE001"
+        recipe.authenticationResponses = [("sub.one", "Y3J5cHQ=", "5.00"), ("sub.two", "Z3J5cHQ=", "5.99")]
+        recipe.extraMembers = ["\"tomorrow\":{\"a\":[1]}"]
+        let payload = try object(recipe)
+        #expect((payload["authenticationResponses"] as? [Any])?.count == 2)
+        #expect(payload["merchantTokenIdentifier"] as? String == "DNITHE001")
+        #expect(payload["tomorrow"] != nil)
+    }
+
+    @Test("every secret of a payload is found in its bytes by the search for leaks")
+    func secrets() {
+        var recipe = PayloadRecipe(.emv)
+        recipe.encryptedPINData = "0123456789ABCDEF"
+        recipe.authenticationResponses = [("sub", "Y3J5cHQ=", "5.00")]
+        let text = String(decoding: recipe.json, as: UTF8.self)
+        for secret in recipe.secrets { #expect(text.contains(secret)) }
+        #expect(recipe.secrets.count == 4)
     }
 }

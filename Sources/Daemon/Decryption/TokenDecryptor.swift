@@ -55,8 +55,8 @@ struct TokenDecryptor: Sendable {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
         }
         arrivals.count(paymentToken.publicKeyHash, at: now)
-        try expected.judgeMerchant(merchant)
-        try expected.judgeApplicationData(paymentToken)
+        try expected.checkMerchant(merchant)
+        try expected.checkApplicationData(paymentToken)
         try Self.requireDecrypting(of: key, at: now)
 
         // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
@@ -71,8 +71,8 @@ struct TokenDecryptor: Sendable {
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
             // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
-            try expected.judgeCurrency(payload)
-            try expected.judgeAmount(payload)
+            try expected.checkCurrency(payload)
+            try expected.checkAmount(payload)
         } catch {
             await countIfRepeat(release)
             throw error
@@ -103,7 +103,7 @@ struct TokenDecryptor: Sendable {
         draft.concerns(paymentToken)
         let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
-        try window.judge(signingTime: evidence.signingTime, now: moment ?? clock.now())
+        try window.check(signingTime: evidence.signingTime, now: moment ?? clock.now())
         return VerifiedToken(paymentToken: paymentToken, signingTime: evidence.signingTime, chain: chain)
     }
 
@@ -111,7 +111,7 @@ struct TokenDecryptor: Sendable {
         _ paymentToken: PaymentToken, trust: TrustPolicy
     ) async throws(Refusal) -> (SignatureEvidence, VerifiedChain) {
         let evidence = try SignatureEvidence(of: paymentToken)
-        return (evidence, try await trust.judge(evidence))
+        return (evidence, try await trust.evaluate(evidence))
     }
 
     /// A payment token outside the window is refused, unless it repeats a release: the contract exempts repetitions from
@@ -123,7 +123,7 @@ struct TokenDecryptor: Sendable {
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
         do throws(Refusal) {
-            try window.judge(signingTime: signingTime, now: release.at)
+            try window.check(signingTime: signingTime, now: release.at)
             return nil
         } catch {
             guard release.referenceDigest != nil else { throw error }

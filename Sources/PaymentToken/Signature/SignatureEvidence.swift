@@ -1,8 +1,11 @@
 internal import Crypto
+internal import CryptoExtras
 public import Foundation
 public import Refusals
+internal import SwiftASN1
 
-/// Proof that somebody's certificate signed a token, and when. Whether that somebody is Apple, `TrustPolicy` judges.
+/// Proof that the holder of a certificate signed a payment token, and when. Whether that holder is Apple, `TrustPolicy`
+/// says.
 ///
 /// Apple's step 1 and RFC 5652 §5.4 to §5.6, by the contract's rules: exactly the signer's and its issuer's
 /// certificates, exactly one signer, SHA-256, the attributes contentType, signingTime and messageDigest once each.
@@ -15,9 +18,9 @@ public struct SignatureEvidence: Sendable {
     public let signingTime: Date
 
     /// - Throws: `signature_invalid`, with what was wrong in `details`.
-    public init(of token: PaymentToken) throws(Refusal) {
+    public init(of paymentToken: PaymentToken) throws(Refusal) {
         do {
-            self = try Self.evidence(of: token)
+            self = try Self.evidence(of: paymentToken)
         } catch let defect as CMSDefect {
             throw .signatureInvalid(defect.reason)
         } catch {
@@ -31,25 +34,25 @@ public struct SignatureEvidence: Sendable {
         self.signingTime = signingTime
     }
 
-    private static func evidence(of token: PaymentToken) throws -> SignatureEvidence {
-        let signedData = try CMSSignedData(contentInfo: token.signature)
+    private static func evidence(of paymentToken: PaymentToken) throws -> SignatureEvidence {
+        let signedData = try CMSSignedData(contentInfo: paymentToken.signature)
         let signer = signedData.signer
         let (leaf, intermediate) = try chain(of: signedData)
 
-        let key = try SignerKey(subjectPublicKeyInfo: leaf.subjectPublicKeyInfo, version: token.version)
+        let key = try SignerKey(subjectPublicKeyInfo: leaf.subjectPublicKeyInfo, version: paymentToken.version)
         guard key.accepts(signer.signatureAlgorithm)
-        else { throw CMSDefect("the signature algorithm does not fit \(token.version.rawValue)") }
+        else { throw CMSDefect("the signature algorithm does not fit \(paymentToken.version.rawValue)") }
         // Compared in constant time by swift-crypto.
-        guard SHA256.hash(data: token.signedContent) == signer.signedAttributes.messageDigest
-        else { throw CMSDefect("the signature is over another content") }
+        guard SHA256.hash(data: paymentToken.signedContent) == signer.signedAttributes.messageDigest
+        else { throw CMSDefect("the signature covers other content than the payment token's") }
         guard key.isValid(signature: signer.signature, over: signer.signedAttributes.der)
-        else { throw CMSDefect("the signature is not by the signer's key") }
+        else { throw CMSDefect("the signature was not made with the signer's key") }
 
         return SignatureEvidence(
             leafDER: leaf.der, intermediateDER: intermediate.der, signingTime: signer.signedAttributes.signingTime)
     }
 
-    /// Which certificate is whose: their order in the message means nothing.
+    /// Tells the signer's certificate from its issuer's; their order in the message means nothing.
     private static func chain(
         of signedData: CMSSignedData
     ) throws -> (leaf: CertificateFields, intermediate: CertificateFields) {
@@ -59,9 +62,109 @@ public struct SignatureEvidence: Sendable {
         let signers = signedData.certificates.filter(isSigners)
         let others = signedData.certificates.filter { certificate in !isSigners(certificate) }
         guard signers.count == 1, others.count == 1
-        else { throw CMSDefect("the two certificates are not the signer's and another") }
+        else { throw CMSDefect("the two certificates are not the signer's and one other") }
         guard others[0].subject == signers[0].issuer
-        else { throw CMSDefect("the certificate beside the signer's is not its issuer's") }
+        else { throw CMSDefect("the second certificate is not that of the signer's issuer") }
         return (signers[0], others[0])
+    }
+}
+
+/// The public key with which a payment token's signature is checked: of the kind that Apple's reference gives its
+/// version.
+enum SignerKey {
+    /// EC_v1: ecdsa-with-SHA256 on P-256.
+    case p256(P256.Signing.PublicKey)
+    /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 bits or more.
+    case rsa(_RSA.Signing.PublicKey)
+
+    /// - Parameter subjectPublicKeyInfo: of the signer's certificate, DER.
+    init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: TokenVersion) throws {
+        do {
+            switch version {
+            case .ecV1: self = .p256(try P256.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
+            case .rsaV1: self = .rsa(try _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
+            }
+        } catch {
+            throw CMSDefect(
+                version == .ecV1
+                    ? "the signer of an EC_v1 token has no P-256 key" : "the signer of an RSA_v1 token has no RSA key")
+        }
+    }
+
+    /// Whether a CMS signer may name its signature so. RSA signers may name the key's algorithm alone, since the
+    /// digest is named apart (RFC 3370 §3.2); Apple's do either.
+    func accepts(_ algorithm: AlgorithmIdentifier) -> Bool {
+        switch self {
+        case .p256: algorithm == AlgorithmIdentifier(.ecdsaWithSHA256)
+        case .rsa:
+            algorithm == AlgorithmIdentifier(.rsaEncryption)
+                || algorithm == AlgorithmIdentifier(.sha256WithRSAEncryption)
+        }
+    }
+
+    /// - Parameter signature: ECDSA: `SEQUENCE { r INTEGER, s INTEGER }` in DER (RFC 3279 §2.2.3). RSA: as long as the
+    ///   modulus.
+    func isValid(signature: ArraySlice<UInt8>, over message: [UInt8]) -> Bool {
+        let digest = SHA256.hash(data: message)
+        switch self {
+        case .p256(let key):
+            guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: Array(signature))
+            else { return false }
+            return key.isValidSignature(signature, for: digest)
+        case .rsa(let key):
+            return key.isValidSignature(
+                _RSA.Signing.RSASignature(rawRepresentation: Array(signature)), for: digest,
+                padding: .insecurePKCS1v1_5)
+        }
+    }
+}
+
+/// The parts of an X.509 certificate that say whose it is, as the bytes that stand in it (RFC 5280 §4.1):
+///
+///     TBSCertificate ::= SEQUENCE {
+///         version [0] EXPLICIT Version DEFAULT v1, serialNumber, signature, issuer, validity, subject,
+///         subjectPublicKeyInfo, … }
+///
+/// The rest is checked by `TrustPolicy`, and only once for each chain: reading a certificate whole costs as much as the
+/// signature does.
+struct CertificateFields {
+    /// The whole certificate.
+    let der: [UInt8]
+    /// The content of the INTEGER.
+    let serialNumber: ArraySlice<UInt8>
+    let issuer: ArraySlice<UInt8>
+    let subject: ArraySlice<UInt8>
+    let subjectPublicKeyInfo: ArraySlice<UInt8>
+
+    init(_ node: ASN1Node) throws {
+        guard case .constructed(let parts) = node.content, node.identifier == .sequence,
+            let certificate = Array(parts).first, case .constructed(let fields) = certificate.content
+        else { throw CMSDefect("a certificate is not an X.509 certificate") }
+        var nodes = Array(fields)[...]
+        if nodes.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific) {
+            nodes.removeFirst()
+        }
+        let positions = Array(nodes)
+        guard positions.count >= 6, case .primitive(let serialNumber) = positions[0].content,
+            positions[0].identifier == .integer
+        else { throw CMSDefect("a certificate is not an X.509 certificate") }
+        self.der = Array(node.encodedBytes)
+        self.serialNumber = serialNumber
+        self.issuer = positions[2].encodedBytes
+        self.subject = positions[4].encodedBytes
+        self.subjectPublicKeyInfo = positions[5].encodedBytes
+    }
+}
+
+extension Refusal {
+    fileprivate static func signatureInvalid(_ details: String) -> Refusal {
+        Refusal(
+            .signatureInvalid, "The payment token does not carry a valid signature over its content; do not use it.",
+            details: details)
+    }
+
+    static func certificateUntrusted(_ details: String) -> Refusal {
+        Refusal(
+            .certificateUntrusted, "The payment token's signer is not trusted; do not use the token.", details: details)
     }
 }

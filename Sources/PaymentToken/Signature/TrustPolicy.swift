@@ -4,14 +4,15 @@ internal import SwiftASN1
 internal import Synchronization
 @_spi(DisableValidityCheck) public import X509
 
-/// Whose signatures count: Apple's step 1, first three points.
+/// Which signers are trusted: Apple's step 1, first three points.
 ///
 /// A chain is leaf, intermediate and a root of this policy, all three valid at the signing time, with the key usages of
 /// a signer and of a certificate authority, none of them distrusted, and with Apple's marker extensions. Accepted
-/// chains are remembered: the P-384 signature of the root alone costs ten times the token's own.
+/// chains are remembered, since checking the root's P-384 signature costs ten times as much as the payment token's own.
 ///
-/// There is no OCSP and no CRL: the payment would wait for a stranger's server. `distrusted` refuses a certificate at
-/// once. What trust is reloaded is a new policy, with an empty memory.
+/// Revocation is not asked for (no OCSP, no CRL): every payment would wait for a server on the Internet. An operator
+/// revokes by listing a fingerprint under `distrusted`. Reloading the configuration makes a new policy, which remembers
+/// nothing.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
     private let distrusted: Set<[UInt8]>
@@ -31,7 +32,7 @@ public final class TrustPolicy: Sendable {
     var rememberedChains: Int { cache.withLock { cache in cache.count } }
 
     /// - Throws: `certificate_untrusted`; then `marker_oid_missing` for a chain that is trusted otherwise.
-    public func judge(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
+    public func evaluate(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
         let key = ChainCache.Key(leafDER: evidence.leafDER, intermediateDER: evidence.intermediateDER)
         if let chain = cache.withLock({ cache in cache.chain(for: key, validAt: evidence.signingTime) }) {
             return chain
@@ -48,23 +49,23 @@ public final class TrustPolicy: Sendable {
             intermediate: CertificateDescription(intermediate, der: evidence.intermediateDER),
             root: rootDescription)
 
-        try judgeDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
+        try checkDistrust(of: [(evidence.leafDER, "leaf"), (evidence.intermediateDER, "intermediate")])
         guard !distrusted.contains(chain.root.sha256)
         else { throw .certificateUntrusted("the root certificate is distrusted by configuration") }
         for (certificate, name) in zip(chain.certificates, ["leaf", "intermediate", "root"]) {
             guard certificate.isValid(at: evidence.signingTime)
             else { throw .certificateUntrusted("the \(name) certificate was not valid at the signing time") }
         }
-        try Self.judgeMarkers(leaf: leaf, intermediate: intermediate)
+        try Self.checkMarkers(leaf: leaf, intermediate: intermediate)
 
         cache.withLock { cache in cache.insert(chain, for: key) }
         return chain
     }
 
-    /// A certificate is distrusted by the fingerprint of any form in which it verifies.
-    private func judgeDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
+    /// Refuses a certificate when any encoding in which it verifies has a distrusted fingerprint.
+    private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
         for (der, name) in certificates {
-            guard let fingerprints = try? CertificateTwins.fingerprints(of: der)
+            guard let fingerprints = try? CertificateMalleability.fingerprints(of: der)
             else { throw .certificateUntrusted("the \(name) certificate is not strictly DER") }
             guard distrusted.isDisjoint(with: fingerprints)
             else { throw .certificateUntrusted("the \(name) certificate is distrusted by configuration") }
@@ -73,7 +74,7 @@ public final class TrustPolicy: Sendable {
 
     /// The root at which the path from `leaf` through `intermediate` ends.
     private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
-        // Validity is judged at the token's signing time, for remembered chains as for new ones, and so not here.
+        // Validity is not checked here but by the caller, at the signing time, which differs from token to token.
         var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy.withValidityCheckDisabled()
             ApplePayChainPolicy()
@@ -82,23 +83,94 @@ public final class TrustPolicy: Sendable {
         case .validCertificate(let chain):
             return chain.root
         case .couldNotValidate(let failures):
-            // RFC5280Policy's own reasons spell whole certificates out: too long for a refusal.
+            // RFC5280Policy's own reasons print whole certificates: too long for a refusal.
             let reasons = failures.map(\.policyFailureReason.description).filter { reason in
                 !reason.hasPrefix("RFC5280Policy")
             }
             throw .certificateUntrusted(
-                reasons.first ?? "the certificates are no chain from the signer to a trusted root (RFC 5280 §6)")
+                reasons.first ?? "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)")
         }
     }
 
-    private static func judgeMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
+    private static func checkMarkers(leaf: Certificate, intermediate: Certificate) throws(Refusal) {
         for (certificate, marker, name) in [
             (leaf, ASN1ObjectIdentifier.applePayLeafMarker, "leaf"),
             (intermediate, ASN1ObjectIdentifier.applePayIntermediateMarker, "intermediate"),
         ] where certificate.extensions[oid: marker] == nil {
             throw Refusal(
-                .markerOIDMissing, "The token's signer is not one that Apple uses for Apple Pay; do not use the token.",
+                .markerOIDMissing,
+                "The payment token's signer is not one that Apple uses for Apple Pay; do not use the token.",
                 details: "the \(name) certificate has no extension \(marker)")
         }
     }
+}
+
+/// What a chain of an Apple Pay token must be beyond RFC 5280's path rules: exactly leaf, intermediate and root, each
+/// with the key usage for what it did.
+///
+/// `RFC5280Policy` does not check key usage. The certificates are counted because a `Verifier` accepts a leaf that is
+/// itself among the roots as a chain of one.
+private struct ApplePayChainPolicy: VerifierPolicy {
+    /// Apple's markers may be marked critical.
+    let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [.applePayLeafMarker, .applePayIntermediateMarker]
+
+    func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
+        guard chain.count == 3
+        else { return .failsToMeetPolicy(reason: "the chain is not leaf, intermediate and root") }
+        do {
+            return try evaluate(leaf: chain[0].extensions, intermediate: chain[1].extensions)
+        } catch {
+            return .failsToMeetPolicy(reason: "an extension of the chain's certificates cannot be read")
+        }
+    }
+
+    private func evaluate(
+        leaf: Certificate.Extensions, intermediate: Certificate.Extensions
+    ) throws -> PolicyEvaluationResult {
+        if case .isCertificateAuthority = try leaf.basicConstraints {
+            return .failsToMeetPolicy(reason: "the leaf is a certificate authority")
+        }
+        guard let leafUsage = try leaf.keyUsage, leafUsage.digitalSignature
+        else { return .failsToMeetPolicy(reason: "the leaf's key usage is not digitalSignature") }
+        guard case .isCertificateAuthority = try intermediate.basicConstraints
+        else { return .failsToMeetPolicy(reason: "the intermediate is not a certificate authority") }
+        guard let intermediateUsage = try intermediate.keyUsage, intermediateUsage.keyCertSign
+        else { return .failsToMeetPolicy(reason: "the intermediate's key usage is not keyCertSign") }
+        return .meetsPolicy
+    }
+}
+
+/// Chains that were accepted, by the exact bytes of leaf and intermediate. Bounded; the oldest leaves first.
+///
+/// Each `TrustPolicy` has a cache of its own, so the root set and the distrusted certificates need not be part of the
+/// key. Only certificates that chain to a root get in, so untrusted callers cannot push genuine chains out.
+struct ChainCache {
+    struct Key: Hashable {
+        let leafDER: [UInt8]
+        let intermediateDER: [UInt8]
+    }
+
+    private let capacity: Int
+    private var chains: [Key: VerifiedChain] = [:]
+    private var order: [Key] = []
+
+    init(capacity: Int) {
+        self.capacity = capacity
+    }
+
+    /// The accepted chain, when `signingTime` lies within the validity of all three of its certificates.
+    func chain(for key: Key, validAt signingTime: Date) -> VerifiedChain? {
+        guard let chain = chains[key],
+            chain.certificates.allSatisfy({ certificate in certificate.isValid(at: signingTime) })
+        else { return nil }
+        return chain
+    }
+
+    mutating func insert(_ chain: VerifiedChain, for key: Key) {
+        guard capacity > 0 else { return }
+        if chains.updateValue(chain, forKey: key) == nil { order.append(key) }
+        if order.count > capacity { chains[order.removeFirst()] = nil }
+    }
+
+    var count: Int { chains.count }
 }

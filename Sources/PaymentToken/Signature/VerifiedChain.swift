@@ -3,7 +3,7 @@ public import Foundation
 internal import SwiftASN1
 public import X509
 
-/// A chain that a `TrustPolicy` accepted for a token's signing time: leaf, intermediate, root.
+/// A chain that a `TrustPolicy` accepted for a payment token's signing time: leaf, intermediate, root.
 public struct VerifiedChain: Sendable, Equatable {
     public let leaf: CertificateDescription
     public let intermediate: CertificateDescription
@@ -13,7 +13,7 @@ public struct VerifiedChain: Sendable, Equatable {
     public var certificates: [CertificateDescription] { [leaf, intermediate, root] }
 }
 
-/// What people want to know of a certificate.
+/// A certificate as answers and audit records show it.
 public struct CertificateDescription: Sendable, Equatable {
     /// RFC 4514.
     public let subject: String

@@ -1,6 +1,6 @@
 import Foundation
-import NIOEmbedded
 import Glibc
+import NIOEmbedded
 import TestSupport
 import Testing
 
@@ -66,10 +66,10 @@ struct ConnectionLimitTests {
         try await ListenerFixture(change: { $0.maxConnections = 2 }).use { fixture in
             let first = try await fixture.connect()
             let second = try await fixture.connect()
-            let admin = try await RawConnection.connect(fixture.adminSocket)
+            let admin = try await RawConnection(fixture.adminSocket, staysOpen: true)
             try await admin.send("GET /admin HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await admin.answer().body == "GET /admin 0")
-            #expect(!first.ended && !second.ended)
+            #expect(!first.isClosed && !second.isClosed)
         }
     }
 
@@ -91,7 +91,7 @@ struct ConnectionLimitTests {
                     "--max-time", "10", "--unix-socket", fixture.socket, "http://localhost/whoami",
                 ])
             #expect(other.output == "12345 23456 [34567, 45678]")
-            #expect(idle.count { !$0.ended } <= 128)
+            #expect(idle.count { !$0.isClosed } <= 128)
             for connection in idle { await connection.close() }
         }
     }
@@ -101,20 +101,20 @@ struct ConnectionLimitTests {
         let fixture = try await ListenerFixture()
         let idle = try await fixture.connect()
         let busy = try await fixture.connect()
-        try await busy.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n")
-        try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+        try await busy.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n")
+        try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == 1 }
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(20)) }
         try await idle.waitForEnd()
         await #expect(throws: (any Error).self) { _ = try await fixture.connect() }
-        #expect(!busy.ended)
-        fixture.handler.gate.open()
+        #expect(!busy.isClosed)
+        fixture.handler.latch.open()
         let answer = try await busy.answer()
-        #expect(answer.body == "GET /gate 0")
+        #expect(answer.body == "GET /held 0")
         #expect(answer.headers["connection"] == "close")
         await shutdown.value
         try await busy.waitForEnd()
-        #expect(fixture.handler.answered.value == 1)
-        #expect(busy.unread.isEmpty)
+        #expect(fixture.handler.answered.current == 1)
+        #expect(busy.text.isEmpty)
     }
 
     @Test("a request that is still arriving when draining starts is finished")
@@ -134,14 +134,14 @@ struct ConnectionLimitTests {
     func endsDraining() async throws {
         let fixture = try await ListenerFixture()
         let client = try await fixture.connect()
-        try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
-        try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+        try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+        try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == 1 }
         let start = ContinuousClock.now
         await fixture.listener.shutdown(grace: .milliseconds(300))
         #expect(ContinuousClock.now - start >= .milliseconds(300))
         try await client.waitForEnd()
-        #expect(client.unread.isEmpty)
-        fixture.handler.gate.open()
+        #expect(client.text.isEmpty)
+        fixture.handler.latch.open()
     }
 
     @Test("the descriptor limit leaves room for what is no connection")

@@ -33,7 +33,7 @@ struct HostileRequestTests {
             #expect(answer.body.isEmpty)
             #expect(answer.headers["connection"] == "close")
             try await client.waitForEnd()
-            #expect(fixture.handler.answered.value == 0)
+            #expect(fixture.handler.answered.current == 0)
         }
     }
 
@@ -66,7 +66,7 @@ struct HostileRequestTests {
                 "POST /x HTTP/1.1\r\nHost: a\r\n\(framing)\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n")
             #expect(try await client.answer().status == 400)
             try await client.waitForEnd()
-            #expect(fixture.handler.answered.value == 0)
+            #expect(fixture.handler.answered.current == 0)
         }
     }
 
@@ -78,7 +78,7 @@ struct HostileRequestTests {
             #expect(try await client.answer().status == 403)
             try await client.finishSending()
             try await client.waitForEnd()
-            #expect(client.unread.isEmpty)
+            #expect(client.text.isEmpty)
         }
     }
 
@@ -98,7 +98,7 @@ struct HostileRequestTests {
             try await client.send(
                 "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n")
             #expect(try await client.answer().status == 400)
-            #expect(fixture.handler.answered.value == 0)
+            #expect(fixture.handler.answered.current == 0)
         }
     }
 
@@ -144,7 +144,7 @@ struct HostileRequestTests {
             try await client.send("a\r\n0123456789\r\n1\r\nX\r\n")
             #expect(try await client.answer().status == 413)
             try await client.waitForEnd()
-            #expect(fixture.handler.answered.value == 0)
+            #expect(fixture.handler.answered.current == 0)
         }
     }
 
@@ -200,7 +200,7 @@ struct HostileRequestTests {
             let answer = try await client.answer()
             #expect(answer.status == 400)
             #expect(answer.body.contains("malformed_request"))
-            #expect(fixture.handler.answered.value == 0)
+            #expect(fixture.handler.answered.current == 0)
         }
     }
 
@@ -269,7 +269,7 @@ struct HostileRequestTests {
             #expect(try await client.answer().body == "GET /b 0")
             // Closed as idle, and not answered with 408 before.
             try await client.waitForEnd()
-            #expect(client.unread.isEmpty)
+            #expect(client.text.isEmpty)
         }
     }
 
@@ -294,10 +294,10 @@ struct HostileRequestTests {
     func answersBeforeGarbageInPieces() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
-            try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n\u{16}\u{3}\r\n\r\nmore\r\n\r\n")
-            try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
-            fixture.handler.gate.open()
-            #expect(try await client.answer().body == "GET /gate 0")
+            try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n\u{16}\u{3}\r\n\r\nmore\r\n\r\n")
+            try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == 1 }
+            fixture.handler.latch.open()
+            #expect(try await client.answer().body == "GET /held 0")
             #expect(try await client.answer().status == 400)
             try await client.waitForEnd()
         }
@@ -324,11 +324,11 @@ struct HostileRequestTests {
     func answeringIsNotTimed() async throws {
         try await ListenerFixture(request: .milliseconds(100)).use { fixture in
             let client = try await fixture.connect()
-            try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
-            try await wait(for: "the request to be under way") { fixture.handler.gate.waiting == 1 }
+            try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
+            try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == 1 }
             try await Task.sleep(for: .milliseconds(400))
-            fixture.handler.gate.open()
-            #expect(try await client.answer().body == "GET /gate 0")
+            fixture.handler.latch.open()
+            #expect(try await client.answer().body == "GET /held 0")
         }
     }
 
@@ -341,7 +341,7 @@ struct HostileRequestTests {
                 let used = try await fixture.connect()
                 let start = ContinuousClock.now
                 var (last, longest) = (start, Duration.zero)
-                while !used.ended, !silent.ended || ContinuousClock.now - start < .seconds(2 * seconds) {
+                while !used.isClosed, !silent.isClosed || ContinuousClock.now - start < .seconds(2 * seconds) {
                     try? await used.send("GET /k HTTP/1.1\r\nHost: a\r\n\r\n")
                     _ = try? await used.answer(within: Double(seconds))
                     longest = max(longest, last.duration(to: .now))
@@ -349,9 +349,9 @@ struct HostileRequestTests {
                     try await Task.sleep(for: .milliseconds(20))
                 }
                 guard longest < .seconds(seconds) / 2 else { return false }
-                #expect(silent.ended)
-                #expect(silent.unread.isEmpty)
-                #expect(!used.ended)
+                #expect(silent.isClosed)
+                #expect(silent.text.isEmpty)
+                #expect(!used.isClosed)
                 try await used.waitForEnd(within: 60)
                 return true
             }
@@ -365,11 +365,11 @@ struct HostileRequestTests {
         try await ListenerFixture().use { fixture in
             for _ in 0..<10 {
                 let client = try await fixture.connect()
-                try await client.send("GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
+                try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
                 await client.close()
             }
-            try await wait(for: "the requests to be under way") { fixture.handler.gate.waiting == 10 }
-            fixture.handler.gate.open()
+            try await wait(for: "the requests to be under way") { fixture.handler.latch.waiting == 10 }
+            fixture.handler.latch.open()
             try await wait(for: "the connections to go") { fixture.instruments.connections.value() == 0 }
         }
     }

@@ -36,7 +36,7 @@ struct InheritedSocketsTests {
         try await fixture.use { _ in
             #expect(unsafe access(fixture.socket, F_OK) != 0)
             #expect(unsafe access(fixture.adminSocket, F_OK) == 0)
-            let client = try await RawConnection.connect(directory.path("inherited"))
+            let client = try await RawConnection(directory.path("inherited"), staysOpen: true)
             try await client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await client.answer().status == 200)
         }

@@ -3,7 +3,6 @@ import Logging
 import NIOCore
 import NIOPosix
 import Refusals
-import Synchronization
 import TestSupport
 
 @testable import Daemon
@@ -11,9 +10,9 @@ import TestSupport
 /// Answers with what it was asked: `METHOD /path LENGTH`. Some paths behave in their own way.
 struct EchoHandler: RequestHandler {
     /// How many bodies were handed over.
-    let answered = SharedCount()
-    /// While it is shut, requests to /gate wait.
-    let gate = Gate()
+    let answered = Shared(0)
+    /// While it is closed, requests to /held wait.
+    let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
     /// What the paths answer that are streamed.
     var streams: [String: BodyStream] = [:]
@@ -21,10 +20,10 @@ struct EchoHandler: RequestHandler {
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
         if head.path == "/forbidden" { return .refuse(HTTPAnswer(refusal: Refusal(.forbidden, "No."))) }
         let answered = answered
-        let gate = gate
+        let latch = latch
         let stream = streams[head.path]
         return .accept(bodyLimit: bodyLimit) { body in
-            if head.path == "/gate" { await gate.passed() }
+            if head.path == "/held" { await latch.pass() }
             answered.increment()
             if let stream { return HTTPAnswer(status: 200, stream: stream) }
             let query = head.query.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
@@ -40,38 +39,6 @@ struct EchoHandler: RequestHandler {
     }
 
     func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
-}
-
-final class SharedCount: Sendable {
-    private let count = Mutex(0)
-    func increment() { count.withLock { $0 += 1 } }
-    var value: Int { count.withLock { $0 } }
-}
-
-/// Shut at first; whoever comes waits until it is opened.
-final class Gate: Sendable {
-    private let state = Mutex((open: false, waiting: [CheckedContinuation<Void, Never>]()))
-
-    func passed() async {
-        await withCheckedContinuation { continuation in
-            let open = state.withLock { state in
-                if !state.open { state.waiting.append(continuation) }
-                return state.open
-            }
-            if open { continuation.resume() }
-        }
-    }
-
-    var waiting: Int { state.withLock { $0.waiting.count } }
-
-    func open() {
-        let waiting = state.withLock { state in
-            state.open = true
-            defer { state.waiting = [] }
-            return state.waiting
-        }
-        for continuation in waiting { continuation.resume() }
-    }
 }
 
 /// A listener in a directory of its own.
@@ -106,17 +73,17 @@ struct ListenerFixture {
             requestLimits: .init(idle: idle, request: request))
     }
 
-    func connect() async throws -> RawConnection { try await RawConnection.connect(socket) }
+    func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }
 
     /// Runs `body` and shuts the listener down whatever comes.
     func use<Result>(_ body: (ListenerFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)
-            handler.gate.open()
+            handler.latch.open()
             await listener.shutdown(grace: .seconds(5))
             return result
         } catch {
-            handler.gate.open()
+            handler.latch.open()
             await listener.shutdown(grace: .zero)
             throw error
         }

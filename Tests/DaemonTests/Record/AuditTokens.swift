@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Synchronization
+import TestSupport
 import WorkerProtocol
 
 @testable import Daemon
@@ -125,17 +126,17 @@ final class SoftwareAuditToken: AuditHSMToken {
     }
 }
 
-/// A token whose signatures come only when the hang has ended.
+/// A token whose signatures come only while its latch is open.
 final class HangingAuditToken: AuditHSMToken {
     private let hsmToken: SoftwareAuditToken
-    let hang = HangingCalls()
+    let latch = Latch(isOpen: true)
 
     init(_ hsmToken: SoftwareAuditToken) {
         self.hsmToken = hsmToken
     }
 
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
-        await hang.pass()
+        await latch.pass()
         return try await hsmToken.signCheckpoint(message, identifier: identifier)
     }
 
@@ -149,35 +150,5 @@ final class HangingAuditToken: AuditHSMToken {
 
     func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
         try await hsmToken.rememberHead(line, node: node)
-    }
-}
-
-/// Calls that do not return while they hang.
-final class HangingCalls: Sendable {
-    private let state = Mutex((hangs: false, calls: 0, waiting: [CheckedContinuation<Void, Never>]()))
-
-    func begin() { state.withLock { $0.hangs = true } }
-
-    func end() {
-        let waiting = state.withLock { state in
-            defer { state.waiting = [] }
-            state.hangs = false
-            return state.waiting
-        }
-        for call in waiting { call.resume() }
-    }
-
-    /// How many were made.
-    var calls: Int { state.withLock { $0.calls } }
-
-    func pass() async {
-        await withCheckedContinuation { (call: CheckedContinuation<Void, Never>) in
-            let passes = state.withLock { state in
-                state.calls += 1
-                if state.hangs { state.waiting.append(call) }
-                return !state.hangs
-            }
-            if passes { call.resume() }
-        }
     }
 }

@@ -153,18 +153,18 @@ import Testing
         let description = try #require(try await token.auditKeys().first)
         let key = try #require(AuditSigningKey(description))
         checkpoints.use(key, newest: nil, head: try await fixture.ledger.head())
-        hanging.hang.begin()
+        hanging.latch.close()
         for _ in 0..<5 {
             try await fixture.append()
             let refusal = await #expect(throws: Refusal.self) { try await checkpoints.seal() }
             #expect(refusal?.code == .hsmUnavailable)
         }
-        #expect(hanging.hang.calls == 1)
-        hanging.hang.end()
+        #expect(hanging.latch.arrivals == 1)
+        hanging.latch.open()
         try await wait(for: "the last seal") {
             try await fixture.ledger.latestCheckpoint()?.checkpoint.sequence == fixture.ledger.head().sequence
         }
-        #expect(hanging.hang.calls == 2)
+        #expect(hanging.latch.arrivals == 2)
     }
 
     @Test("before ledger and token were compared nothing is signed")

@@ -94,7 +94,7 @@ struct RecordServiceTests {
     func stoppedReader() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(Self.many)
-            let client = try await RawConnection.connect(service.socket, reads: false)
+            let client = try await RawConnection(service.socket, reads: false, staysOpen: true)
             try await client.send("GET /v1/audit/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
             // It is given time to read more than it should.
@@ -115,7 +115,7 @@ struct RecordServiceTests {
     func leavingReader() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(Self.many)
-            let client = try await RawConnection.connect(service.socket, reads: false)
+            let client = try await RawConnection(service.socket, reads: false, staysOpen: true)
             try await client.send("GET /v1/audit/export HTTP/1.1\r\nHost: a\r\n\r\n")
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
             await client.close()

@@ -12,14 +12,8 @@ public final class DaemonHarness: Sendable {
     public let configurationFile: String
     private let running: Mutex<RunningProgram?> = Mutex(nil)
 
-    public static let pin = "48151623421"
-    public static let securityOfficerPIN = "31415926535"
-
-    public static let softHSMModule: String =
-        ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
-            "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
-            "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so",
-        ].first(where: FileManager.default.fileExists(atPath:)) ?? "/usr/lib/softhsm/libsofthsm2.so"
+    public static let pin = TokenDirectory.pin
+    public static let securityOfficerPIN = TokenDirectory.securityOfficerPIN
 
     /// Writes the configuration and initialises the token; nothing runs yet.
     public init(
@@ -56,7 +50,7 @@ public final class DaemonHarness: Sendable {
         let made = try await Program.run(
             Program.built("paytokenctl"),
             [
-                "token", "init", "--module", Self.softHSMModule, "--label", "paytokend", "--so-pin-file",
+                "token", "init", "--module", SoftHSM.libraryPath, "--label", "paytokend", "--so-pin-file",
                 directory.path("so-pin"), "--pin-file", directory.path("pin"),
             ], environment: ["SOFTHSM2_CONF": directory.path(Self.softHSMConfiguration(of: token))])
         guard made.status == 0 else { throw HarnessFailure(description: "token init: \(made)") }
@@ -79,7 +73,7 @@ public final class DaemonHarness: Sendable {
     public func configure(_ configuration: DaemonConfiguration) throws {
         try directory.write(
             configuration.yaml(
-                module: configuration.module ?? Self.softHSMModule,
+                module: configuration.module ?? SoftHSM.libraryPath,
                 softHSMConfiguration: { directory.path(Self.softHSMConfiguration(of: $0)) },
                 root: "root.pem"),
             to: "paytokend.yaml")
@@ -190,6 +184,11 @@ public final class DaemonHarness: Sendable {
         try await Curl.request(path, socket: adminSocket, body: body)
     }
 
+    /// The values of a metric, one for each of its lines that has all those labels.
+    public func metric(_ name: String, _ labels: String...) async throws -> [Double] {
+        try await admin("/metrics").metric(name, labels)
+    }
+
     /// `paytokenctl` against this daemon.
     ///
     /// - Parameter identity: whom it runs as; only root can be somebody else.
@@ -233,4 +232,18 @@ public struct HarnessFailure: Error, CustomStringConvertible {
     public let description: String
 
     public init(description: String) { self.description = description }
+}
+
+/// One daemon with an EC and an RSA merchant for all tests that only send requests: starting one takes a while.
+public enum SharedDaemon {
+    private static let started = Task {
+        var configuration = DaemonConfiguration()
+        configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512"]
+        return try await DaemonHarness(
+            configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
+    }
+
+    public static var harness: DaemonHarness {
+        get async throws { try await started.value }
+    }
 }

@@ -1,0 +1,198 @@
+internal import Crypto
+public import Refusals
+public import StrictJSON
+
+/// What the caller says that the payment is: the `expected` member of a request. Apple's step 6.
+///
+/// Each `check` function is one step of the request's way and is called whether or not something is expected: it
+/// refuses what differs, what is expected but absent or unreadable in the payment token, and what the caller's access
+/// rule requires to be expected but is not (see `requiring(_:)`).
+public struct ExpectedDetails: Sendable, Equatable {
+    /// ISO 4217 numeric code, three digits.
+    private var currencyCode: String?
+    /// In the payment token's own unit.
+    private var transactionAmount: ExactDecimal?
+    private var applicationData: ExpectedApplicationData?
+    private var merchantIdentifier: String?
+
+    /// `applicationData` or `applicationDataHash`, as the request spelled it.
+    private var applicationDataMember: String?
+    /// The members that a caller's access rule wants, by the names in `memberNames`.
+    private var required: Set<String> = []
+
+    /// The names that an access rule's `require_expected` may hold. An `applicationDataHash` in a request, and an
+    /// `applicationData` of null, also satisfy `applicationData`.
+    public static let memberNames: Set<String> = [
+        "currencyCode", "transactionAmount", "applicationData", "merchantIdentifier",
+    ]
+
+    /// Nothing is expected.
+    public static let nothing = ExpectedDetails()
+
+    private init() {}
+
+    /// Reads the `expected` object.
+    ///
+    /// - Throws: `malformed_request` for a member that is not known, of the wrong type or form, or for both
+    ///   `applicationData` and `applicationDataHash`.
+    public init(json: JSONObject) throws(Refusal) {
+        for (name, value) in json.members {
+            switch name {
+            case "currencyCode":
+                guard let text = value.stringValue, text.utf8.count == 3, text.utf8.allSatisfy(Self.isDigit)
+                else { throw .malformedExpectation("\(name) is not a string of three digits") }
+                currencyCode = text
+            case "transactionAmount":
+                guard let amount = value.numberValue?.decimal
+                else { throw .malformedExpectation("\(name) is not a number of at most 64 digits") }
+                transactionAmount = amount
+            case "applicationData", "applicationDataHash":
+                guard applicationData == nil
+                else { throw .malformedExpectation("applicationData and applicationDataHash exclude each other") }
+                applicationData =
+                    name == "applicationData"
+                    ? try ExpectedApplicationData(data: value) : try ExpectedApplicationData(hash: value)
+                applicationDataMember = name
+            case "merchantIdentifier":
+                guard let text = value.stringValue, !text.isEmpty
+                else { throw .malformedExpectation("\(name) is not a string, or empty") }
+                merchantIdentifier = text
+            default:
+                // The name is the caller's, of any length and content: it is not repeated.
+                throw .malformedExpectation(
+                    "a member other than currencyCode, transactionAmount, applicationData, applicationDataHash and "
+                        + "merchantIdentifier")
+            }
+        }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
+    /// The same expectations for a caller whose access rule requires these members: each missing one is refused with
+    /// its own mismatch code by its own `check` function, so that the order of failures stays the contract's.
+    public func requiring(_ members: Set<String>) -> ExpectedDetails {
+        var details = self
+        details.required = members
+        return details
+    }
+
+    /// The names of what is expected, as the request spelled them: what a released answer says was checked.
+    public var checkedMembers: [String] {
+        [
+            currencyCode.map { _ in "currencyCode" },
+            transactionAmount.map { _ in "transactionAmount" },
+            applicationDataMember,
+            merchantIdentifier.map { _ in "merchantIdentifier" },
+        ].compactMap { name in name }
+    }
+
+    // MARK: Before the key is used
+
+    /// Whether the merchant whose key the payment token names is the expected one, byte for byte.
+    ///
+    /// - Throws: `merchant_mismatch`.
+    public func checkMerchant(_ actual: String) throws(Refusal) {
+        guard let expected = merchantIdentifier else {
+            return try refuseIfRequired("merchantIdentifier", .merchantMismatch)
+        }
+        guard expected.utf8.elementsEqual(actual.utf8) else {
+            throw Refusal(
+                .merchantMismatch,
+                "The payment token is for another merchant than expected; check which merchant identifier the payment "
+                    + "request used.")
+        }
+    }
+
+    /// Whether the payment token carries the hash of the expected applicationData, or none where none is expected.
+    ///
+    /// - Throws: `application_data_mismatch`.
+    public func checkApplicationData(_ paymentToken: PaymentToken) throws(Refusal) {
+        guard let expected = applicationData else {
+            return try refuseIfRequired("applicationData", .applicationDataMismatch)
+        }
+        let message = "The payment token's applicationData is not the expected one; it may belong to another order."
+        switch (expected, paymentToken.applicationDataHash) {
+        case (.none, nil): return
+        case (.none, .some):
+            throw Refusal(.applicationDataMismatch, message, details: "none is expected, the token has one")
+        case (.hash, nil):
+            throw Refusal(.applicationDataMismatch, message, details: "one is expected, the token has none")
+        case (.hash(let expected), .some(let hash)):
+            guard expected == hash else { throw Refusal(.applicationDataMismatch, message) }
+        }
+    }
+
+    // MARK: After the payment data was decrypted
+
+    /// Whether the payment's currency is the expected one.
+    ///
+    /// - Throws: `currency_mismatch`.
+    public func checkCurrency(_ payload: PaymentPayload) throws(Refusal) {
+        guard let expected = currencyCode else { return try refuseIfRequired("currencyCode", .currencyMismatch) }
+        guard let actual = payload.currencyCode, actual.utf8.elementsEqual(expected.utf8) else {
+            throw Refusal(
+                .currencyMismatch,
+                "The payment's currency is not the expected one; check it against the payment request.",
+                details: payload.currencyCode == nil ? "the payment has no readable currencyCode" : nil)
+        }
+    }
+
+    /// Whether the payment's amount is the expected one, as an exact decimal.
+    ///
+    /// - Throws: `amount_mismatch`.
+    public func checkAmount(_ payload: PaymentPayload) throws(Refusal) {
+        guard let expected = transactionAmount else {
+            return try refuseIfRequired("transactionAmount", .amountMismatch)
+        }
+        guard let actual = payload.transactionAmount, actual == expected else {
+            throw Refusal(
+                .amountMismatch,
+                "The payment's amount is not the expected one; check it and its unit against the payment request.",
+                details: payload.transactionAmount == nil ? "the payment has no readable transactionAmount" : nil)
+        }
+    }
+
+    private func refuseIfRequired(_ member: String, _ code: RefusalCode) throws(Refusal) {
+        guard !required.contains(member) else {
+            throw Refusal(
+                code, "This caller's access rule requires \(member) to be expected; send it in the request.",
+                details: "expected.\(member) is missing")
+        }
+    }
+}
+
+/// The applicationData of the payment request that the caller made.
+private enum ExpectedApplicationData: Sendable, Equatable {
+    /// The payment request had none, so the payment token must have none.
+    case none
+    /// SHA-256 of the original data, 32 bytes: what the payment token's header must carry.
+    case hash([UInt8])
+
+    /// `applicationData`: base64 of the original data, or null for none.
+    init(data value: JSONValue) throws(Refusal) {
+        if value.isNull {
+            self = .none
+        } else {
+            guard let text = value.stringValue, let data = Base64.decode(text)
+            else { throw .malformedExpectation("applicationData is neither base64 nor null") }
+            self = .hash(Array(SHA256.hash(data: data)))
+        }
+    }
+
+    /// `applicationDataHash`: the hash itself, 64 hexadecimal digits.
+    init(hash value: JSONValue) throws(Refusal) {
+        guard let text = value.stringValue, let hash = Hexadecimal.decode(text), hash.count == 32
+        else { throw .malformedExpectation("applicationDataHash is not 64 hexadecimal digits") }
+        self = .hash(hash)
+    }
+}
+
+extension Refusal {
+    fileprivate static func malformedExpectation(_ details: String) -> Refusal {
+        Refusal(
+            .malformedRequest, "The request's expected member cannot be read; correct the request.",
+            details: "expected: \(details)")
+    }
+}

@@ -1,0 +1,194 @@
+// What can be said of a payment token without its key: its shape, its signature, and whether it is the payment that the
+// caller expects. No I/O, no clock, no C: the same bytes always get the same answer, and a time comes in as a parameter.
+//
+// The daemon calls it in the order of Apple's "Payment token format reference" (`TokenDecryptor`): `PaymentToken` reads
+// the JSON, `SignatureEvidence` finds out who signed it, `TrustPolicy` whether that is Apple, `SigningTimeWindow` whether
+// that was recently, `ExpectedDetails` whether the payment is the expected one, and, once the HSM's side has decrypted
+// the data, `PaymentPayload` reads what is compared. Whatever fails throws a `Refusal` with the contract's code. Every
+// input is an untrusted caller's: sizes are bounded before anything is parsed, and nothing of a payment can be printed.
+
+public import Refusals
+public import StrictJSON
+
+/// A payment token as Apple's "Payment token format reference" describes it, decoded and of the right shape.
+///
+/// Nothing in it is verified yet: it is what an untrusted caller sent. `SignatureEvidence` and `TrustPolicy` say whether
+/// Apple signed it.
+public struct PaymentToken: Sendable, Equatable {
+    /// The largest `data` and `signature` that are looked at, in bytes after base64. Real ones have about 300 and
+    /// 2,600; anything larger would only cost the daemon time.
+    public static let maximumDataSize = 65_536
+    public static let maximumSignatureSize = 16_384
+
+    public let version: TokenVersion
+    public let keyMaterial: KeyMaterial
+    /// Ciphertext with its 16-byte GCM tag at the end; at least one byte beside the tag.
+    public let encryptedData: [UInt8]
+    /// The detached CMS signature, BER (RFC 5652).
+    public let signature: [UInt8]
+    public let publicKeyHash: PublicKeyHash
+    public let transactionIdentifier: TransactionIdentifier
+    /// SHA-256 of the payment request's applicationData, 32 bytes; nil when the request had none.
+    public let applicationDataHash: [UInt8]?
+
+    /// Reads a PKPaymentToken dictionary, or its `paymentData` alone. Members that are not known are ignored.
+    ///
+    /// - Throws: `unsupported_version`, which is checked first, or `malformed_token` with the member's name in
+    ///   `details`.
+    public init(json: JSONValue) throws(Refusal) {
+        let outer = try TokenMembers(json, path: "token")
+        let paymentData = outer.has("paymentData") ? try outer.members("paymentData") : outer
+
+        let name = try paymentData.string("version")
+        guard let version = TokenVersion(named: name) else {
+            throw Refusal(
+                .unsupportedVersion, "The payment token's version is not supported; EC_v1, RSA_v1 and RSA_v2 are.")
+        }
+        self.version = version
+
+        let header = try paymentData.members("header")
+        publicKeyHash = try header.read("publicKeyHash", "32 bytes in base64") { text in PublicKeyHash(base64: text) }
+        transactionIdentifier = try header.read("transactionId", "64 hexadecimal digits") { text in
+            TransactionIdentifier(hex: text)
+        }
+        keyMaterial = try Self.keyMaterial(of: header, version: version)
+        applicationDataHash =
+            header.has("applicationData")
+            ? try header.read("applicationData", "64 hexadecimal digits") { text in
+                Hexadecimal.decode(text).flatMap { bytes in bytes.count == 32 ? bytes : nil }
+            } : nil
+
+        encryptedData = try paymentData.read("data", "base64 of 17 to \(Self.maximumDataSize) bytes") { text in
+            Base64.decode(text).flatMap { bytes in (17...Self.maximumDataSize).contains(bytes.count) ? bytes : nil }
+        }
+        signature = try paymentData.read("signature", "base64 of 1 to \(Self.maximumSignatureSize) bytes") { text in
+            Base64.decode(text).flatMap { bytes in (1...Self.maximumSignatureSize).contains(bytes.count) ? bytes : nil }
+        }
+
+        // Beside paymentData, and in Apple's dictionary equal to the header's.
+        if outer.has("transactionIdentifier") {
+            let outerIdentifier = try outer.read("transactionIdentifier", "64 hexadecimal digits") { text in
+                TransactionIdentifier(hex: text)
+            }
+            guard outerIdentifier == transactionIdentifier else {
+                throw .malformedToken("transactionIdentifier differs from header.transactionId")
+            }
+        }
+    }
+
+    private static func keyMaterial(of header: TokenMembers, version: TokenVersion) throws(Refusal) -> KeyMaterial {
+        guard !(header.has("ephemeralPublicKey") && header.has("wrappedKey")) else {
+            throw .malformedToken("\(header.path) has both ephemeralPublicKey and wrappedKey")
+        }
+        switch version {
+        case .ecV1:
+            return .ephemeralPublicKey(
+                try header.read("ephemeralPublicKey", "base64 of a P-256 SubjectPublicKeyInfo in DER, 91 bytes") {
+                    text in Base64.decode(text).flatMap(EphemeralPublicKey.init(subjectPublicKeyInfo:))
+                })
+        case .rsaV1:
+            return .wrappedKey(
+                try header.read("wrappedKey", "base64 of \(KeyMaterial.wrappedKeySize) bytes") { text in
+                    Base64.decode(text).flatMap { bytes in bytes.count == KeyMaterial.wrappedKeySize ? bytes : nil }
+                })
+        }
+    }
+
+    /// What Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each decoded.
+    ///
+    /// Nothing separates the parts, so other parts can have the same content and the same valid signature. The lengths
+    /// are therefore those that Apple uses and no others; what can still be moved, 32 bytes at a time between the last
+    /// three, changes `data`, and its authentication tag is then wrong.
+    public var signedContent: [UInt8] {
+        let material = keyMaterial.encoded
+        var content: [UInt8] = []
+        content.reserveCapacity(material.count + encryptedData.count + 64)
+        content += material
+        content += encryptedData
+        content += transactionIdentifier.bytes
+        content += applicationDataHash ?? []
+        return content
+    }
+
+    /// What the HSM's side needs beside the key: EC_v1 the ephemeral point, 65 bytes, known to be on the curve;
+    /// RSA_v1 the wrapped key, 256 bytes.
+    ///
+    /// - Throws: `decryption_failed` for a point that is not on the curve.
+    public func restorationInput() throws(Refusal) -> [UInt8] {
+        switch keyMaterial {
+        case .ephemeralPublicKey(let key): try key.pointOnCurve()
+        case .wrappedKey(let key): key
+        }
+    }
+}
+
+/// A request's body is written nowhere, not even by an interpolation into a log line.
+extension PaymentToken: Unprintable {}
+
+/// How a payment token's data is encrypted and signed: the `version` member of Apple's payment token format.
+public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
+    /// ECDH on P-256, AES-256-GCM, signed with ECDSA.
+    case ecV1 = "EC_v1"
+    /// RSA-OAEP, AES-128-GCM, signed with RSA.
+    case rsaV1 = "RSA_v1"
+
+    /// The version that a payment token names. `RSA_v2` is read as another name for `RSA_v1`.
+    public init?(named name: String) {
+        switch name {
+        case "EC_v1": self = .ecV1
+        case "RSA_v1", "RSA_v2": self = .rsaV1
+        default: return nil
+        }
+    }
+}
+
+/// One of a payment token's dictionaries while it is read, with its path, which refusals name.
+private struct TokenMembers {
+    let path: String
+    private let object: JSONObject
+
+    init(_ value: JSONValue, path: String) throws(Refusal) {
+        guard let object = value.objectValue else { throw .malformedToken("\(path) is not an object") }
+        (self.object, self.path) = (object, path)
+    }
+
+    func has(_ name: String) -> Bool {
+        object[name] != nil
+    }
+
+    func members(_ name: String) throws(Refusal) -> TokenMembers {
+        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
+        return try TokenMembers(value, path: "\(path).\(name)")
+    }
+
+    func string(_ name: String) throws(Refusal) -> String {
+        guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
+        guard let text = value.stringValue else { throw .malformedToken("\(path).\(name) is not a string") }
+        return text
+    }
+
+    /// A string member, decoded; `form` says what it should have been when `decode` gives nil.
+    func read<Value>(_ name: String, _ form: String, decode: (String) -> Value?) throws(Refusal) -> Value {
+        guard let value = decode(try string(name)) else {
+            throw .malformedToken("\(path).\(name) is not \(form)")
+        }
+        return value
+    }
+}
+
+extension Refusal {
+    /// - Parameter details: the member's path and what is wrong with it, never its value.
+    fileprivate static func malformedToken(_ details: String) -> Refusal {
+        Refusal(
+            .malformedToken,
+            "What was sent does not have the shape of Apple's payment token; send it as it was received.",
+            details: details)
+    }
+
+    /// Without details, on purpose: what exactly failed would be an oracle.
+    public static var decryptionFailed: Refusal {
+        Refusal(
+            .decryptionFailed,
+            "The payment token's data cannot be decrypted; do not retry it, and ask the customer to pay again.")
+    }
+}

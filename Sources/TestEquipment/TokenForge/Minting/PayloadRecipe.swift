@@ -1,0 +1,86 @@
+import Foundation
+
+/// The dictionaries that tokens carry encrypted ("Payment token format reference", Payment Data Keys), as JSON bytes.
+///
+/// Account numbers and cryptograms are made up. The account numbers begin with 4 or 5 and satisfy Luhn, so that code
+/// that looks for leaked ones recognises them.
+public struct PayloadRecipe: Sendable {
+    public enum Kind: String, Sendable, CaseIterable {
+        case threeDSecure = "3DSecure"
+        case emv = "EMV"
+    }
+
+    public var kind: Kind = .threeDSecure
+    /// `applicationPrimaryAccountNumber`.
+    public var accountNumber = "4817499130000004"
+    /// `applicationExpirationDate`, YYMMDD.
+    public var expirationDate = "291231"
+    /// `currencyCode`: ISO 4217 numeric, three digits.
+    public var currencyCode = "840"
+    /// `transactionAmount` exactly as it is to stand in the JSON.
+    public var amount = "1099"
+    public var cardholderName: String?
+    public var deviceManufacturerIdentifier = "040010030273"
+    /// `onlinePaymentCryptogram` (3DSecure) or `emvData` (EMV), before base64.
+    public var cryptogram: [UInt8]
+    /// `eciIndicator`; some networks send none.
+    public var eciIndicator: String? = "5"
+    /// `encryptedPINData`, hexadecimal, EMV only.
+    public var encryptedPINData: String?
+    /// `merchantTokenIdentifier`, and with it `merchantTokenMetadata`.
+    public var merchantTokenIdentifier: String?
+    /// Submerchants of `authenticationResponses`: identifier, cryptogram, amount.
+    public var authenticationResponses: [(merchantIdentifier: String, authenticationData: String, amount: String)] = []
+    /// More members as JSON text, `"name":value`.
+    public var extraMembers: [String] = []
+
+    public init(_ kind: Kind = .threeDSecure) {
+        self.kind = kind
+        cryptogram = (0..<(kind == .emv ? 120 : 20)).map { _ in UInt8.random(in: .min ... .max) }
+    }
+
+    /// What no program may print: the account number and the cryptogram as it stands in the JSON.
+    public var secrets: [String] {
+        [accountNumber, Data(cryptogram).base64EncodedString()] + (encryptedPINData.map { [$0] } ?? [])
+            + authenticationResponses.map(\.authenticationData)
+    }
+
+    /// The JSON bytes, in Apple's order and without blanks.
+    public var json: [UInt8] {
+        var members = [
+            "\"applicationPrimaryAccountNumber\":\(JSONText.string(accountNumber))",
+            "\"applicationExpirationDate\":\(JSONText.string(expirationDate))",
+            "\"currencyCode\":\(JSONText.string(currencyCode))", "\"transactionAmount\":\(amount)",
+        ]
+        if let cardholderName { members.append("\"cardholderName\":\(JSONText.string(cardholderName))") }
+        members += [
+            "\"deviceManufacturerIdentifier\":\(JSONText.string(deviceManufacturerIdentifier))",
+            "\"paymentDataType\":\(JSONText.string(kind.rawValue))", "\"paymentData\":\(detail)",
+        ]
+        if !authenticationResponses.isEmpty {
+            let entries = authenticationResponses.map {
+                "{\"merchantIdentifier\":\(JSONText.string($0.merchantIdentifier)),"
+                    + "\"authenticationData\":\(JSONText.string($0.authenticationData)),"
+                    + "\"transactionAmount\":\(JSONText.string($0.amount))}"
+            }
+            members.append("\"authenticationResponses\":[\(entries.joined(separator: ","))]")
+        }
+        if let merchantTokenIdentifier {
+            members.append("\"merchantTokenIdentifier\":\(JSONText.string(merchantTokenIdentifier))")
+            members.append("\"merchantTokenMetadata\":{\"cardMetadata\":{\"expirationDate\":\"291231\"}}")
+        }
+        return Array("{\((members + extraMembers).joined(separator: ","))}".utf8)
+    }
+
+    private var detail: String {
+        let encoded = JSONText.string(Data(cryptogram).base64EncodedString())
+        switch kind {
+        case .threeDSecure:
+            let eci = eciIndicator.map { ",\"eciIndicator\":\(JSONText.string($0))" } ?? ""
+            return "{\"onlinePaymentCryptogram\":\(encoded)\(eci)}"
+        case .emv:
+            let pin = encryptedPINData.map { ",\"encryptedPINData\":\(JSONText.string($0))" } ?? ""
+            return "{\"emvData\":\(encoded)\(pin)}"
+        }
+    }
+}

@@ -1,0 +1,190 @@
+// Test equipment. TokenForge plays Apple and the Secure Element: it certifies merchants and mints payment tokens, genuine
+// ones and ones with exactly one thing wrong, under a root that it made itself and that nobody trusts by default. Tests,
+// demonstrations and soaks use it; no program that is installed links it.
+//
+// It shares nothing with what it tests, on purpose: DER, PEM, the KDF, OAEP and JSON are written a second time here, so
+// that an error in paytokend's own cannot hide behind the same error in its tests. Start with `mint` below: it follows a
+// `TokenRecipe` for a `Merchant`, under a `ForgeAuthority`, with the recipe's `Deviation`s. `TokenOpener` is the other
+// direction, in software.
+
+import Crypto
+public import Foundation
+
+/// Makes payment tokens under one authority.
+public struct TokenMint: Sendable {
+    public let authority: ForgeAuthority
+
+    public init(authority: ForgeAuthority) { self.authority = authority }
+
+    /// A payment token made by `recipe`.
+    public func mint(_ recipe: TokenRecipe) throws -> MintedToken {
+        if let unsuitable = recipe.deviations.first(where: { !$0.applies(to: recipe.isRSA ? "RSA_v1" : "EC_v1") }) {
+            throw ForgeFailure.recipe(
+                "deviation \(unsuitable.rawValue) does not apply to a token of version \(recipe.version)")
+        }
+        let plaintext = plaintext(recipe)
+        let sealed = try seal(plaintext, recipe)
+        var parts = TokenParts(
+            keyMaterial: sealed.keyMaterial, data: sealed.data, transactionIdentifier: recipe.transactionIdentifier,
+            applicationDataHash: recipe.applicationData.map { Array(SHA256.hash(data: $0)) })
+        let signedContent = recipe.has(.otherContent) ? parts.signedContent + [0] : parts.signedContent
+        let signature = try MessageSigner(authority: authority, recipe: recipe).signature(of: signedContent)
+        try changeAfterSigning(&parts, recipe)
+        let json = TokenJSON(recipe: recipe, parts: parts, signature: signature)
+        return MintedToken(
+            version: recipe.version, plaintext: plaintext,
+            transactionIdentifier: parts.transactionIdentifier.map(HexCase.lower).joined(),
+            publicKeyHash: recipe.merchant.publicKeyHash, signingTime: recipe.signingTime,
+            signedContent: parts.signedContent, signature: signature,
+            certificates: [authority.leaf(version: recipe.version).certificate, authority.intermediate.certificate],
+            paymentData: Array(json.paymentData.utf8), paymentToken: Array(json.paymentToken.utf8))
+    }
+
+    private func plaintext(_ recipe: TokenRecipe) -> [UInt8] {
+        let payload = recipe.payload
+        return if recipe.has(.plaintextEmpty) {
+            []
+        } else if recipe.has(.plaintextNotJSON) {
+            Array("applicationPrimaryAccountNumber=none".utf8)
+        } else if recipe.has(.plaintextNotUTF8) {
+            // A lone continuation byte inside a string that is otherwise well formed.
+            Array(payload.dropLast()) + Array(",\"note\":\"".utf8) + [0x80] + Array("\"}".utf8)
+        } else if recipe.has(.plaintextArray) {
+            Array("[".utf8) + payload + Array("]".utf8)
+        } else if recipe.has(.plaintextDuplicateMember) {
+            Array(payload.dropLast()) + Array(",\"transactionAmount\":1}".utf8)
+        } else if recipe.has(.plaintextTwoValues) {
+            payload + payload
+        } else {
+            payload
+        }
+    }
+
+    private func seal(_ plaintext: [UInt8], _ recipe: TokenRecipe) throws -> PaymentSealing.Sealed {
+        var sealed: PaymentSealing.Sealed
+        if recipe.isRSA {
+            sealed = try PaymentSealing.rsaV1(plaintext, merchant: recipe.merchant) { try wrap($0, recipe) }
+            if recipe.has(.wrappedKeyTruncated) { sealed.keyMaterial.removeLast() }
+        } else {
+            let identifier = recipe.merchant.identifier + (recipe.has(.otherMerchantIdentifier) ? ".other" : "")
+            sealed = try PaymentSealing.ecV1(
+                plaintext, merchant: recipe.merchant, merchantIdentifier: identifier,
+                leadingZero: recipe.leadingZeroSharedSecret)
+            if let point = deviantPoint(recipe, Array(sealed.keyMaterial.suffix(65))) {
+                sealed.keyMaterial = PaymentSealing.ephemeralKeyInfo(point: point)
+            }
+        }
+        if recipe.has(.badTag) { sealed.data[sealed.data.count - 1] ^= 1 }
+        if recipe.has(.dataShorterThanTag) { sealed.data = Array(sealed.data.prefix(15)) }
+        return sealed
+    }
+
+    private func deviantPoint(_ recipe: TokenRecipe, _ point: [UInt8]) -> [UInt8]? {
+        if recipe.has(.pointOffCurve) {
+            // For one x there are two y; neither is the other with its lowest bit flipped, whose sum p would be even.
+            return Array(point.dropLast()) + [point[64] ^ 1]
+        }
+        if recipe.has(.pointCompressed) { return [point[64] & 1 == 1 ? 0x03 : 0x02] + point[1..<33] }
+        if recipe.has(.pointAtInfinity) { return [0x00] }
+        return nil
+    }
+
+    private func wrap(_ key: [UInt8], _ recipe: TokenRecipe) throws -> [UInt8] {
+        let spki = recipe.merchant.subjectPublicKeyInfo
+        var oaep = RSAOAEP()
+        if recipe.has(.wrappedKeyWithLabel) {
+            oaep.label = Array("Apple".utf8)
+        } else if recipe.has(.wrappedKeyWithSHA1) {
+            (oaep.digest, oaep.maskDigest) = (.sha1, .sha1)
+        } else if recipe.has(.wrappedKeyWithMaskSHA1) {
+            oaep.maskDigest = .sha1
+        } else if recipe.has(.wrappedKeyWithFirstOctet) {
+            oaep.firstOctet = 1
+        } else if recipe.has(.wrappedKeyOf32Bytes) {
+            return try PaymentSealing.wrap(key + key, to: recipe.merchant)
+        } else if recipe.has(.wrappedKeyWithPKCS1) {
+            return try PaymentSealing.wrapWithPKCS1(key, to: recipe.merchant)
+        } else if recipe.has(.wrappedKeyForOtherKey) {
+            let other = Merchant(identifier: "", subjectPublicKeyInfo: authority.leafRSA.key.subjectPublicKeyInfo)
+            return try PaymentSealing.wrap(key, to: other)
+        } else {
+            return try PaymentSealing.wrap(key, to: recipe.merchant)
+        }
+        return try oaep.encrypt(key, to: spki)
+    }
+
+    private func changeAfterSigning(_ parts: inout TokenParts, _ recipe: TokenRecipe) throws {
+        if recipe.has(.dataChanged) { parts.data[0] ^= 1 }
+        if recipe.has(.keyMaterialChanged) { parts.keyMaterial = try seal(plaintext(recipe), recipe).keyMaterial }
+        if recipe.has(.transactionIdentifierChanged) { parts.transactionIdentifier[0] ^= 1 }
+        if recipe.has(.applicationDataAdded) { parts.applicationDataHash = Array(SHA256.hash(data: [1])) }
+        if recipe.has(.applicationDataRemoved) {
+            guard parts.applicationDataHash != nil else {
+                throw ForgeFailure.recipe("application-data-removed needs a recipe with applicationData")
+            }
+            parts.applicationDataHash = nil
+        }
+        if recipe.has(.applicationDataChanged) { parts.applicationDataHash = Array(SHA256.hash(data: [2])) }
+    }
+}
+
+/// A finished token: its parts, and the JSON that a device would hand over.
+public struct MintedToken: Sendable {
+    public let version: String
+    /// The encrypted bytes, as they must come out again.
+    public let plaintext: [UInt8]
+    /// transactionId in lower-case hexadecimal, 64 characters.
+    public let transactionIdentifier: String
+    /// publicKeyHash, 32 bytes.
+    public let publicKeyHash: [UInt8]
+    public let signingTime: Date
+    /// What the signature covers: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData.
+    public let signedContent: [UInt8]
+    /// The CMS message.
+    public let signature: [UInt8]
+    /// The two certificates that a genuine message carries, leaf and intermediate, in DER.
+    public let certificates: [[UInt8]]
+    /// The `paymentData` dictionary.
+    public let paymentData: [UInt8]
+    /// The whole PKPaymentToken: paymentData, paymentMethod, transactionIdentifier.
+    public let paymentToken: [UInt8]
+
+    /// A body for `POST /v1/decrypt`.
+    ///
+    /// - Parameters:
+    ///   - expected: the `expected` member as JSON text.
+    ///   - reference: the caller's reference.
+    ///   - whole: whether `token` is the PKPaymentToken or only its paymentData.
+    public func decryptBody(expected: String? = nil, reference: String? = nil, whole: Bool = true) -> [UInt8] {
+        var body = Array("{\"token\":".utf8) + (whole ? paymentToken : paymentData)
+        if let expected { body += Array(",\"expected\":\(expected)".utf8) }
+        if let reference { body += Array(",\"reference\":\(JSONText.string(reference))".utf8) }
+        return body + [UInt8(ascii: "}")]
+    }
+
+    /// A body for `POST /v1/verify`; `at` in RFC 3339.
+    public func verifyBody(at time: String? = nil) -> [UInt8] {
+        var body = Array("{\"token\":".utf8) + paymentToken
+        if let time { body += Array(",\"at\":\(JSONText.string(time))".utf8) }
+        return body + [UInt8(ascii: "}")]
+    }
+}
+
+/// Why nothing could be minted.
+public enum ForgeFailure: Error, Equatable, CustomStringConvertible {
+    /// A file cannot be read or written, or holds something else than it should.
+    case file(path: String, reason: String)
+    /// A key that is neither P-256, P-384 nor RSA.
+    case key(String)
+    /// A certificate or certificate request that cannot be read, or names no merchant.
+    case certificate(String)
+    /// A recipe that cannot be followed, such as an EC_v1 token for an RSA key.
+    case recipe(String)
+
+    public var description: String {
+        switch self {
+        case .file(let path, let reason): "\(path): \(reason)"
+        case .key(let reason), .certificate(let reason), .recipe(let reason): reason
+        }
+    }
+}

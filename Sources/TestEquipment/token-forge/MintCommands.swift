@@ -1,0 +1,241 @@
+public import ArgumentParser
+import Foundation
+public import TokenForge
+
+extension Deviation: ExpressibleByArgument {}
+
+/// What `mint` prints.
+enum MintedBody: String, ExpressibleByArgument, CaseIterable {
+    case token
+    case paymentData = "payment-data"
+    case decrypt, verify
+}
+
+/// The years whose wire form a token has.
+enum WireYears: String, ExpressibleByArgument, CaseIterable {
+    case since2014 = "2014"
+    case since2019 = "2019"
+    case since2023 = "2023"
+    case der
+    var form: WireForm {
+        switch self {
+        case .since2014: .since2014
+        case .since2019: .since2019
+        case .since2023: .since2023
+        case .der: .distinguished
+        }
+    }
+}
+
+struct MintCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mint",
+        abstract: "Prints a token for a merchant as JSON.",
+        discussion: "Account number and cryptogram are made up. `token-forge deviations` lists what can be wrong.")
+
+    @Argument(help: ArgumentHelp("The authority's directory.", valueName: "DIR"))
+    var directory: String
+
+    @Option(
+        help: ArgumentHelp("The merchant's certificate, PEM or DER: its key and its identifier.", valueName: "FILE"))
+    var certificate: String
+
+    @Option(help: ArgumentHelp("The identifier, if the certificate has none.", valueName: "ID"))
+    var merchantIdentifier: String?
+
+    @Option(help: "transactionAmount, as it is to stand in the JSON.")
+    var amount = "1099"
+
+    @Option(help: "currencyCode, three digits.")
+    var currency = "840"
+
+    @Flag(help: "An EMV payload instead of 3DSecure.")
+    var emv = false
+
+    @Option(help: ArgumentHelp("The payload's bytes, instead of one made up.", valueName: "FILE"))
+    var payload: String?
+
+    @Option(help: ArgumentHelp("The request's applicationData; the header carries its hash.", valueName: "TEXT"))
+    var applicationData: String?
+
+    @Option(help: ArgumentHelp("RFC 3339, such as 2026-01-31T12:00:00Z; default: now.", valueName: "TIME"))
+    var signingTime: String?
+
+    @Option(help: ArgumentHelp("64 hexadecimal digits; default: random.", valueName: "HEX"))
+    var transactionId: String?
+
+    @Option(help: "The wire form of these years (2014, 2019, 2023), or der.")
+    var wire: WireYears = .since2023
+
+    @Option(help: ArgumentHelp("The version to write, such as RSA_v2; default: the key's.", valueName: "VERSION"))
+    var version: String?
+
+    @Option(help: ArgumentHelp("One thing to be wrong; may be repeated.", valueName: "NAME"))
+    var deviation: [Deviation] = []
+
+    @Option(help: "What to print: token, payment-data, or a whole body for /v1/decrypt or /v1/verify.")
+    var body: MintedBody = .token
+
+    @Option(help: ArgumentHelp("With --body decrypt: the reference.", valueName: "TEXT"))
+    var reference: String?
+
+    @Option(help: ArgumentHelp("With --body decrypt: the expected member, JSON.", valueName: "JSON"))
+    var expected: String?
+
+    @Option(help: ArgumentHelp("How many tokens, each on a line of its own.", valueName: "N"))
+    var count = 1
+
+    @Option(help: ArgumentHelp("A payload on each line: a token for each of them.", valueName: "FILE"))
+    var payloads: String?
+
+    @Flag(help: "Tokens without end, each minted shortly before it is read: into a pipe, until its reader closes it.")
+    var endless = false
+
+    @Flag(help: "With --endless: before each token, on a line of its own, the payload that it holds.")
+    var withPayloads = false
+
+    func validate() throws {
+        if count < 1 { throw ValidationError("--count: at least 1") }
+        if count > 1, transactionId != nil { throw ValidationError("--transaction-id: not with --count") }
+        if payloads != nil, payload != nil || transactionId != nil || count > 1 {
+            throw ValidationError("--payloads: not with --payload, --transaction-id or --count")
+        }
+        if endless, payloads != nil || transactionId != nil || count > 1 {
+            throw ValidationError("--endless: not with --payloads, --transaction-id or --count")
+        }
+        if withPayloads, !endless || payload != nil {
+            throw ValidationError("--with-payloads: only with --endless, and not with --payload")
+        }
+    }
+
+    func run() throws {
+        let der = try ForgePEM.file(certificate, label: "CERTIFICATE", "certificate")
+        let merchant = try Merchant(certificate: der, identifier: merchantIdentifier)
+        let mint = try TokenMint(authority: ForgeAuthority(directory: URL(filePath: directory)))
+        if endless {
+            try printWithoutEnd(merchant, mint)
+        } else if let payloads {
+            for payload in try Data(contentsOf: URL(filePath: payloads)).split(separator: UInt8(ascii: "\n")) {
+                try printToken(recipe(for: merchant, Array(payload)), mint)
+            }
+        } else {
+            for _ in 0..<count { try printToken(recipe(for: merchant, payloadBytes()), mint) }
+        }
+    }
+
+    /// Writes token after token, and waits wherever the pipe is full: what waits there to be read is all that is minted
+    /// ahead. Returns when nobody reads any more.
+    private func printWithoutEnd(_ merchant: Merchant, _ mint: TokenMint) throws {
+        // Whether the parent left SIGPIPE as it was or not: a closed pipe is a failed write, and the end.
+        _ = signal(SIGPIPE, SIG_IGN)
+        while true {
+            let payload = try payloadBytes()
+            let token = text(of: try mint.mint(recipe(for: merchant, payload)))
+            let lines = (withPayloads ? [payload, token] : [token]).flatMap { $0 + [UInt8(ascii: "\n")] }
+            do {
+                try FileHandle.standardOutput.write(contentsOf: Data(lines))
+            } catch let error where isClosedPipe(error) {
+                return
+            }
+        }
+    }
+
+    private func isClosedPipe(_ error: any Error) -> Bool {
+        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
+        return underlying?.domain == NSPOSIXErrorDomain && underlying?.code == Int(EPIPE)
+    }
+
+    private func printToken(_ recipe: TokenRecipe, _ mint: TokenMint) throws {
+        print(String(decoding: text(of: try mint.mint(recipe)), as: UTF8.self))
+    }
+
+    private func recipe(for merchant: Merchant, _ payload: [UInt8]) throws -> TokenRecipe {
+        var recipe = TokenRecipe(
+            merchant: merchant, payload: payload,
+            applicationData: applicationData.map { Array($0.utf8) }, signingTime: try time(), wire: wire.form,
+            deviations: Set(deviation))
+        if let version { recipe.version = version }
+        if let transactionId { recipe.transactionIdentifier = try bytes(hex: transactionId) }
+        return recipe
+    }
+
+    private func text(of token: MintedToken) -> [UInt8] {
+        switch body {
+        case .token: token.paymentToken
+        case .paymentData: token.paymentData
+        case .decrypt: token.decryptBody(expected: expected, reference: reference)
+        case .verify: token.verifyBody()
+        }
+    }
+
+    private func payloadBytes() throws -> [UInt8] {
+        if let payload { return Array(try Data(contentsOf: URL(filePath: payload))) }
+        var recipe = PayloadRecipe(emv ? .emv : .threeDSecure)
+        recipe.amount = amount
+        recipe.currencyCode = currency
+        return recipe.json
+    }
+
+    private func time() throws -> Date {
+        guard let signingTime else { return Date() }
+        guard let date = try? Date(signingTime, strategy: .iso8601) else {
+            throw ValidationError("--signing-time: \(signingTime) is not RFC 3339, such as 2026-01-31T12:00:00Z")
+        }
+        return date
+    }
+
+    private func bytes(hex: String) throws -> [UInt8] {
+        let digits = Array(hex)
+        let bytes = stride(from: 0, to: digits.count - 1, by: 2).compactMap {
+            UInt8(String(digits[$0...($0 + 1)]), radix: 16)
+        }
+        guard digits.count == 64, bytes.count == 32 else {
+            throw ValidationError("--transaction-id: 64 hexadecimal digits are needed")
+        }
+        return bytes
+    }
+}
+
+struct OpenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "open",
+        abstract: "Decrypts tokens with the merchant's private key, in software.",
+        discussion: """
+            A token on each line of standard input, and what it holds on each line of standard output, byte for byte; \
+            an empty line for one that does not open. Signature and time are not checked: paytokend does that.
+            """)
+
+    @Option(help: ArgumentHelp("The merchant's certificate, PEM or DER.", valueName: "FILE"))
+    var certificate: String
+
+    @Option(help: ArgumentHelp("Its private key, PEM.", valueName: "FILE"))
+    var privateKey: String
+
+    func run() throws {
+        let der = try ForgePEM.file(certificate, label: "CERTIFICATE", "certificate")
+        let opener = try TokenOpener(
+            merchant: Merchant(certificate: der),
+            key: ForgeKey(pem: String(contentsOfFile: privateKey, encoding: .utf8)))
+        while let line = readLine() {
+            let plaintext = try opener.open(Data(line.utf8)) ?? []
+            FileHandle.standardOutput.write(Data(plaintext) + Data("\n".utf8))
+        }
+    }
+}
+
+struct DeviationsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "deviations",
+        abstract: "Lists what can be wrong with a token, and the code with which it must be refused.")
+
+    func run() {
+        let width = Deviation.allCases.map(\.rawValue.count).max() ?? 0
+        for deviation in Deviation.allCases {
+            let versions = ["EC_v1", "RSA_v1"].filter { deviation.applies(to: $0) }
+            let only = versions.count == 1 ? " (\(versions[0]) only)" : ""
+            let name = deviation.rawValue.padding(toLength: width, withPad: " ", startingAt: 0)
+            let code = (deviation.refusal ?? "accepted").padding(toLength: 24, withPad: " ", startingAt: 0)
+            print("\(name)  \(code)  \(deviation.summary)\(only)")
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import CLinux
+import Foundation
+import Glibc
+import HSMWorker
+import Synchronization
+import WorkerProtocol
+
+/// The same work without the boundary, in two ways.
+final class WithinProcess: Sendable {
+    private let token: ServedToken
+    private let sessions: Int
+    private let answers = Answers()
+
+    init(_ opening: HSMTokenOpening) throws {
+        token = try ServedToken(opening)
+        sessions = Int(opening.sessions)
+        if case .failed(let failure) = token.answer(.listKeys, in: 0) { throw failure }
+        token.startThreads { [answers] in answers.put($0, $1) }
+    }
+
+    /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,
+    /// whose own threads must not block.
+    /// - Returns: how many were answered; all of them right.
+    func handedOver(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
+        var (sent, answered) = (0, 0)
+        while sent < inFlight {
+            token.submit(work.request(sent), identifier: UInt64(sent))
+            sent += 1
+        }
+        while answered < sent {
+            let batch = answers.take()
+            let goesOn = ContinuousClock.now < end
+            for (identifier, answer) in batch {
+                guard work.isRight(answer, Int(identifier)) else { throw WrongAnswer() }
+                answered += 1
+                guard goesOn else { continue }
+                token.submit(work.request(sent), identifier: UInt64(sent))
+                sent += 1
+            }
+        }
+        return answered
+    }
+
+    /// Every session has a thread that makes one call after the other: nothing is handed over.
+    /// - Returns: how many were answered; all of them right.
+    func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
+        let total = Atomic<Int>(0)
+        let wrong = Atomic<Bool>(false)
+        DispatchQueue.concurrentPerform(iterations: sessions) { session in
+            var (number, count) = (session, 0)
+            while ContinuousClock.now < end {
+                if !work.isRight(token.answer(work.request(number), in: session), number) {
+                    wrong.store(true, ordering: .relaxed)
+                    return
+                }
+                number += sessions
+                count += 1
+            }
+            total.add(count, ordering: .relaxed)
+        }
+        if wrong.load(ordering: .relaxed) { throw WrongAnswer() }
+        return total.load(ordering: .relaxed)
+    }
+}
+
+struct WrongAnswer: Error, CustomStringConvertible {
+    var description: String { "a wrong answer within the process" }
+}
+
+/// Answers on their way from the sessions' threads to the one that asked.
+private final class Answers: @unchecked Sendable {
+    // Guarded by `condition`.
+    private var answers: [(UInt64, WorkerAnswer)] = []
+    private let condition = NSCondition()
+
+    func put(_ identifier: UInt64, _ answer: WorkerAnswer) {
+        condition.lock()
+        answers.append((identifier, answer))
+        condition.signal()
+        condition.unlock()
+    }
+
+    /// Blocks until there are some.
+    func take() -> [(UInt64, WorkerAnswer)] {
+        condition.lock()
+        defer { condition.unlock() }
+        while answers.isEmpty { condition.wait() }
+        defer { answers = [] }
+        return answers
+    }
+}
+
+/// A worker at the other end of a socket pair, used by one thread that keeps as many calls in flight as the daemon does.
+final class WorkerProcess {
+    let identifier: pid_t
+    private let socket: Int32
+    private var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
+    private var input = [UInt8](repeating: 0, count: 64 * 1024)
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// - Parameter program: Path of `paytokend-hsm`. It gets SOFTHSM2_CONF of this process.
+    init(program: String) throws {
+        let executable = unsafe paytokend_open_executable(program)
+        guard executable >= 0 else { throw Failure(description: "\(program) cannot be opened") }
+        defer { close(executable) }
+        var variables: [UnsafeMutablePointer<CChar>?] = unsafe []
+        if let conf = unsafe getenv("SOFTHSM2_CONF") {
+            unsafe variables.append(strdup("SOFTHSM2_CONF=" + String(cString: conf)))
+        }
+        unsafe variables.append(nil)
+        var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [strdup("paytokend-hsm"), nil]
+        var (process, socket): (pid_t, Int32) = (0, -1)
+        guard unsafe paytokend_spawn(executable, &arguments, &variables, &process, &socket) == 0 else {
+            throw Failure(description: "\(program) cannot be started")
+        }
+        (identifier, self.socket) = (process, socket)
+        _ = fcntl(socket, F_SETFL, 0)
+    }
+
+    /// Opens the token and makes a merchant's key in it.
+    /// - Returns: its SubjectPublicKeyInfo.
+    func open(_ opening: HSMTokenOpening) throws -> [UInt8] {
+        let opened = try call(.open(opening))
+        guard case .opened = opened else { throw Failure(description: "the token was not opened: \(opened)") }
+        let made = try call(.generateKey(KeyGeneration(merchantIdentifier: "merchant.test", algorithm: .ec)))
+        guard case .generatedKey(let key) = made else { throw Failure(description: "no key was made: \(made)") }
+        return key.subjectPublicKeyInfo
+    }
+
+    private func call(_ request: WorkerRequest) throws -> WorkerAnswer {
+        try write(request.encoded(identifier: 1))
+        while true {
+            if let frame = try decoder.next() { return try WorkerAnswer(frame) }
+            try read()
+        }
+    }
+
+    /// - Returns: how many were answered; all of them right.
+    func restore(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
+        var (sent, answered) = (0, 0)
+        var output: [UInt8] = []
+        while sent < inFlight {
+            output += try work.request(sent).encoded(identifier: UInt64(sent))
+            sent += 1
+        }
+        while answered < sent {
+            if !output.isEmpty { try write(output) }
+            output.removeAll(keepingCapacity: true)
+            try read()
+            let goesOn = ContinuousClock.now < end
+            while let frame = try decoder.next() {
+                guard work.isRight(try WorkerAnswer(frame), Int(frame.identifier)) else {
+                    throw Failure(description: "a wrong answer from the worker")
+                }
+                answered += 1
+                guard goesOn else { continue }
+                output += try work.request(sent).encoded(identifier: UInt64(sent))
+                sent += 1
+            }
+        }
+        return answered
+    }
+
+    private func read() throws {
+        let count = unsafe Glibc.read(socket, &input, input.count)
+        guard count > 0 else { throw Failure(description: "the worker ended") }
+        decoder.append(input.prefix(count))
+    }
+
+    private func write(_ bytes: [UInt8]) throws {
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { buffer in
+                unsafe Glibc.write(socket, buffer.baseAddress.unsafelyUnwrapped + written, buffer.count - written)
+            }
+            guard count > 0 else { throw Failure(description: "the worker takes no more") }
+            written += count
+        }
+    }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// A client that sends whatever bytes a test wants, when it wants, as no HTTP client would, and looks at what comes back.
+public final class RawConnection: Sendable {
+    /// An answer as it came over the wire.
+    public struct Answer: Sendable, Equatable {
+        public let status: Int
+        /// Names in lower case.
+        public let headers: [String: String]
+        public let body: String
+    }
+
+    private final class Received: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+        let state = Mutex((bytes: [UInt8](), closed: false))
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let buffer = unwrapInboundIn(data)
+            state.withLock { $0.bytes += buffer.readableBytesView }
+        }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if case ChannelEvent.inputClosed = event { close() }
+        }
+
+        func channelInactive(context: ChannelHandlerContext) { close() }
+
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            close()
+            context.close(promise: nil)
+        }
+
+        private func close() { state.withLock { $0.closed = true } }
+    }
+
+    private let channel: any Channel
+    private let received: Received
+
+    /// - Parameters:
+    ///   - reads: false takes nothing from the socket until ``startReading()``.
+    ///   - staysOpen: whether this end stays open when the daemon has closed its own.
+    ///   - waits: whether a full backlog is waited for, as a blocking connect does, or thrown as EAGAIN.
+    public init(
+        _ socket: String, reads: Bool = true, staysOpen: Bool = false, waits: Bool = true
+    ) async throws {
+        let received = Received()
+        self.received = received
+        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.allowRemoteHalfClosure, value: staysOpen)
+            .channelOption(.autoRead, value: reads)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(received) }
+            }
+        var connected: (any Channel)?
+        while connected == nil {
+            do {
+                connected = try await bootstrap.connect(unixDomainSocketPath: socket).get()
+            } catch let error as IOError where waits && error.errnoCode == EAGAIN {
+                // What is left of the backlog is taken.
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        guard let connected else { throw CancellationError() }
+        channel = connected
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    // MARK: Sending
+
+    public func send(_ bytes: [UInt8]) async throws { try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get() }
+    public func send(_ text: String) async throws { try await send(Array(text.utf8)) }
+
+    /// Sends without caring whether the daemon still listens.
+    public func sendLossy(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
+
+    /// The head of a POST with a body of `length` bytes to come.
+    public static func head(_ path: String, length: Int, more: [String] = []) -> String {
+        let lines = ["POST \(path) HTTP/1.1", "Host: x", "Content-Type: application/json", "Content-Length: \(length)"]
+        return (lines + more).joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    /// Waits until the daemon has taken from its socket all that was sent.
+    public func waitUntilRead() async throws {
+        try await wait(for: "the daemon to read") {
+            try await channel.eventLoop.submit { [channel] in
+                try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+                    bytesNotRead(fromPeerOf: $0)
+                }
+            }.get() == 0
+        }
+    }
+
+    public func startReading() async throws { try await channel.setOption(.autoRead, value: true).get() }
+
+    /// Says that nothing more will be sent.
+    public func finishSending() async throws { try await channel.close(mode: .output).get() }
+
+    public func close() async { try? await channel.close().get() }
+
+    // MARK: What came back
+
+    /// The daemon has sent its last byte.
+    public var isClosed: Bool { received.state.withLock { $0.closed } }
+
+    /// What came and was not taken by ``answer(toHEAD:within:)``.
+    public var text: String { String(decoding: received.state.withLock { $0.bytes }, as: UTF8.self) }
+
+    public func waitForEnd(within seconds: Double = 180) async throws {
+        try await wait(for: "the daemon to close the connection", within: seconds) { isClosed }
+    }
+
+    /// Everything until the daemon closed the connection.
+    public func everything(within seconds: Double = 180) async throws -> String {
+        try await waitForEnd(within: seconds)
+        return text
+    }
+
+    /// Takes the next whole answer, framed by its Content-Length (1xx answers and answers to HEAD have no body).
+    public func answer(toHEAD: Bool = false, within seconds: Double = 180) async throws -> Answer {
+        var found: Answer?
+        try await wait(for: "an answer, got \(text.prefix(200))", within: seconds) {
+            found = received.state.withLock { Self.takeAnswer(from: &$0.bytes, toHEAD: toHEAD) }
+            return found != nil
+        }
+        guard let found else { throw WaitedInVain(description: "there is no answer") }
+        return found
+    }
+
+    private static func takeAnswer(from bytes: inout [UInt8], toHEAD: Bool) -> Answer? {
+        guard let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: bytes[..<end.lowerBound], as: UTF8.self).components(separatedBy: "\r\n")
+        let status = Int(lines[0].split(separator: " ")[1]) ?? 0
+        var headers: [String: String] = [:]
+        for line in lines.dropFirst() {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            headers[parts[0].lowercased()] = parts[1].trimmingCharacters(in: .whitespaces)
+        }
+        let length = toHEAD || status < 200 ? 0 : Int(headers["content-length"] ?? "") ?? 0
+        guard bytes.count >= end.upperBound + length else { return nil }
+        let body = String(decoding: bytes[end.upperBound..<end.upperBound + length], as: UTF8.self)
+        bytes.removeFirst(end.upperBound + length)
+        return Answer(status: status, headers: headers, body: body)
+    }
+}
+
+/// How many bytes were written into this socket, and its peer has not read yet; the kernel counts its own bookkeeping
+/// too, so that only zero is exact. For a Unix socket.
+private func bytesNotRead(fromPeerOf descriptor: CInt) -> Int {
+    var count: CInt = 0
+    // SIOCOUTQ, which is this one by another name.
+    let result = unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count)
+    return result == 0 ? Int(count) : 0
+}

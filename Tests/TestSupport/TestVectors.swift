@@ -1,0 +1,109 @@
+public import Foundation
+import StrictJSON
+
+/// Real tokens for interoperability, in the folder that PAYTOKEND_INTEROP_FIXTURES names. They are not part of this
+/// project: tests that need them are skipped without it.
+public enum Fixtures {
+    public struct Token: Sendable {
+        /// The token's path inside the folder.
+        public let name: String
+        public let version: String
+        public let merchantIdentifier: String?
+        /// RFC 3339.
+        public let signingTime: String
+        /// PKCS#8 DER; nil where no key is public.
+        public let privateKey: URL?
+        public let certificate: URL?
+        /// SHA-256 of the decrypted bytes, lower-case hexadecimal.
+        public let plaintextSHA256: String?
+        /// The dictionary as JSON text: PKPaymentToken, or its paymentData.
+        public let json: [UInt8]
+        /// The CMS message.
+        public let signature: [UInt8]
+    }
+
+    /// What could not be read in the folder.
+    public struct Unreadable: Error {
+        public let reason: String
+    }
+
+    public static let directory: URL? = ProcessInfo.processInfo.environment["PAYTOKEND_INTEROP_FIXTURES"]
+        .flatMap { $0.isEmpty ? nil : URL(filePath: $0) }
+
+    /// All tokens of `manifest.json`.
+    public static func tokens() throws -> [Token] {
+        guard let directory else { return [] }
+        let manifest = try JSONValue(parsing: Array(Data(contentsOf: directory.appending(path: "manifest.json"))))
+        guard let entries = manifest.arrayValue else { throw Unreadable(reason: "manifest.json is no array") }
+        return try entries.compactMap(\.objectValue).map { entry in
+            func text(_ name: String) -> String? { entry[name]?.stringValue }
+            func file(_ name: String) -> URL? { text(name).map { directory.appending(path: $0) } }
+            guard let name = text("token"), let version = text("version"), let time = text("signingTime") else {
+                throw Unreadable(reason: "manifest.json: an entry lacks token, version or signingTime")
+            }
+            let content = Array(try Data(contentsOf: directory.appending(path: name)))
+            let json =
+                name.hasSuffix(".json") ? content : try paymentData(radial: String(decoding: content, as: UTF8.self))
+            let object = try JSONValue(parsing: json).objectValue
+            let data = object?["paymentData"]?.objectValue ?? object
+            return Token(
+                name: name, version: version, merchantIdentifier: text("merchantIdentifier"), signingTime: time,
+                privateKey: file("privateKey"), certificate: file("certificate"),
+                plaintextSHA256: text("plaintextSHA256"), json: json,
+                signature: base64(data?["signature"]?.stringValue ?? ""))
+        }
+    }
+
+    /// The paymentData dictionary out of Radial's XML, whose elements have the members' values.
+    private static func paymentData(radial xml: String) throws -> [UInt8] {
+        func element(_ name: String) throws -> String {
+            guard let open = xml.range(of: "<\(name)>"), let close = xml.range(of: "</\(name)>") else {
+                throw Unreadable(reason: "the XML has no \(name)")
+            }
+            return xml[open.upperBound..<close.lowerBound].filter { !$0.isWhitespace }
+        }
+        let header = try """
+        {"ephemeralPublicKey":"\(element("EphemeralPublicKey"))","publicKeyHash":"\(element("PublicKeyHash"))",\
+        "transactionId":"\(element("ApplePayTransactionId"))"}
+        """
+        return Array(
+            try """
+            {"version":"\(element("Version"))","data":"\(element("Data"))","signature":"\(element("Signature"))",\
+            "header":\(header)}
+            """.utf8)
+    }
+
+    private static func base64(_ text: String) -> [UInt8] {
+        let padded = text + String(repeating: "=", count: (4 - text.count % 4) % 4)
+        return Data(base64Encoded: padded).map(Array.init) ?? []
+    }
+}
+
+/// Published test vectors, read from the packages' checkouts: Wycheproof's JSON files come with swift-crypto.
+public enum PublishedVectors {
+    private static let swiftCryptoTests = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: ".build/checkouts/swift-crypto/Tests")
+
+    /// One of Wycheproof's files by its name, such as `ecdh_secp256r1_test.json`.
+    public static func wycheproof(_ name: String) throws -> Data {
+        for folder in ["Test Vectors", "CryptoExtrasVectors"] {
+            let file = swiftCryptoTests.appending(path: folder).appending(component: name)
+            if FileManager.default.fileExists(atPath: file.path) { return try Data(contentsOf: file) }
+        }
+        throw CocoaError(.fileNoSuchFile, userInfo: [NSFilePathErrorKey: name])
+    }
+}
+
+extension [UInt8] {
+    /// Bytes from hexadecimal digits; nil for an odd number of them or another character.
+    public init?(hexadecimal text: String) {
+        var bytes: [UInt8] = []
+        var digits = text.makeIterator()
+        while let first = digits.next() {
+            guard let high = first.hexDigitValue, let low = digits.next()?.hexDigitValue else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        self = bytes
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+public import PKCS11
+import Synchronization
+
+/// NSS's softoken within this process, without a database and without a PIN. One initialisation a process, as with
+/// every library, and all test targets run in one.
+public enum NSSSoftoken {
+    public static let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
+
+    public static var isInstalled: Bool { FileManager.default.fileExists(atPath: libraryPath) }
+
+    /// Loads the library at the first use.
+    public static func module() throws -> Module { try loaded.get() }
+
+    private static let loaded = Result {
+        try Module(
+            path: libraryPath,
+            initialization: .libraryParameters(
+                "configdir='' certPrefix='' keyPrefix='' secmod='' flags='readOnly,noCertDB,noModDB,optimizeSpace'"))
+    }
+
+    private static let lock = Mutex(())
+
+    /// A session for one test at a time: all sessions see each other's objects, and tests count them.
+    public static func alone(_ body: (inout Session) throws -> Void) throws {
+        try lock.withLock { _ in
+            guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
+            var session = try slot.openSession(readWrite: true)
+            try body(&session)
+        }
+    }
+}
+
+/// An NSS softoken of a test's own for programs: a fresh database with its PIN.
+public final class NSSTokenDirectory: WorkersToken {
+    public static let pin = "48151623421"
+
+    /// Debian's libnss3 and libnss3-tools.
+    public static var isInstalled: Bool {
+        FileManager.default.fileExists(atPath: path) && (try? Program.installed("certutil")) != nil
+    }
+
+    private static let path = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
+    private static let label = "paytokend nss"
+
+    public let directory: FreshDirectory
+    public let environment: [String: String] = [:]
+    public let libraryPath = NSSTokenDirectory.path
+    public let uri = "pkcs11:token=paytokend%20nss"
+    public var pinFile: String { directory.path("pin") }
+    public let initializationString: String
+
+    /// - Parameter flags: NSS's own, such as `readOnly`.
+    public init(flags: String = "") async throws {
+        directory = try FreshDirectory()
+        try directory.write(Self.pin + "\n", to: "pin")
+        let database = "sql:" + (try directory.makeDirectory("nss"))
+        initializationString =
+            "configdir='\(database)' certPrefix='' keyPrefix='' secmod='secmod.db' flags='\(flags)' "
+            + "dbTokenDescription='\(Self.label)'"
+        let result = try await Program.run(
+            Program.installed("certutil"), ["-N", "-d", database, "-f", directory.path("pin")], environment: [:])
+        guard result.status == 0 else { throw HarnessFailure(description: "certutil: \(result)") }
+    }
+}

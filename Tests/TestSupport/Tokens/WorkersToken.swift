@@ -1,0 +1,119 @@
+import Foundation
+
+/// A token of a test's own that a worker process opens: which library, and how it finds the token.
+public protocol WorkersToken: Sendable {
+    /// What a program needs to see this token and no other.
+    var environment: [String: String] { get }
+    var libraryPath: String { get }
+    /// RFC 7512.
+    var uri: String { get }
+    var pinFile: String { get }
+    /// Library-specific; empty for none.
+    var initializationString: String { get }
+}
+
+/// A SoftHSM of a test's own for programs: configuration, PIN files and one initialised token in a fresh directory. The
+/// test process itself does not load the library.
+public final class TokenDirectory: WorkersToken {
+    public static let label = "paytokend"
+    public static let pin = "48151623421"
+    public static let securityOfficerPIN = "31415926535"
+
+    public let directory: FreshDirectory
+    /// What a program needs to see this token and no other.
+    public let environment: [String: String]
+    public var pinFile: String { directory.path("pin") }
+    public let libraryPath = SoftHSM.libraryPath
+    public let uri = "pkcs11:token=\(TokenDirectory.label)"
+    public let initializationString = ""
+    public var securityOfficerPINFile: String { directory.path("so-pin") }
+
+    /// - Parameter initialized: whether the token is initialised, by the program that is under test.
+    public init(initialized: Bool = true) async throws {
+        directory = try FreshDirectory()
+        try directory.makeDirectory("tokens")
+        let configuration = try directory.write(
+            "directories.tokendir = \(directory.path("tokens"))\nobjectstore.backend = file\nlog.level = ERROR\n",
+            to: "softhsm2.conf")
+        environment = ["SOFTHSM2_CONF": configuration]
+        try directory.write(Self.pin + "\n", to: "pin")
+        try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
+        guard initialized else { return }
+        let result = try await initialize()
+        guard result.status == 0 else { throw HarnessFailure(description: "token-init: \(result)") }
+    }
+
+    /// Runs `paytokend-hsm token-init`.
+    public func initialize(label: String = TokenDirectory.label) async throws -> ProgramResult {
+        try await Program.run(
+            Program.built("paytokend-hsm"),
+            [
+                "token-init", "--module", SoftHSM.libraryPath, "--label", label, "--so-pin-file",
+                securityOfficerPINFile, "--pin-file", pinFile,
+            ], environment: environment)
+    }
+}
+
+/// A token behind the scripted PKCS#11 module: the same token, with the faults that a test wants. The script may change
+/// while a worker uses the token.
+public final class ScriptedToken: WorkersToken {
+    /// Its directory must outlive this one's use.
+    private let token: any WorkersToken
+    private let directory: FreshDirectory
+
+    public let environment: [String: String]
+    public let libraryPath: String
+    public var uri: String { token.uri }
+    public var pinFile: String { token.pinFile }
+    public var initializationString: String { token.initializationString }
+
+    private var script: String { directory.path("script") }
+    private var log: String { directory.path("log") }
+
+    /// One call as the module saw it.
+    public struct Call: Sendable, Equatable {
+        public let function: String
+        /// What it returned: a CKR.
+        public let value: UInt
+        public let process: Int32
+    }
+
+    /// - Parameter instructions: as ScriptedPKCS11.h says; `module` and `log` are there already.
+    public init(_ token: any WorkersToken, _ instructions: String...) throws {
+        self.token = token
+        directory = try FreshDirectory()
+        libraryPath = try Program.built("libScriptedPKCS11.so")
+        environment = token.environment.merging(["SCRIPTED_PKCS11": directory.path("script")]) { $1 }
+        try play(instructions)
+    }
+
+    /// Replaces the script. Calls that begin after this obey the new one, and are counted anew.
+    public func play(_ instructions: String...) throws { try play(instructions) }
+
+    public func play(_ instructions: [String]) throws {
+        // What was to happen once may happen once more.
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) where name.contains(".fired-") {
+            try FileManager.default.removeItem(atPath: directory.path(name))
+        }
+        let lines = ["module \(token.libraryPath)", "log \(log)"] + instructions
+        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
+    }
+
+    /// Whether a fault that happens once has begun, since the script was replaced.
+    public var hasFired: Bool {
+        (try? FileManager.default.contentsOfDirectory(atPath: directory.path))?.contains { $0.contains(".fired-") }
+            == true
+    }
+
+    /// All calls until now, of every process, in the order in which they ended.
+    public func calls(_ function: String? = nil) -> [Call] {
+        let text = String(decoding: FileManager.default.contents(atPath: log) ?? Data(), as: UTF8.self)
+        return text.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count == 3, let value = UInt(words[1].dropFirst(2), radix: 16), let process = Int32(words[2])
+            else { return nil }
+            let call = Call(function: String(words[0]), value: value, process: process)
+            return function == nil || function == call.function ? call : nil
+        }
+    }
+}
