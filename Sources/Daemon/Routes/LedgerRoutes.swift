@@ -75,12 +75,7 @@ struct LedgerRoutes: Sendable {
 
     /// Whether a copy could be made of what is there now.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
-        let head: ChainHead
-        do throws(LedgerFailure) {
-            head = try await ledger.head()
-        } catch {
-            throw error.refusal
-        }
+        let head = try await refusing(ledger: await ledger.head())
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))
     }
 }
