@@ -30,7 +30,7 @@ struct Caller: Sendable, Equatable {
 
     func has(_ role: Role) -> Bool { roles.contains(role) }
 
-    /// Whether this caller may have tokens of this merchant decrypted.
+    /// Whether this caller may have payment tokens of this merchant decrypted.
     func allows(merchant identifier: String) -> Bool {
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }

@@ -6,7 +6,7 @@ enum SocketKind: String, CaseIterable, Sendable {
     case admin
 }
 
-/// What answers requests. The listener knows nothing of paths, roles or tokens; it hands over whole, bounded messages.
+/// What answers requests. The listener knows nothing of paths, roles or payments; it hands over whole, bounded messages.
 protocol RequestHandler: Sendable {
     /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
     /// neither waits nor computes anything long.

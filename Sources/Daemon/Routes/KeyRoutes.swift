@@ -43,7 +43,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: New keys
 
-    /// `POST /v1/keys`: a key pair made inside a token.
+    /// `POST /v1/keys`: a key pair made inside an HSM token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
@@ -84,7 +84,7 @@ struct KeyRoutes: Sendable {
 
     // MARK: Imports
 
-    /// `POST /v1/keys/import`: a private key, sealed to each token's worker, with its certificate.
+    /// `POST /v1/keys/import`: a private key, sealed to the worker of each HSM token, with its certificate.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
@@ -104,7 +104,7 @@ struct KeyRoutes: Sendable {
         return try answer(outcome)
     }
 
-    /// `POST /v1/certificates`: Apple's certificate for a key that a token holds already.
+    /// `POST /v1/certificates`: Apple's certificate for a key that an HSM token holds already.
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
@@ -155,7 +155,7 @@ struct KeyRoutes: Sendable {
                 by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
-    /// `POST /v1/keys/{key}/adopt`: a key that came into the token by other means than this daemon may serve.
+    /// `POST /v1/keys/{key}/adopt`: a key that came into the HSM token by other means than this daemon may serve.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyAdopt(approval: nil))
         let body = try KeyAdoptRequest(parsing: request.body)

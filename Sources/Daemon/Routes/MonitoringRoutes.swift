@@ -11,7 +11,7 @@ import WorkerProtocol
 /// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
 struct MonitoringRoutes: Sendable {
     let readiness: Readiness
-    let tokens: HSMTokenPool
+    let hsmTokens: HSMTokenPool
     let index: KeyIndex
     let ledger: any Ledger
     let ledgerClock: LedgerClock
@@ -40,7 +40,7 @@ struct MonitoringRoutes: Sendable {
     /// Prometheus' text format. Figures that change while nothing happens are computed when somebody asks.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
-        instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: tokens).total))
+        instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         await showClock()
         return EndpointAnswer(
             http: HTTPAnswer(
@@ -70,7 +70,7 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Status
 
-    /// What an operator asks first: versions, tokens, ledger, trust, and every reason and warning.
+    /// What an operator asks first: version, HSM tokens, ledger, trust, and every reason and warning.
     func status(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let findings = await readiness.findings()
         let reasons = findings.reasons
@@ -81,7 +81,7 @@ struct MonitoringRoutes: Sendable {
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
-                reasons: reasons, tokens: tokens.tokens.map { status(of: $0) },
+                reasons: reasons, tokens: hsmTokens.tokens.map { status(of: $0) },
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
@@ -93,7 +93,7 @@ struct MonitoringRoutes: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: live.warnings.map { "\($0.place): \($0.message)" }
-                    + findings.warnings + UnlockedMemory(hsmTokens: tokens).warnings + index.warnings
+                    + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 

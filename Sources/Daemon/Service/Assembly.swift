@@ -98,7 +98,7 @@ struct Assembly: Sendable {
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor),
             monitoring: MonitoringRoutes(
-                readiness: readiness, tokens: hsmTokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
+                readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
                 live: live, instruments: instruments, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(administration: administration, lifecycle: lifecycle, summaries: summaries),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
