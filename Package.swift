@@ -68,43 +68,50 @@ let package = Package(
         .target(name: "SecretMemory", swiftSettings: house),
         .target(name: "Refusals", swiftSettings: house),
         .target(name: "StrictJSON", swiftSettings: house),
+        // Hexadecimal, base64, times, names of keys, public keys and certificates' parts: each rule of writing them once.
+        .target(name: "Encodings", dependencies: [crypto, asn1], swiftSettings: house),
 
         // A private key on its way to the worker, sealed by the command line and opened by the worker.
         .target(name: "KeySealing", dependencies: ["SecretMemory", crypto], swiftSettings: house),
 
         // The HSM's side: everything that paytokend-hsm links.
-        .target(name: "PKCS11", dependencies: ["CPKCS11", "SecretMemory"], swiftSettings: house),
+        .target(name: "PKCS11", dependencies: ["CPKCS11", "Encodings", "SecretMemory"], swiftSettings: house),
         .target(
             name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
         .target(name: "WorkerProtocol", dependencies: ["SecretMemory"], swiftSettings: house),
         .target(
             name: "HSMWorker",
             dependencies: [
-                "CLinux", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration", "WorkerProtocol",
+                "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
+                "WorkerProtocol",
                 crypto, cryptoExtras, asn1,
             ],
             swiftSettings: house),
 
         // The daemon's side.
         .target(
-            name: "PaymentToken", dependencies: ["Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1],
+            name: "PaymentToken",
+            dependencies: ["Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1],
             swiftSettings: house),
         .target(
-            name: "MerchantKeys", dependencies: ["WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1],
+            name: "MerchantKeys",
+            dependencies: ["Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1],
             swiftSettings: house),
         // The key-usage record: lines, chain, checkpoints, their verification. No database.
-        .target(name: "AuditChain", dependencies: ["Refusals", "StrictJSON", crypto], swiftSettings: house),
+        .target(
+            name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
         .target(
             name: "Ledger",
-            dependencies: ["AuditChain", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
+            dependencies: ["AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
             swiftSettings: house),
         .target(
-            name: "DaemonAPI", dependencies: ["Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
+            name: "DaemonAPI", dependencies: ["Encodings", "Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
             exclude: ["openapi.json"], swiftSettings: house),
         .target(
             name: "Daemon",
             dependencies: [
-                "CLinux", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol", "PaymentToken",
+                "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol",
+                "PaymentToken",
                 "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging,
                 signals, x509, asn1, crypto,
             ],
@@ -112,7 +119,7 @@ let package = Package(
 
         // The command line's side.
         .target(
-            name: "KeyFiles", dependencies: ["CLibcrypto", "SecretMemory", x509, asn1],
+            name: "KeyFiles", dependencies: ["CLibcrypto", "Encodings", "SecretMemory", x509, asn1],
             swiftSettings: house),
 
         // Test equipment, not installed: plays Apple and the Secure Element for tests and demonstrations. Shares no code
@@ -129,7 +136,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "DaemonAPI", "KeyFiles", "KeySealing", "ProductVersion", "Refusals",
+                "AuditChain", "CLinux", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "ProductVersion",
+                "Refusals",
                 "SecretMemory", "StrictJSON", arguments, crypto, signals,
             ],
             swiftSettings: house),
@@ -155,6 +163,9 @@ let package = Package(
             name: "KeySealingTests", dependencies: ["KeySealing", "SecretMemory", crypto], swiftSettings: house),
         .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
         .testTarget(
+            name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", "TokenForge", crypto, asn1],
+            swiftSettings: house),
+        .testTarget(
             name: "PKCS11Tests",
             dependencies: [
                 "PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto, cryptoExtras, asn1,
@@ -167,7 +178,8 @@ let package = Package(
         .testTarget(
             name: "HSMWorkerTests",
             dependencies: [
-                "CLinux", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion", "SecretMemory",
+                "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion",
+                "SecretMemory",
                 "StrictJSON",
                 "WorkerProtocol", "TestSupport", "TokenForge", crypto,
             ],
@@ -175,7 +187,8 @@ let package = Package(
         .testTarget(
             name: "PaymentTokenTests",
             dependencies: [
-                "PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, cryptoExtras, x509, asn1,
+                "Encodings", "PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, cryptoExtras, x509,
+                asn1,
             ],
             swiftSettings: house),
         .testTarget(
@@ -186,7 +199,8 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
-            name: "AuditChainTests", dependencies: ["AuditChain", "Refusals", "StrictJSON", "TestSupport", crypto],
+            name: "AuditChainTests",
+            dependencies: ["AuditChain", "Encodings", "Refusals", "StrictJSON", "TestSupport", crypto],
             swiftSettings: house),
         .testTarget(
             name: "LedgerTests",
@@ -198,7 +212,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "DaemonAPITests",
-            dependencies: ["DaemonAPI", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix],
+            dependencies: ["DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix],
             swiftSettings: house),
         .testTarget(
             name: "DaemonTests",
@@ -214,7 +228,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "AuditChain", "DaemonAPI", "KeySealing", "SecretMemory", "StrictJSON", "TestSupport",
+                "paytokenctl", "AuditChain", "DaemonAPI", "Encodings", "KeySealing", "SecretMemory", "StrictJSON",
+                "TestSupport",
                 "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1,
             ],
             swiftSettings: house),

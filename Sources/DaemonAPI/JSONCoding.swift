@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 
 /// How this module's types become bytes and are read again: members sorted, slashes plain, times as ``RFC3339``,

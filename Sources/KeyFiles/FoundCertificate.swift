@@ -1,3 +1,4 @@
+internal import Encodings
 internal import Foundation
 internal import SwiftASN1
 internal import X509
@@ -48,8 +49,7 @@ struct FoundCertificate {
                 (name.isEmpty ? "\(certificate.subject)" : name).unicodeScalars
                     .map { $0.properties.generalCategory == .control || $0.properties.isBidiControl ? "?" : $0 }
                     .prefix(100)))
-        let serial = certificate.serialNumber.bytes.prefix(20)
-            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let serial = Hexadecimal.encode(certificate.serialNumber.bytes.prefix(20))
         let end = certificate.notValidAfter.formatted(.iso8601.year().month().day())
         return "\(readable) (\(noun), serial \(serial), until \(end))"
     }

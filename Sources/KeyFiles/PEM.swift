@@ -1,3 +1,4 @@
+internal import Encodings
 internal import SecretMemory
 
 /// One block of a PEM file (RFC 7468), by its place in the file.
@@ -81,8 +82,8 @@ enum PEM {
                 case UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: " "), UInt8(ascii: "\t"): continue
                 case UInt8(ascii: "="): padding += 1
                 default:
-                    guard padding == 0, let value = value(byte) else { throw .notBase64 }
-                    bits = bits << 6 | value
+                    guard padding == 0, let value = Base64.value(of: byte) else { throw .notBase64 }
+                    bits = bits << 6 | UInt32(value)
                     held += 6
                     if held >= 8 {
                         held -= 8
@@ -96,17 +97,6 @@ enum PEM {
             case (0, 0) where count > 0, (2, 1), (4, 2): return count
             default: throw .notBase64
             }
-        }
-    }
-
-    private static func value(_ byte: UInt8) -> UInt32? {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(byte - UInt8(ascii: "A"))
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(byte - UInt8(ascii: "a")) + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0")) + 52
-        case UInt8(ascii: "+"): 62
-        case UInt8(ascii: "/"): 63
-        default: nil
         }
     }
 

@@ -1,3 +1,4 @@
+import Encodings
 public import Foundation
 public import PaymentToken
 import Synchronization
@@ -88,22 +89,17 @@ public final class KeyIndex: Sendable {
     /// Finds the key that a person names: 44 characters are base64, anything else is hex or a prefix of at least 8
     /// characters that only one key has.
     public func find(_ text: String) throws(KeyLookupError) -> KeyEntry {
-        let found: KeyEntry?
-        if text.utf8.count == 44 {
-            guard let hash = PublicKeyHash(base64: text) else { throw .notBase64 }
-            found = entry(hash)
-        } else {
-            guard let prefix = HexPrefix(text), (8...64).contains(prefix.nibbles.count) else { throw .notHexadecimal }
-            let candidates: [KeyEntry] =
-                if let hash = PublicKeyHash(hex: text) {
-                    entry(hash).map { [$0] } ?? []
-                } else {
-                    entries.filter { prefix.begins($0.publicKeyHash.bytes) }
-                }
-            guard candidates.count < 2 else { throw .ambiguous(count: candidates.count) }
-            found = candidates.first
+        guard let reference = KeyReference(text) else {
+            throw text.utf8.count == KeyReference.base64Length ? .notBase64 : .notHexadecimal
         }
-        guard let found else { throw .unknown }
+        let candidates: [KeyEntry] =
+            if let hash = PublicKeyHash(hex: reference.hex) {
+                entry(hash).map { [$0] } ?? []
+            } else {
+                entries.filter { reference.matches($0.publicKeyHash.bytes) }
+            }
+        guard candidates.count < 2 else { throw .ambiguous(count: candidates.count) }
+        guard let found = candidates.first else { throw .unknown }
         return found
     }
 }
@@ -117,26 +113,4 @@ public enum KeyLookupError: Error, Sendable, Equatable {
     /// So many keys begin with it.
     case ambiguous(count: Int)
     case unknown
-}
-
-/// The beginning of a hash in hex, of any length, odd ones too.
-private struct HexPrefix {
-    let nibbles: [UInt8]
-
-    init?(_ text: String) {
-        var nibbles: [UInt8] = []
-        for character in text.utf8 {
-            guard let value = Character(UnicodeScalar(character)).hexDigitValue else { return nil }
-            nibbles.append(UInt8(value))
-        }
-        self.nibbles = nibbles
-    }
-
-    func begins(_ bytes: [UInt8]) -> Bool {
-        nibbles.count <= bytes.count * 2
-            && nibbles.enumerated().allSatisfy { index, nibble in
-                let byte = bytes[index / 2]
-                return nibble == (index % 2 == 0 ? byte >> 4 : byte & 0x0f)
-            }
-    }
 }

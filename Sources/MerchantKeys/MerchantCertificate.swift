@@ -1,5 +1,6 @@
 import Crypto
 import CryptoExtras
+import Encodings
 public import Foundation
 public import PaymentToken
 public import Refusals
@@ -40,7 +41,8 @@ public struct MerchantCertificate: Sendable, Equatable {
         let certificate: Certificate
         let subjectPublicKeyInfo: [UInt8]
         do {
-            subjectPublicKeyInfo = try Self.subjectPublicKeyInfo(in: der)
+            // As Apple encoded it: the hash is over these bytes.
+            subjectPublicKeyInfo = Array(try CertificateFields(der: der).subjectPublicKeyInfo)
             certificate = try Certificate(derEncoded: der)
         } catch {
             throw .notACertificate
@@ -160,29 +162,6 @@ extension MerchantCertificate {
     /// SHA-256 of a merchant identifier's UTF-8 bytes, as Apple's extension carries it.
     private static func hash(ofIdentifier identifier: String) -> [UInt8] {
         Array(SHA256.hash(data: Array(identifier.utf8)))
-    }
-
-    /// The exact bytes of SubjectPublicKeyInfo inside the certificate: the hash is over them as Apple encoded them.
-    ///
-    ///     TBSCertificate ::= SEQUENCE { version [0] EXPLICIT …, serialNumber, signature, issuer, validity, subject,
-    ///                                   subjectPublicKeyInfo, … }                               (RFC 5280 §4.1)
-    static func subjectPublicKeyInfo(in der: [UInt8]) throws -> [UInt8] {
-        let root = try DER.parse(der)
-        let toBeSigned = try DER.sequence(root, identifier: .sequence) { nodes -> ASN1Node? in
-            let first = nodes.next()
-            while nodes.next() != nil {}
-            return first
-        }
-        guard let toBeSigned else { throw MerchantCertificateError.notACertificate }
-        let fields = try DER.sequence(toBeSigned, identifier: .sequence) { nodes -> [ASN1Node] in
-            var fields: [ASN1Node] = []
-            while let node = nodes.next() { fields.append(node) }
-            return fields
-        }
-        let hasVersion = fields.first?.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
-        let index = hasVersion ? 6 : 5
-        guard fields.indices.contains(index) else { throw MerchantCertificateError.notACertificate }
-        return Array(fields[index].encodedBytes)
     }
 
     static func userIdentifier(of certificate: Certificate) throws(MerchantCertificateError) -> String? {

@@ -1,3 +1,5 @@
+internal import Encodings
+
 /// Which token is meant: a PKCS#11 URI (RFC 7512) that names a token by what it carries, never by a slot.
 ///
 ///     pkcs11:token=paytokend;serial=1a2b3c4d5e6f7081?pin-source=file:/etc/paytokend/pin
@@ -124,7 +126,7 @@ struct TokenURIAttributes {
         var bytes = text.utf8.makeIterator()
         while let byte = bytes.next() {
             if byte == UInt8(ascii: "%") {
-                guard let high = bytes.next().flatMap(hexDigit), let low = bytes.next().flatMap(hexDigit) else {
+                guard let high = bytes.next().flatMap(Hexadecimal.value), let low = bytes.next().flatMap(Hexadecimal.value) else {
                     throw .percentEncoding(name)
                 }
                 decoded.append(high << 4 | low)
@@ -134,15 +136,6 @@ struct TokenURIAttributes {
             }
         }
         return decoded
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }
 

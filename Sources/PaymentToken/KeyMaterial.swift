@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Encodings
 public import Refusals
 
 /// What, with the merchant's private key, restores a payment token's symmetric key.
@@ -26,14 +27,14 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     public let subjectPublicKeyInfo: [UInt8]
 
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3). Not yet checked to be on the curve.
-    public var point: [UInt8] { Array(subjectPublicKeyInfo.dropFirst(Self.header.count)) }
+    public let point: [UInt8]
 
     /// Nil unless this is the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an
     /// uncompressed point. DER leaves one way of writing that, so all bytes before the point are given.
     public init?(subjectPublicKeyInfo bytes: [UInt8]) {
-        guard bytes.count == Self.header.count + 65, bytes.starts(with: Self.header), bytes[Self.header.count] == 4
-        else { return nil }
+        guard let point = SubjectPublicKeyInfo.p256Point(in: bytes), point.first == 4 else { return nil }
         subjectPublicKeyInfo = bytes
+        self.point = point
     }
 
     /// The point, once it is known to be on P-256.
@@ -41,7 +42,6 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     /// - Throws: `decryption_failed` for any other point: it must not reach the private key (an invalid-curve attack
     ///   learns the key from the answers), and the code is the one that every failed decryption has.
     public func pointOnCurve() throws(Refusal) -> [UInt8] {
-        let point = self.point
         do {
             _ = try P256.KeyAgreement.PublicKey(x963Representation: point)
         } catch {
@@ -49,15 +49,6 @@ public struct EphemeralPublicKey: Sendable, Equatable {
         }
         return point
     }
-
-    /// SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING of 65 bytes }, up to the point.
-    private static let header: [UInt8] = [
-        0x30, 0x59,
-        0x30, 0x13,
-        0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01,
-        0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,
-        0x03, 0x42, 0x00,
-    ]
 }
 
 /// What the one-step KDF mixes in beside the shared secret (NIST SP 800-56A §5.8.2.1; "Restoring the symmetric key").

@@ -7,6 +7,7 @@
 // the data, `PaymentPayload` reads what is compared. Whatever fails throws a `Refusal` with the contract's code. Every
 // input is an untrusted caller's: sizes are bounded before anything is parsed, and nothing of a payment can be printed.
 
+internal import Encodings
 public import Refusals
 public import StrictJSON
 

@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Encodings
 
 /// Which merchant key a payment token is encrypted to: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in DER of the
 /// merchant certificate's public key. 32 bytes; the CKA_ID of the key in the HSM.

@@ -1,4 +1,5 @@
 import DaemonAPI
+import Encodings
 import KeyFiles
 
 /// How a command ends when it does not succeed: what standard error gets, and the exit status.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 /// What a shell offers when somebody presses the tab key: keys, merchants, approvals and tokens as the daemon knows
@@ -34,14 +35,15 @@ private struct Candidates {
 
     func keys(_ prefix: String) async -> [String] {
         let prefix = prefix.lowercased()
-        guard prefix.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else { return [] }
+        guard Hexadecimal.isLowerCase(prefix.utf8) else { return [] }
         // The list is in the order of the hashes, and what begins with the prefix comes right after it.
         let query = [("limit", String(Self.most))] + (prefix.isEmpty ? [] : [("after", prefix)])
         let found = await items("/v1/keys" + QueryText.of(query), KeySummary.self)?.items ?? []
         return found.filter(suits).compactMap { key in
-            guard let bytes = Data(base64Encoded: key.publicKeyHash) else { return nil }
-            let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-            guard hex.hasPrefix(prefix) else { return nil }
+            guard let hex = Base64.decode(key.publicKeyHash).map({ Hexadecimal.encode($0) }), hex.hasPrefix(prefix)
+            else {
+                return nil
+            }
             return prefix.count > 16 ? hex : String(hex.prefix(16))
         }
     }

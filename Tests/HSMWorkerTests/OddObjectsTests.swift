@@ -1,3 +1,4 @@
+import Encodings
 import PKCS11
 import TestSupport
 import Testing
@@ -66,7 +67,7 @@ import WorkerProtocol
         let merchant = try SharedForge.ecMerchant
         let objects = KeyObjects(
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
-        let fields = try CertificateFields(der: merchant.certificate)
+        let fields = try CertificateAttributes(der: merchant.certificate)
         let large = [UInt8](repeating: 0x30, count: byteCount)
         _ = try session.createObject(objects.certificateTemplate(large, fields))
         _ = try session.createObject(objects.certificateTemplate(merchant.certificate, fields))
@@ -88,7 +89,7 @@ import WorkerProtocol
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
         let none = [UInt8](repeating: 0x30, count: FieldBound.certificate)
         _ = try session.createObject(
-            objects.certificateTemplate(none, try CertificateFields(der: merchant.certificate)))
+            objects.certificateTemplate(none, try CertificateAttributes(der: merchant.certificate)))
         let key = try #require(try list(harness).first)
         #expect(key.certificates == [none] && key.inconsistency == nil)
     }
@@ -100,7 +101,7 @@ import WorkerProtocol
         let merchant = try SharedForge.ecMerchant
         let objects = KeyObjects(
             publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test")
-        let fields = try CertificateFields(der: merchant.certificate)
+        let fields = try CertificateAttributes(der: merchant.certificate)
         for number in 0...FieldBound.certificatesPerKey {
             _ = try session.createObject(
                 objects.certificateTemplate(merchant.certificate + [UInt8(number)], fields))

@@ -1,3 +1,4 @@
+import Encodings
 import SecretMemory
 import TestSupport
 import Testing
@@ -54,13 +55,13 @@ import Testing
     @Test("a certificate's public key is taken in its one encoding")
     func subjectPublicKeyInfo() throws {
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
-            let parsed = try CertificateFields(der: merchant.certificate)
+            let parsed = try CertificateAttributes(der: merchant.certificate)
             #expect(parsed.publicKey.der == merchant.key.subjectPublicKeyInfo)
             #expect(parsed.publicKey.publicKeyHash == merchant.merchant.publicKeyHash)
             #expect(try SubjectPublicKeyInfo(parsed.publicKey.key).der == merchant.key.subjectPublicKeyInfo)
             for count in merchant.certificate.indices {
                 #expect(throws: UnsuitableKey.self) {
-                    try CertificateFields(der: Array(merchant.certificate[..<count]))
+                    try CertificateAttributes(der: Array(merchant.certificate[..<count]))
                 }
             }
         }

@@ -1,4 +1,5 @@
 import Crypto
+import Encodings
 import PaymentToken
 import Refusals
 import StrictJSON

@@ -1,3 +1,4 @@
+import Encodings
 import PaymentToken
 import Refusals
 import StrictJSON

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 import StrictJSON
 import Testing
@@ -23,9 +24,9 @@ struct ArgumentsTests {
 
     @Test("a key in base64, in hex of either case, or its beginning")
     func keys() {
-        #expect(KeyReference(argument: Sample.hash)?.hex == Sample.hex)
-        #expect(KeyReference(argument: Sample.hex.uppercased())?.hex == Sample.hex)
-        #expect(KeyReference(argument: "00010203")?.hex == "00010203")
+        #expect(KeyReference(Sample.hash)?.hex == Sample.hex)
+        #expect(KeyReference(Sample.hex.uppercased())?.hex == Sample.hex)
+        #expect(KeyReference("00010203")?.hex == "00010203")
     }
 
     @Test(
@@ -36,7 +37,7 @@ struct ArgumentsTests {
             String(repeating: "0", count: 44),
         ])
     func noKeys(text: String) {
-        #expect(KeyReference(argument: text) == nil)
+        #expect(KeyReference(text) == nil)
     }
 
     @Test("durations as the configuration has them")

@@ -1,4 +1,4 @@
-internal import Foundation
+internal import Encodings
 
 /// A checkpoint as it is stored and exported: a line of its own.
 ///
@@ -17,7 +17,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
         var line = Array("{\"checkpoint\":".utf8)
         line.append(contentsOf: checkpoint.signedBytes)
         line.append(contentsOf: ",\"signature\":\"".utf8)
-        line.append(contentsOf: Data(signature.der).base64EncodedString().utf8)
+        line.append(contentsOf: Base64.encode(signature.der).utf8)
         line.append(contentsOf: "\"}".utf8)
         return line
     }
@@ -31,7 +31,8 @@ public struct SignedCheckpoint: Sendable, Equatable {
             scanner.take(",\"hash\":\""), let hash = scanner.digest(),
             scanner.take("\",\"time\":\""), let time = AuditTime(stored: scanner.untilQuotationMark()),
             scanner.take("\",\"keyId\":\""), let keyId = scanner.digest(),
-            scanner.take("\"},\"signature\":\""), let der = CanonicalBase64.decode(scanner.untilQuotationMark()),
+            scanner.take("\"},\"signature\":\""),
+            let der = Base64.decode(scanner.untilQuotationMark(), padding: .required),
             let signature = CheckpointSignature(der: der), scanner.take("\"}"), scanner.isAtEnd
         else { return nil }
         checkpoint = Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)

@@ -1,3 +1,5 @@
+public import Encodings
+
 /// Which records `audit list` shows. Each condition that is set must hold.
 ///
 /// A filter chooses what is shown. An export for verification must be without gaps: filter it by time at most, from
@@ -8,7 +10,7 @@ public struct AuditFilter: Sendable, Equatable {
     public var since: AuditTime?
     /// Before this moment.
     public var until: AuditTime?
-    public var key: Key?
+    public var key: KeyReference?
     /// The merchant identifier, as the record has it.
     public var merchant: AuditText?
     /// The caller's name, or its uid in decimal.
@@ -20,40 +22,12 @@ public struct AuditFilter: Sendable, Equatable {
 
     public init() {}
 
-    /// A publicKeyHash or the beginning of one.
-    public struct Key: Sendable, Hashable {
-        /// Lower-case hexadecimal, 8 to 64 digits.
-        public let prefix: String
-
-        /// 44 characters are base64; anything else is hexadecimal in either case, 8 to 64 digits. Nil otherwise.
-        public init?(_ text: String) {
-            if text.utf8.count == 44 {
-                // 44 hexadecimal digits are base64 too: the contract takes them for that.
-                guard let digest = AuditDigest(base64: text) else { return nil }
-                prefix = digest.hex
-                return
-            }
-            guard (8...64).contains(text.utf8.count), text.utf8.allSatisfy(Self.isHexadecimal) else { return nil }
-            prefix = text.lowercased()
-        }
-
-        private static func isHexadecimal(_ character: UInt8) -> Bool {
-            switch character {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): true
-            default: false
-            }
-        }
-
-        func matches(_ hash: AuditDigest) -> Bool { hash.hex.utf8.starts(with: prefix.utf8) }
-    }
-
     /// Whether the record meets every condition but `limit`.
     public func matches(_ entry: AuditEntry) -> Bool {
         if let since, entry.time < since { return false }
         if let until, entry.time >= until { return false }
         if let key {
-            guard let hash = entry.publicKeyHash, key.matches(hash) else { return false }
+            guard let hash = entry.publicKeyHash, key.matches(hash.bytes) else { return false }
         }
         if let merchant, entry.merchant != merchant.text { return false }
         if let caller {
@@ -94,7 +68,7 @@ extension AuditFilter {
             switch name {
             case "since": since = try Self.read(name, AuditTime(rfc3339: text))
             case "until": until = try Self.read(name, AuditTime(rfc3339: text))
-            case "key": key = try Self.read(name, Key(text))
+            case "key": key = try Self.read(name, KeyReference(text))
             case "merchant": merchant = AuditText(text)
             case "caller": caller = AuditText(text)
             case "outcome": outcome = try Self.read(name, AuditOutcome(text))

@@ -47,7 +47,7 @@ extension AuditFilter {
     /// The conditions that are set but the limit, by their options' names.
     var conditions: [(name: String, value: String)] {
         [
-            ("since", since?.text), ("until", until?.text), ("key", key?.prefix), ("merchant", merchant?.text),
+            ("since", since?.text), ("until", until?.text), ("key", key?.hex), ("merchant", merchant?.text),
             ("caller", caller?.text), ("outcome", outcome?.text), ("transaction", transaction?.hex),
         ].compactMap { name, value in value.map { (name, $0) } }
     }

@@ -1,5 +1,5 @@
 internal import Crypto
-internal import Foundation
+internal import Encodings
 
 /// 32 bytes: a SHA-256 (FIPS 180-4), or an identifier that has the size of one, such as a transactionId.
 public struct AuditDigest: Hashable, Sendable {
@@ -24,7 +24,7 @@ public struct AuditDigest: Hashable, Sendable {
 
     /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its one spelling, with padding.
     public init?(base64 text: String) {
-        guard let bytes = CanonicalBase64.decode(text) else { return nil }
+        guard let bytes = Base64.decode(text, padding: .required) else { return nil }
         self.init(bytes: bytes)
     }
 
@@ -43,24 +43,7 @@ public struct AuditDigest: Hashable, Sendable {
 
     /// Nil unless these are 64 lower-case hexadecimal digits.
     init?(hexDigits: ArraySlice<UInt8>) {
-        guard hexDigits.count == Self.size * 2 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.size)
-        var high: UInt8?
-        for digit in hexDigits {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            default: return nil
-            }
-            if let first = high {
-                bytes.append(first << 4 | value)
-                high = nil
-            } else {
-                high = value
-            }
-        }
+        guard let bytes = Hexadecimal.decode(lowerCase: hexDigits), bytes.count == Self.size else { return nil }
         self.bytes = bytes
     }
 
@@ -69,31 +52,8 @@ public struct AuditDigest: Hashable, Sendable {
     }
 
     /// 64 lower-case digits.
-    public var hex: String { LowerCaseHex.encode(bytes) }
+    public var hex: String { Hexadecimal.encode(bytes) }
 
     /// 44 characters, the spelling of a publicKeyHash.
-    public var base64: String { Data(bytes).base64EncodedString() }
-}
-
-/// Two lower-case hexadecimal digits a byte (RFC 4648 §8, in lower case).
-enum LowerCaseHex {
-    static func encode(_ bytes: some Collection<UInt8>) -> String {
-        var text: [UInt8] = []
-        text.reserveCapacity(bytes.count * 2)
-        for byte in bytes {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 0x0F)])
-        }
-        return String(decoding: text, as: UTF8.self)
-    }
-
-    private static let digits = [UInt8]("0123456789abcdef".utf8)
-}
-
-/// Base64 in the standard alphabet, RFC 4648 §4, in the one spelling that the bytes have with padding.
-enum CanonicalBase64 {
-    static func decode(_ text: String) -> [UInt8]? {
-        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { return nil }
-        return Array(data)
-    }
+    public var base64: String { Base64.encode(bytes) }
 }

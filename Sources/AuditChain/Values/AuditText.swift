@@ -1,3 +1,5 @@
+internal import Encodings
+
 /// A name in a record: at most 255 printable Unicode scalars without a run of 12 digits.
 ///
 /// Names come from configuration, certificates and, as `comm` does, from strangers; whatever they hold, a record shows
@@ -49,19 +51,13 @@ public struct ApprovalIdentifier: Sendable, Hashable {
 
     /// Nil unless `text` is what ``hex`` writes.
     public init?(hex text: String) {
-        let digits = Array(text.utf8)
-        guard digits.count.isMultiple(of: 2), digits.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else {
-            return nil
-        }
-        self.init(
-            bytes: stride(from: 0, to: digits.count, by: 2).compactMap {
-                UInt8(String(decoding: digits[$0..<$0 + 2], as: UTF8.self), radix: 16)
-            })
+        guard let bytes = Hexadecimal.decode(lowerCase: text) else { return nil }
+        self.init(bytes: bytes)
     }
 
     private init(random bytes: [UInt8]) {
         self.bytes = bytes
     }
 
-    public var hex: String { LowerCaseHex.encode(bytes) }
+    public var hex: String { Hexadecimal.encode(bytes) }
 }

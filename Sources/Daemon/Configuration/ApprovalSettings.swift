@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 
 /// `approvals`: the second person for operations of consequence.

@@ -1,3 +1,4 @@
+import Encodings
 import PaymentToken
 
 extension ConfigurationSection {
@@ -147,41 +148,9 @@ extension ConfigurationSection {
     }
 }
 
-/// Durations as the file writes them.
-enum DurationText {
+extension DurationText {
     /// `off` unquoted is a truth value to YAML 1.1; all three mean the same.
     static func isOff(_ text: String) -> Bool { ["off", "Off", "OFF", "false", "False", "FALSE"].contains(text) }
-
-    static func days(_ count: Int) -> Duration { .seconds(count * 86_400) }
-
-    /// nil when it is not digits and a unit, or more than a century.
-    static func duration(_ text: String) -> Duration? {
-        let digits = text.prefix { $0.isASCII && $0.isNumber }
-        guard (1...12).contains(digits.count), let count = Int(digits) else { return nil }
-        let milliseconds =
-            switch text[digits.endIndex...] {
-            case "ms": 1
-            case "s": 1_000
-            case "m": 60_000
-            case "h": 3_600_000
-            case "d": 86_400_000
-            default: 0
-            }
-        let (total, overflow) = count.multipliedReportingOverflow(by: milliseconds)
-        guard milliseconds > 0, !overflow, total <= 36_525 * 86_400_000 else { return nil }
-        return .milliseconds(total)
-    }
-
-    /// In the largest unit that divides it.
-    static func text(of duration: Duration) -> String {
-        let (seconds, attoseconds) = duration.components
-        let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000
-        for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
-        where milliseconds > 0 && milliseconds % Int64(size) == 0 {
-            return "\(milliseconds / Int64(size))\(unit)"
-        }
-        return "\(milliseconds)ms"
-    }
 }
 
 /// Texts from the file: which are taken, and how they are shown.

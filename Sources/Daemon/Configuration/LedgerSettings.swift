@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 import PaymentToken
 
 /// `ledger`: what was released already.

@@ -1,3 +1,5 @@
+import Encodings
+
 /// `listener`: the two sockets and their limits.
 struct ListenerSettings: Sendable, Equatable {
     /// Absolute paths.

@@ -1,3 +1,5 @@
+import Encodings
+
 /// The part of a PKCS#11 URI (RFC 7512) that the daemon itself checks; the worker, which knows PKCS#11, reads it whole.
 struct TokenReference: Equatable {
     /// The URI without its query, as the worker gets it.

@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import X509
 
@@ -69,16 +70,8 @@ extension TrustSettings {
 
     /// 32 bytes from 64 hexadecimal digits in either case, with colons between the bytes or without.
     static func fingerprint(_ text: String) -> [UInt8]? {
-        let digits: [UInt8?]
-        if text.contains(":") {
-            let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
-            guard pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
-            digits = pairs.flatMap { $0.utf8.map(\.hexDigit) }
-        } else {
-            digits = text.utf8.map(\.hexDigit)
-        }
-        let values = digits.compactMap { $0 }
-        guard digits.count == 64, values.count == 64 else { return nil }
-        return stride(from: 0, to: 64, by: 2).map { values[$0] << 4 | values[$0 + 1] }
+        let pairs = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard pairs.count == 1 || pairs.allSatisfy({ $0.utf8.count == 2 }) else { return nil }
+        return Hexadecimal.decode(pairs.joined()).flatMap { $0.count == 32 ? $0 : nil }
     }
 }

@@ -1,3 +1,4 @@
+import Encodings
 import NIOCore
 
 /// Stands before the HTTP decoder and counts the bytes that come in, so that a request's size and time are bounded before
@@ -37,11 +38,11 @@ final class BoundedInput: ChannelInboundHandler {
                     guard digits > 0 else { return .begin }
                     return size > 0 ? .data(left: size) : nil
                 }
-                guard !isExtended, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                guard !isExtended, let digit = Hexadecimal.value(of: byte) else {
                     return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
                 }
                 // A size that this cuts exceeds every body limit, so the request is refused by then.
-                return .size(min(size, Int.max >> 8) << 4 | digit, digits: digits + 1, isExtended: false)
+                return .size(min(size, Int.max >> 8) << 4 | Int(digit), digits: digits + 1, isExtended: false)
             }
         }
     }

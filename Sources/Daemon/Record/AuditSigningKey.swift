@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 import Ledger
 import Refusals
 import WorkerProtocol
@@ -30,7 +31,7 @@ struct AuditSigningKey: Sendable {
     ///
     /// - Throws: hsm_unavailable when the token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
-        let challenge = Release.randomAttempt().map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let challenge = Hexadecimal.encode(Release.randomAttempt())
         // No checkpoint: those have a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)

@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 import Foundation
 import Ledger
 import NIOPosix
@@ -52,7 +53,7 @@ final class LedgerCopy: Sendable {
     static func make(
         of ledger: any Ledger, beside path: String, lease: LedgerCopyLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
-        let name = path + Self.suffix + LowerCaseHexadecimal.random(bytes: 16)
+        let name = path + Self.suffix + Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255) })
         do {
             try await onAnotherThread { removeLeftOvers(of: path) }
             let backup = try await ledger.backup(to: name)
@@ -105,7 +106,7 @@ final class LedgerCopy: Sendable {
         where name.hasPrefix(beginning) {
             let rest = name.dropFirst(beginning.count)
             let digits = rest.hasSuffix(".partial") ? rest.dropLast(".partial".count) : rest
-            guard digits.utf8.count == 32, digits.utf8.allSatisfy(LowerCaseHexadecimal.isDigit) else { continue }
+            guard digits.utf8.count == 32, Hexadecimal.isLowerCase(digits.utf8) else { continue }
             try? FileManager.default.removeItem(atPath: "\(directory)/\(name)")
         }
     }
@@ -114,21 +115,5 @@ final class LedgerCopy: Sendable {
         _ work: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         try await NIOThreadPool.singleton.runIfActive(work)
-    }
-}
-
-private enum LowerCaseHexadecimal {
-    static func random(bytes: Int) -> String {
-        (0..<bytes).map { _ in
-            let byte = UInt8.random(in: 0...255)
-            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
-    }
-
-    static func isDigit(_ character: UInt8) -> Bool {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
-        default: false
-        }
     }
 }

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 import Foundation
 import Ledger
 import MerchantKeys
@@ -128,10 +129,10 @@ struct KeyRoutes: Sendable {
     }
 
     static func base64(_ text: String, _ name: String) throws(Refusal) -> [UInt8] {
-        guard let data = Data(base64Encoded: text), !data.isEmpty else {
+        guard let bytes = Base64.decode(text, padding: .required), !bytes.isEmpty else {
             throw Refusal(.malformedRequest, "\(name) is not base64.", details: name)
         }
-        return Array(data)
+        return bytes
     }
 
     // MARK: States

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 import Foundation
 import Ledger
 import MerchantKeys
@@ -110,7 +111,7 @@ struct MonitoringRoutes: Sendable {
                 model: description.model, library: description.library, sessions: Int(description.sessions),
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
                 shortcomings: description.shortcomings,
-                importKey: Data(description.importKey).base64EncodedString(),
+                importKey: Base64.encode(description.importKey),
                 keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
         }
     }

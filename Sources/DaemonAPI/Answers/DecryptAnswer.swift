@@ -1,3 +1,4 @@
+import Encodings
 public import Foundation
 public import StrictJSON
 

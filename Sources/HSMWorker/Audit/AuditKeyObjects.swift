@@ -1,3 +1,4 @@
+import Encodings
 import PKCS11
 import Synchronization
 import WorkerProtocol
@@ -11,7 +12,7 @@ struct AuditKeyObjects: Sendable {
 
     /// CKA_ID as people's tools show it.
     var hexadecimalIdentifier: String {
-        identifier.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        Hexadecimal.encode(identifier)
     }
 
     private func common(_ isPrivate: Bool) -> [Attribute] {

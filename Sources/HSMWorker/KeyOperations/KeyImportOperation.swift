@@ -9,7 +9,7 @@ extension OpenToken {
     /// The private key is created last: an interruption then never leaves a private key without its public key, and the
     /// same import, made again, completes it.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
-        let certificate = try CertificateFields.refusingOnError(request.certificate)
+        let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
         let publicKey = certificate.publicKey
         guard privateKey.publicKey == publicKey.key else {
@@ -57,7 +57,7 @@ extension OpenToken {
 
     /// Stores a certificate beside its private key; nothing when it is there already.
     func importCertificate(_ request: CertificateToStore, in session: inout Session) throws(WorkerFailure) {
-        let certificate = try CertificateFields.refusingOnError(request.certificate)
+        let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {
             throw WorkerFailure(.importRefused, "The certificate is for another key.")
         }
@@ -90,10 +90,10 @@ extension OpenToken {
     }
 }
 
-extension CertificateFields {
-    fileprivate static func refusingOnError(_ der: [UInt8]) throws(WorkerFailure) -> CertificateFields {
+extension CertificateAttributes {
+    fileprivate static func refusingOnError(_ der: [UInt8]) throws(WorkerFailure) -> CertificateAttributes {
         do {
-            return try CertificateFields(der: der)
+            return try CertificateAttributes(der: der)
         } catch {
             throw WorkerFailure(.importRefused, "The import is refused: \(error.reason).")
         }
@@ -119,7 +119,7 @@ extension Session {
     }
 
     fileprivate mutating func store(
-        _ der: [UInt8], _ certificate: CertificateFields, _ objects: KeyObjects, _ created: inout [ObjectHandle]
+        _ der: [UInt8], _ certificate: CertificateAttributes, _ objects: KeyObjects, _ created: inout [ObjectHandle]
     ) throws(WorkerFailure) {
         guard try !hasCertificate(der, objects.publicKey.publicKeyHash) else { return }
         created.append(

@@ -1,3 +1,4 @@
+import Encodings
 import PKCS11
 import WorkerProtocol
 
@@ -36,7 +37,7 @@ struct KeyObjects: Sendable {
         return Template(attributes)
     }
 
-    func certificateTemplate(_ der: [UInt8], _ fields: CertificateFields) -> Template {
+    func certificateTemplate(_ der: [UInt8], _ fields: CertificateAttributes) -> Template {
         Template(
             common(.certificate, isPrivate: false) + [
                 .x509Certificate, .subject(fields.subject), .issuer(fields.issuer),
@@ -118,6 +119,38 @@ extension Session {
         } catch {
             guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
             throw WorkerFailure(.importRefused, "The token refuses: \(error).")
+        }
+    }
+}
+
+/// What a CKO_CERTIFICATE object needs besides the certificate itself (PKCS#11 v2.40 base §4.6.3). Only the certificate's
+/// structure is checked: validating certificates is the daemon's part.
+struct CertificateAttributes: Sendable {
+    /// DER of the serial number's INTEGER, and of both Names.
+    let serialNumber: [UInt8]
+    let issuer: [UInt8]
+    let subject: [UInt8]
+    let publicKey: SubjectPublicKeyInfo
+
+    init(der: [UInt8]) throws(UnsuitableKey) {
+        let fields: CertificateFields
+        do {
+            fields = try CertificateFields(der: der)
+        } catch {
+            throw UnsuitableKey(reason: "the certificate is not an X.509 certificate in DER")
+        }
+        serialNumber = Array(fields.serialNumber)
+        issuer = Array(fields.issuer)
+        subject = Array(fields.subject)
+        publicKey = try SubjectPublicKeyInfo(der: Array(fields.subjectPublicKeyInfo))
+    }
+}
+
+extension SubjectPublicKeyInfo {
+    var algorithm: KeyAlgorithm {
+        switch key {
+        case .ec: .ec
+        case .rsa: .rsa
         }
     }
 }

@@ -1,3 +1,4 @@
+import Encodings
 import KeyRestoration
 import PKCS11
 import SecretMemory

@@ -1,5 +1,6 @@
 import Crypto
 import CryptoExtras
+import Encodings
 import Foundation
 import PKCS11
 import WorkerProtocol

@@ -1,4 +1,5 @@
 import Crypto
+import Encodings
 import Foundation
 import PKCS11
 import SecretMemory
@@ -106,7 +107,7 @@ enum KnownKeyPair {
     /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does: some
     /// tokens strip it.
     static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
-        Data(base64Encoded: "3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
+        Base64.decode("3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
             try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)
         }
     }
@@ -116,8 +117,8 @@ enum KnownKeyPair {
         for scheme: RestorationScheme, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
         let text = scheme == .ecV1 ? ec : rsa
-        guard let pkcs8 = Data(base64Encoded: text),
-            let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8.bytes))
+        guard let pkcs8 = Base64.decode(text),
+            let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8))
         else { return nil }
         let publicTemplate: [Attribute]
         let privateTemplate: [Attribute]

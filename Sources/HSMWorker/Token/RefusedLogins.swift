@@ -1,4 +1,5 @@
 import Crypto
+import Encodings
 import Foundation
 import PKCS11
 import SecretMemory
@@ -89,18 +90,12 @@ struct RefusedLogins: Sendable {
     }
 
     private static func octets(_ text: Substring) -> [UInt8]? {
-        let digits = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
-        guard digits.count == digestByteCount * 2, text.utf8.count == digits.count else { return nil }
-        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
-    }
-
-    private static func hexadecimal(_ octets: [UInt8]) -> String {
-        octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        Hexadecimal.decode(text).flatMap { $0.count == digestByteCount ? $0 : nil }
     }
 
     /// Whole or not at all: into a new file that takes the old one's place.
     private func write(_ content: Content) throws(Unusable) {
-        let text = ([Self.header] + ([content.key] + content.digests).map(Self.hexadecimal)).joined(separator: "\n")
+        let text = ([Self.header] + ([content.key] + content.digests).map { Hexadecimal.encode($0) }).joined(separator: "\n")
         let new = "\(path).\(getpid())"
         let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.unusable(path) }

@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 import Foundation
 import GRDB
 
@@ -48,9 +49,9 @@ struct SQLiteAuditConditions {
     }
 
     /// A publicKeyHash or its beginning.
-    private mutating func add(key: AuditFilter.Key) {
+    private mutating func add(key: KeyReference) {
         sql += " AND public_key_hash >= ? AND public_key_hash <= ?"
-        values += [Self.hash(key.prefix, padding: "0"), Self.hash(key.prefix, padding: "f")]
+        values += [Self.hash(key.hex, padding: "0"), Self.hash(key.hex, padding: "f")]
     }
 
     private static func hash(_ prefix: String, padding: String) -> Data {

@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Encodings
 public import Refusals
 public import X509
 

@@ -1,3 +1,4 @@
+internal import Encodings
 internal import SwiftASN1
 
 /// A detached CMS signature in the one form that Apple Pay uses, RFC 5652 §3 and §5.1:
@@ -61,7 +62,13 @@ struct CMSSignedData {
         let certificates = try children(of: set)
         guard certificates.count == 2
         else { throw CMSDefect("there are not exactly two certificates, the signer's and its issuer's") }
-        return try certificates.map(CertificateFields.init)
+        return try certificates.map { node in
+            do {
+                return try CertificateFields(node)
+            } catch {
+                throw CMSDefect("a certificate is not an X.509 certificate")
+            }
+        }
     }
 
     private static func onlySigner(of set: ASN1Node) throws -> CMSSignerInfo {

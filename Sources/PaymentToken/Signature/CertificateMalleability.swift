@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Encodings
 internal import SwiftASN1
 
 /// Every encoding in which one and the same certificate verifies.
@@ -29,13 +30,13 @@ enum CertificateMalleability {
             return (tbs, signature.bytes)
         }
         // RFC 5280 §4.1.1.2: the algorithm outside is the one inside, which is signed.
-        let algorithm = try signedAlgorithm(in: tbs)
+        let algorithm = try CertificateFields(der: der).signatureAlgorithm
         let signatures = try isECDSA(algorithm) ? ecdsaEncodings(of: signature) : [Array(signature)]
         return try [der]
             + signatures.map { signature in
                 var value = DER.Serializer()
                 try value.serialize(ASN1BitString(bytes: signature[...]))
-                let content = Array(tbs.encodedBytes) + algorithm.encodedBytes + value.serializedBytes
+                let content = Array(tbs.encodedBytes) + algorithm + value.serializedBytes
                 return header(of: content.count) + content
             }
     }
@@ -56,20 +57,10 @@ enum CertificateMalleability {
     }
 
     /// Whether an AlgorithmIdentifier is of ANSI X9.62's ecdsa-with-… arc, 1.2.840.10045.4.
-    private static func isECDSA(_ algorithm: ASN1Node) throws -> Bool {
-        guard case .constructed(let parts) = algorithm.content, let first = Array(parts).first
+    private static func isECDSA(_ algorithm: ArraySlice<UInt8>) throws -> Bool {
+        guard case .constructed(let parts) = try DER.parse(algorithm).content, let first = Array(parts).first
         else { throw ASN1Error.invalidASN1Object(reason: "not an algorithm identifier") }
         return try ASN1ObjectIdentifier(derEncoded: first).oidComponents.starts(with: [1, 2, 840, 10045, 4])
-    }
-
-    /// TBSCertificate ::= SEQUENCE { version [0] EXPLICIT DEFAULT v1, serialNumber, signature AlgorithmIdentifier, … }
-    private static func signedAlgorithm(in tbs: ASN1Node) throws -> ASN1Node {
-        guard case .constructed(let fields) = tbs.content
-        else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
-        let version = ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
-        guard let algorithm = Array(fields.drop { field in field.identifier == version }.prefix(2)).last
-        else { throw ASN1Error.invalidASN1Object(reason: "not a certificate") }
-        return algorithm
     }
 
     /// SHA-256 of each encoding, 32 bytes.

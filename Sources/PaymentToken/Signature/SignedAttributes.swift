@@ -1,3 +1,4 @@
+internal import Encodings
 internal import Foundation
 internal import SwiftASN1
 
@@ -119,16 +120,10 @@ enum SigningTime {
         }
     }
 
-    /// Days are counted from March, so that the leap day comes last and months need no table.
     private static func date(
         year: Int, month: Int, day: Int, hours: Int, minutes: Int, seconds: Int
     ) -> Date {
-        let marchYear = month > 2 ? year : year - 1
-        let marchMonth = (month + 9) % 12
-        let daysBeforeYear = 365 * marchYear + marchYear / 4 - marchYear / 100 + marchYear / 400
-        let daysBeforeMonth = (153 * marchMonth + 2) / 5
-        // 1970-01-01 is day 719,468 of that count.
-        let days = daysBeforeYear + daysBeforeMonth + day - 1 - 719_468
+        let days = GregorianCalendar.daysSince1970(year: year, month: month, day: day)
         return Date(timeIntervalSince1970: Double(((days * 24 + hours) * 60 + minutes) * 60 + seconds))
     }
 }

@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Encodings
 public import Foundation
 internal import SwiftASN1
 public import X509

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 import KeyFiles
 
@@ -21,6 +22,6 @@ struct CertificateArgument: ParsableArguments {
         }
         if let remark = certificate.remark { Console.error(remark) }
         return CertificateImportRequest(
-            certificate: Data(certificate.der).base64EncodedString(), allowExpired: allowExpired)
+            certificate: Base64.encode(certificate.der), allowExpired: allowExpired)
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CLinux
 import DaemonAPI
+import Encodings
 import Foundation
 import StrictJSON
 
@@ -104,7 +105,7 @@ struct Decrypt: AsyncParsableCommand {
             }
             if let applicationData {
                 writer.member("applicationData")
-                writer.string(Data(applicationData).base64EncodedString())
+                writer.string(Base64.encode(applicationData))
             }
             if let expectMerchant {
                 writer.member("merchantIdentifier")

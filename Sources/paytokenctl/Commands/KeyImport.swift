@@ -1,6 +1,7 @@
 import ArgumentParser
 import CLinux
 import DaemonAPI
+import Encodings
 import Foundation
 import KeyFiles
 import KeySealing
@@ -104,12 +105,12 @@ struct KeyImport: AsyncParsableCommand {
             let sealed = try seal(files.privateKey, files.certificate, to: importKey)
             sealedKeys.append(
                 KeyImportRequest.SealedKey(
-                    token: name, encapsulatedKey: base64(sealed.encapsulatedKey),
-                    sealedPrivateKey: base64(sealed.sealed)))
+                    token: name, encapsulatedKey: Base64.encode(sealed.encapsulatedKey),
+                    sealedPrivateKey: Base64.encode(sealed.sealed)))
         }
 
         let request = KeyImportRequest(
-            merchantIdentifier: merchantIdentifier, certificate: base64(files.certificate.der),
+            merchantIdentifier: merchantIdentifier, certificate: Base64.encode(files.certificate.der),
             sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
         let target = dryRun.target("/v1/keys/import")
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self) { pending in
@@ -141,8 +142,6 @@ struct KeyImport: AsyncParsableCommand {
         }
     }
 
-    private func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
-
     /// The tokens to import into, and their workers' public keys.
     static func recipients(
         in tokens: [TokenStatus], named names: [String]
@@ -157,7 +156,7 @@ struct KeyImport: AsyncParsableCommand {
             guard let token = tokens.first(where: { $0.name == name }) else {
                 throw CommandFailure(.usage, "The daemon has no token \(name), but \(all.isEmpty ? "none" : all).")
             }
-            guard token.condition == "ready", let importKey = token.importKey.flatMap({ Data(base64Encoded: $0) })
+            guard token.condition == "ready", let importKey = token.importKey.flatMap({ Base64.decode($0) })
             else {
                 let condition = token.condition == "ready" ? "not ready" : token.condition
                 let reason = token.message.map { ": \($0)" } ?? "."

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 
 struct KeyShow: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

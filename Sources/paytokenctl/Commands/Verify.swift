@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import StrictJSON
 
 struct Verify: AsyncParsableCommand {

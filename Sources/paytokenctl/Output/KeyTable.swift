@@ -1,4 +1,5 @@
 import DaemonAPI
+import Encodings
 import Foundation
 
 /// Merchant keys as people read them.
@@ -14,7 +15,7 @@ enum KeyTable {
         var pairs = [
             ("Merchant", key.merchantIdentifier ?? "-"),
             ("publicKeyHash", key.publicKeyHash),
-            ("  in hex", Data(base64Encoded: key.publicKeyHash).map(hex) ?? "-"),
+            ("  in hex", Base64.decode(key.publicKeyHash).map { Hexadecimal.encode($0) } ?? "-"),
             ("Algorithm", key.algorithm),
             ("State", state(key, now, "opens late tokens until")),
             ("Expires", key.notAfter.map(RFC3339.string) ?? "-"),
@@ -60,9 +61,5 @@ enum KeyTable {
             text += ", \(until) \(RFC3339.string(cutOff).prefix(10))"
         }
         return key.condition == "served" ? text : "\(text) (\(key.condition))"
-    }
-
-    private static func hex(_ data: Data) -> String {
-        data.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

@@ -1,4 +1,5 @@
 import DaemonAPI
+import Encodings
 import Foundation
 import StrictJSON
 

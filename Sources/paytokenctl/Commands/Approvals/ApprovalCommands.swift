@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 struct ApprovalList: AsyncParsableCommand {
@@ -50,7 +51,7 @@ struct DecisionOptions: ParsableArguments {
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        guard !approval.isEmpty, approval.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }) else {
+        guard !approval.isEmpty, Hexadecimal.isLowerCase(approval.utf8) else {
             throw ValidationError("An approval is named by 16 lower-case hex characters; see approval list.")
         }
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import Encodings
 
 /// Which records, beside their time; each condition that is given must hold.
 struct RecordConditions: ParsableArguments {

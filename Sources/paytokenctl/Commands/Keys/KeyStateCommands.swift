@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 /// What every change of a key's state is told.

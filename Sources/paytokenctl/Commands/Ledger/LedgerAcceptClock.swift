@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 struct LedgerAcceptClock: AsyncParsableCommand {

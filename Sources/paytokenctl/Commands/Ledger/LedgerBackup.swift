@@ -1,6 +1,7 @@
 import ArgumentParser
 import Crypto
 import DaemonAPI
+import Encodings
 import Foundation
 import StrictJSON
 
@@ -27,7 +28,7 @@ struct LedgerBackup: AsyncParsableCommand {
 
     func run() async throws {
         let (size, digest) = try await Interruption.cancelling { try await copy() }
-        let hex = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = Hexadecimal.encode(digest)
         switch format.output {
         case .table:
             try Console.output(Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 struct RotateFinish: AsyncParsableCommand {
@@ -54,7 +55,7 @@ struct RotateFinish: AsyncParsableCommand {
             case .some(let seconds): .at(Date(timeIntervalSinceNow: seconds))
             }
         let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/rotations/\(QueryText.encoded(merchant))/finish"),
+            dryRun.target("/v1/rotations/\(PercentEncoding.encoded(merchant))/finish"),
             RotationFinishRequest(type: type?.name, cutOff: end, force: force, reason: reason),
             for: RotationFinishAnswer.self)
         switch format.output {

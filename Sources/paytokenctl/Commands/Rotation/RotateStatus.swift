@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 struct RotateStatus: AsyncParsableCommand {
@@ -24,7 +25,7 @@ struct RotateStatus: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        let path = "/v1/rotations" + (merchant.map { "/" + QueryText.encoded($0) } ?? "")
+        let path = "/v1/rotations" + (merchant.map { "/" + PercentEncoding.encoded($0) } ?? "")
         let (list, bytes) = try await socket.connection.send(.get(path), for: ListAnswer<RotationStatus>.self)
         switch format.output {
         case .json: try Console.output(json: ListBytes.items(bytes))

@@ -1,33 +1,34 @@
-import Crypto
-import CryptoExtras
-import Foundation
-import SwiftASN1
-import WorkerProtocol
+internal import Crypto
+internal import SwiftASN1
 
 /// A merchant's public key in the two shapes that occur: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, bare
-/// numbers in tokens.
-struct SubjectPublicKeyInfo: Sendable, Equatable {
-    enum PublicKey: Sendable, Equatable {
+/// numbers in PKCS#11 tokens.
+public struct SubjectPublicKeyInfo: Sendable, Equatable {
+    public enum PublicKey: Sendable, Equatable {
         /// P-256, uncompressed, 65 bytes, on the curve.
         case ec(point: [UInt8])
         /// Big-endian, without leading zeros.
         case rsa(modulus: [UInt8], publicExponent: [UInt8])
     }
 
-    let key: PublicKey
+    public let key: PublicKey
     /// DER.
-    let der: [UInt8]
+    public let der: [UInt8]
 
-    /// RFC 5480 §2.1.1 with the named curve secp256r1, before the 65 bytes of the point.
-    private static let p256Prefix: [UInt8] = [
-        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48,
-        0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    /// The DER of a P-256 key up to its uncompressed point of 65 bytes (RFC 5480 §2.1.1 with the named curve secp256r1):
+    /// SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }.
+    public static let p256Prefix: [UInt8] = [
+        0x30, 0x59,
+        0x30, 0x13,
+        0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01,
+        0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,
+        0x03, 0x42, 0x00,
     ]
-    static let rsaModulusBits = 2048
+    public static let rsaModulusBits = 2048
 
-    /// From a token's numbers, in the one encoding that certificates of these keys have.
+    /// From a PKCS#11 token's numbers, in the one encoding that certificates of these keys have.
     /// - Throws: ``UnsuitableKey`` when it is not a P-256 or RSA-2048 key.
-    init(_ key: PublicKey) throws(UnsuitableKey) {
+    public init(_ key: PublicKey) throws(UnsuitableKey) {
         switch key {
         case .ec(let point):
             guard point.count == 65, (try? P256.KeyAgreement.PublicKey(x963Representation: point)) != nil else {
@@ -49,10 +50,10 @@ struct SubjectPublicKeyInfo: Sendable, Equatable {
 
     /// From DER, as it stands in a certificate. Another encoding of the same key would have another hash, so only the
     /// canonical one is taken.
-    init(der: [UInt8]) throws(UnsuitableKey) {
+    public init(der: [UInt8]) throws(UnsuitableKey) {
         let parsed: SubjectPublicKeyInfo
-        if der.count == Self.p256Prefix.count + 65, der.starts(with: Self.p256Prefix) {
-            parsed = try SubjectPublicKeyInfo(.ec(point: Array(der.dropFirst(Self.p256Prefix.count))))
+        if let point = Self.p256Point(in: der) {
+            parsed = try SubjectPublicKeyInfo(.ec(point: point))
         } else if let (modulus, publicExponent) = try? Self.decodeRSA(der) {
             parsed = try SubjectPublicKeyInfo(.rsa(modulus: modulus, publicExponent: publicExponent))
         } else {
@@ -62,14 +63,14 @@ struct SubjectPublicKeyInfo: Sendable, Equatable {
         self = parsed
     }
 
-    /// SHA-256 of the DER: Apple's publicKeyHash.
-    var publicKeyHash: [UInt8] { Array(SHA256.hash(data: der)) }
+    /// SHA-256 of the DER, 32 bytes: Apple's publicKeyHash.
+    public var publicKeyHash: [UInt8] { Array(SHA256.hash(data: der)) }
 
-    var algorithm: KeyAlgorithm {
-        switch key {
-        case .ec: .ec
-        case .rsa: .rsa
-        }
+    /// The 65 bytes behind ``p256Prefix``; nil when the DER is not that of a P-256 key. Whether they are a point on the curve
+    /// is not asked.
+    public static func p256Point(in der: [UInt8]) -> [UInt8]? {
+        guard der.count == p256Prefix.count + 65, der.starts(with: p256Prefix) else { return nil }
+        return Array(der.dropFirst(p256Prefix.count))
     }
 
     private static func encodeRSA(_ modulus: [UInt8], _ publicExponent: [UInt8]) throws -> [UInt8] {
@@ -109,7 +110,11 @@ struct SubjectPublicKeyInfo: Sendable, Equatable {
 }
 
 /// Why a key or a certificate cannot serve payment tokens.
-struct UnsuitableKey: Error, Equatable {
+public struct UnsuitableKey: Error, Equatable {
     /// A fragment of a sentence for a person.
-    let reason: String
+    public let reason: String
+
+    public init(reason: String) {
+        self.reason = reason
+    }
 }

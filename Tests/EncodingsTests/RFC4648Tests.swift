@@ -1,9 +1,9 @@
+import Encodings
 import Foundation
-import PaymentToken
 import Testing
 
-@Suite("Base64, hexadecimal and the values written in them")
-struct EncodingTests {
+@Suite("Base64 and hexadecimal, RFC 4648")
+struct RFC4648Tests {
     @Test(
         "RFC 4648 §10's vectors, with and without padding",
         arguments: [
@@ -13,7 +13,10 @@ struct EncodingTests {
     func base64(text: String, encoded: String) {
         #expect(Base64.encode(Array(text.utf8)) == encoded)
         #expect(Base64.decode(encoded) == Array(text.utf8))
-        #expect(Base64.decode(encoded.replacing("=", with: "")) == Array(text.utf8))
+        #expect(Base64.decode(encoded, padding: .required) == Array(text.utf8))
+        let unpadded = encoded.replacing("=", with: "")
+        #expect(Base64.decode(unpadded) == Array(text.utf8))
+        #expect(Base64.decode(unpadded, padding: .required) == (unpadded == encoded ? Array(text.utf8) : nil))
     }
 
     @Test(
@@ -25,6 +28,7 @@ struct EncodingTests {
         ])
     func notBase64(text: String) {
         #expect(Base64.decode(text) == nil)
+        #expect(Base64.decode(text, padding: .required) == nil)
     }
 
     @Test("Bytes of every value and length are written as Foundation writes them")
@@ -32,16 +36,31 @@ struct EncodingTests {
         for length in 0..<300 {
             let bytes = (0..<length).map { index in UInt8(truncatingIfNeeded: index &* 31 &+ length) }
             #expect(Base64.encode(bytes) == Data(bytes).base64EncodedString())
+            #expect(Base64.encode(bytes[...]) == Base64.encode(bytes))
             #expect(Base64.decode(Base64.encode(bytes)) == bytes)
         }
     }
 
-    @Test("RFC 4648 §10's base16 vector, in either case")
+    @Test("RFC 4648 §10's base16 vectors, in either case")
     func hexadecimal() {
-        #expect(Hexadecimal.decode("666F6F626172") == Array("foobar".utf8))
+        for (text, digits) in [
+            ("", ""), ("f", "66"), ("fo", "666F"), ("foo", "666F6F"), ("foob", "666F6F62"), ("fooba", "666F6F6261"),
+            ("foobar", "666F6F626172"),
+        ] {
+            #expect(Hexadecimal.decode(digits) == Array(text.utf8))
+            #expect(Hexadecimal.decode(digits.lowercased()) == Array(text.utf8))
+            #expect(Hexadecimal.encode(Array(text.utf8)) == digits.lowercased())
+        }
         #expect(Hexadecimal.decode("666f6F626172") == Array("foobar".utf8))
-        #expect(Hexadecimal.encode(Array("foobar".utf8)) == "666f6f626172")
-        #expect(Hexadecimal.decode("") == [])
+        #expect(Hexadecimal.encode([0x00, 0x0F, 0xF0, 0xFF][...]) == "000ff0ff")
+    }
+
+    @Test("Where one spelling is taken, it is the lower-case one")
+    func lowerCase() {
+        #expect(Hexadecimal.decode(lowerCase: "666f6f") == Array("foo".utf8))
+        for text in ["666F6F", "666f6F", "666", "6g"] { #expect(Hexadecimal.decode(lowerCase: text) == nil, "\(text)") }
+        #expect(Hexadecimal.isLowerCase("0189af".utf8))
+        #expect(!Hexadecimal.isLowerCase("0A".utf8))
     }
 
     @Test(
@@ -49,26 +68,5 @@ struct EncodingTests {
         arguments: ["6", "666", "6g", "0x66", " 66", "66 ", "-1", "６６", "/0", ":0", "@0", "`0"])
     func notHexadecimal(text: String) {
         #expect(Hexadecimal.decode(text) == nil)
-    }
-
-    @Test("A publicKeyHash is the SHA-256 of the SubjectPublicKeyInfo's bytes")
-    func publicKeyHash() throws {
-        // FIPS 180-2, appendix B.1: the digest of "abc".
-        let hash = PublicKeyHash.of(subjectPublicKeyInfo: Array("abc".utf8))
-        #expect(hash.hex == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
-        #expect(PublicKeyHash(hex: hash.hex.uppercased()) == hash)
-        #expect(PublicKeyHash(base64: hash.base64) == hash)
-        #expect(hash.base64.count == 44)
-        #expect(PublicKeyHash(base64: String(hash.base64.dropLast())) == hash)
-        #expect(PublicKeyHash(bytes: hash.bytes.dropLast()) == nil)
-        #expect(PublicKeyHash(hex: hash.hex + "00") == nil)
-    }
-
-    @Test("OtherInfo is the algorithm identifier with its length, Apple, and the merchant identifier's hash")
-    func otherInfo() {
-        let info = OtherInfo.ecV1(merchantIdentifier: "abc")
-        #expect(
-            Hexadecimal.encode(info) == "0d69642d6165733235362d47434d4170706c65"
-                + "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     }
 }

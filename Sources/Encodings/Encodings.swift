@@ -1,0 +1,169 @@
+// How bytes, times and keys are written: each rule of these stands here once, and whoever reads or writes such a text calls it.
+//
+//     Hexadecimal, Base64      RFC 4648, in this file
+//     RFC3339                  times, and under them GregorianCalendar (Times.swift)
+//     DurationText             `90s`, as the configuration and the command line write durations (Times.swift)
+//     PercentEncoding          RFC 3986 §2.1
+//     KeyReference             how a person names a merchant key: base64 of its publicKeyHash, or the beginning of its hex
+//     SubjectPublicKeyInfo     P-256 and RSA-2048, read and written
+//     CertificateFields        the parts of a TBSCertificate as the bytes that stand in it
+//
+// Nothing here has a policy, does I/O or reads a clock. Readers take the standard's form and give nil (or throw) for all else.
+// Three keep their own on purpose: StrictJSON reads the digits of `\u` escapes by its own grammar and imports nothing;
+// KeyFiles decodes the base64 of private keys from wiped into wiped memory; TokenForge shares no code with what it tests.
+
+/// Hexadecimal text, RFC 4648 §8: either case is read, lower case is written.
+public enum Hexadecimal {
+    /// The bytes that `text` spells, or nil when it has a character other than 0–9, a–f, A–F or an odd number of them.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        decode(Array(text.utf8)[...], takesUpperCase: true)
+    }
+
+    /// The same for text that was written by ``encode(_:)`` and must not have a second spelling: upper case is refused.
+    public static func decode(lowerCase text: String) -> [UInt8]? {
+        decode(lowerCase: Array(text.utf8)[...])
+    }
+
+    public static func decode(lowerCase digits: ArraySlice<UInt8>) -> [UInt8]? {
+        decode(digits, takesUpperCase: false)
+    }
+
+    /// Whether these are digits as ``encode(_:)`` writes them, in any number.
+    public static func isLowerCase(_ digits: some Collection<UInt8>) -> Bool {
+        digits.allSatisfy { digit in
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+            default: false
+            }
+        }
+    }
+
+    /// The value of one digit in either case, in ASCII.
+    public static func value(of digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// Two lower-case digits a byte.
+    public static func encode(_ bytes: some Collection<UInt8>) -> String {
+        encode(Array(bytes))
+    }
+
+    public static func encode(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity(bytes.count * 2)
+        for byte in bytes {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 0x0F)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func decode(_ digits: ArraySlice<UInt8>, takesUpperCase: Bool) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        var high: UInt8?
+        for digit in digits {
+            guard let value = value(of: digit), takesUpperCase || !isUpperCase(digit) else { return nil }
+            if let first = high {
+                bytes.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return high == nil ? bytes : nil
+    }
+
+    private static func isUpperCase(_ digit: UInt8) -> Bool {
+        (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(digit)
+    }
+
+    private static let digits = [UInt8]("0123456789abcdef".utf8)
+}
+
+/// Base64 in the standard alphabet, RFC 4648 §4; it is written with padding.
+public enum Base64 {
+    /// Whether a text has to end in `=` where its last group is not full.
+    public enum Padding: Sendable {
+        /// Payment tokens come with padding and without.
+        case optional
+        case required
+    }
+
+    /// The bytes that `text` spells, or nil when it is not base64.
+    ///
+    /// Refused are the URL alphabet, line breaks and other white space, incomplete padding, and bits set beyond the
+    /// last byte (§3.5), so that the same bytes have no second spelling but the one without padding.
+    public static func decode(_ text: String, padding: Padding = .optional) -> [UInt8]? {
+        var characters = [UInt8](text.utf8)
+        if padding == .required, characters.count % 4 != 0 { return nil }
+        if characters.last == UInt8(ascii: "=") {
+            guard characters.count % 4 == 0 else { return nil }
+            characters.removeLast()
+            if characters.last == UInt8(ascii: "=") { characters.removeLast() }
+        }
+        guard characters.count % 4 != 1 else { return nil }
+
+        let values = Self.values
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(characters.count * 3 / 4)
+        var buffer: UInt32 = 0
+        var bits = 0
+        for character in characters {
+            let value = values[Int(character)]
+            guard value < 64 else { return nil }
+            buffer = buffer << 6 | UInt32(value)
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.append(UInt8(truncatingIfNeeded: buffer >> UInt32(bits)))
+                buffer &= (1 << UInt32(bits)) - 1
+            }
+        }
+        return buffer == 0 ? bytes : nil
+    }
+
+    /// The value of one character of the alphabet, 0 to 63.
+    public static func value(of character: UInt8) -> UInt8? {
+        let value = values[Int(character)]
+        return value < 64 ? value : nil
+    }
+
+    /// With padding.
+    public static func encode(_ bytes: some Collection<UInt8>) -> String {
+        encode(Array(bytes))
+    }
+
+    public static func encode(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        text.reserveCapacity((bytes.count + 2) / 3 * 4)
+        var buffer: UInt32 = 0
+        var bits = 0
+        for byte in bytes {
+            buffer = buffer << 8 | UInt32(byte)
+            bits += 8
+            while bits >= 6 {
+                bits -= 6
+                text.append(alphabet[Int(buffer >> UInt32(bits)) & 0x3F])
+            }
+            buffer &= (1 << UInt32(bits)) - 1
+        }
+        if bits > 0 { text.append(alphabet[Int(buffer << UInt32(6 - bits)) & 0x3F]) }
+        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static let alphabet = [UInt8]("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    /// The value of each character; 255 for what is not in the alphabet.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 255, count: 256)
+        for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }
+        return values
+    }()
+}

@@ -1,0 +1,70 @@
+import Encodings
+import Testing
+
+@Suite("Percent-encoding, RFC 3986")
+struct PercentEncodingTests {
+    @Test("RFC 3986's unreserved characters stand as they are, all others encoded, in upper case")
+    func encoded() {
+        let unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+        #expect(PercentEncoding.encoded(unreserved) == unreserved)
+        #expect(PercentEncoding.encoded("a/b c+é\u{0}") == "a%2Fb%20c%2B%C3%A9%00")
+        // RFC 3986 §2.5: KATAKANA LETTER A.
+        #expect(PercentEncoding.encoded("ア") == "%E3%82%A2")
+    }
+
+    @Test("Either case is read, and a plus sign is a space where a query says so")
+    func decoded() {
+        #expect(PercentEncoding.decoded("%e3%82%A2") == "ア")
+        #expect(PercentEncoding.decoded("a%2Fb+c") == "a/b+c")
+        #expect(PercentEncoding.decoded("a%2Bb+c", plusIsSpace: true) == "a+b c")
+        #expect(PercentEncoding.decoded("") == "")
+    }
+
+    @Test(
+        "Broken encodings, what is not UTF-8, and control characters are refused",
+        arguments: [
+            "%", "%4", "%g1", "%1g", "%%41", "%C3", "%C0%80", "%ED%A0%80", "a%00b", "a%0d%0aX", "%7F", "a\u{7}",
+        ])
+    func refused(text: String) {
+        #expect(PercentEncoding.decoded(text) == nil)
+    }
+}
+
+@Suite("How a key is named")
+struct KeyReferenceTests {
+    private let hash = (0..<32).map { UInt8($0 * 7 + 1) }
+
+    @Test("By its publicKeyHash in base64, in hex of either case, and by the beginning of its hex")
+    func names() {
+        let hex = Hexadecimal.encode(hash)
+        for text in [Base64.encode(hash), hex, hex.uppercased()] {
+            #expect(KeyReference(text)?.hex == hex)
+            #expect(KeyReference(text)?.isWhole == true)
+        }
+        for length in 8..<64 where length != 44 {
+            let reference = KeyReference(String(hex.prefix(length)))
+            #expect(reference?.isWhole == false)
+            #expect(reference?.matches(hash) == true)
+        }
+    }
+
+    @Test("The beginning may end within a byte, and says nothing of what follows")
+    func prefix() throws {
+        let reference = try #require(KeyReference("01080f16f"))
+        #expect(reference.matches([0x01, 0x08, 0x0F, 0x16, 0xF0]))
+        #expect(!reference.matches([0x01, 0x08, 0x0F, 0x16, 0x0F]))
+        #expect(!reference.matches([0x01, 0x08, 0x0F, 0x16]))
+    }
+
+    @Test(
+        "What names no key",
+        arguments: [
+            "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
+            "0x010203", " 0001020", "０００１０２０３", "0001020\u{0}",
+            // 44 characters are base64, even when they could be hex: this is 33 bytes.
+            String(repeating: "0", count: 44),
+        ])
+    func noNames(text: String) {
+        #expect(KeyReference(text) == nil)
+    }
+}
