@@ -7,7 +7,7 @@ public import PaymentToken
 ///
 /// An engine is one folder behind this protocol. All calls are safe from any task and block none of the threads that
 /// Swift's tasks run on. What this protocol promises of ``release(_:recording:)`` is what keeps a payment from being credited
-/// twice: the key's state and the claim are judged and written in one transaction, which is durable before the verdict
+/// twice: the key's state is checked and the claim written in one transaction, which is durable before the verdict
 /// is given. Calls that come while a commit is under way share the next one.
 ///
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
@@ -25,7 +25,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// - Parameter record: written in the same transaction, with the verdict as its outcome. Nil records nothing.
     /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
     ///   claim may exist then: the caller repeats with the same reference.
-    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> JudgedRelease
+    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
     /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
@@ -69,7 +69,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
     ///
     /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.
-    func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup
+    func backup(to path: String) async throws(LedgerBackupError) -> BackupFile
 
     /// Waits for what is under way, at most `ledger.timeout`, and gives the store back. Calls made later fail as
     /// `unavailable`.

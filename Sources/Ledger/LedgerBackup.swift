@@ -1,7 +1,7 @@
 public import AuditChain
 
 /// A copy of the ledger, as it stands on the disk.
-public struct LedgerBackup: Sendable, Equatable {
+public struct BackupFile: Sendable, Equatable {
     public let path: String
     /// The file's size in bytes.
     public let bytes: Int

@@ -6,7 +6,7 @@ import Refusals
 /// The wish to release one transaction's payment data to one caller.
 public struct Release: Sendable {
     public let transactionId: TransactionIdentifier
-    /// The merchant key that opened it; its state is judged in the same transaction as the claim.
+    /// The merchant key that opened it; its state is checked in the same transaction as the claim.
     public let publicKeyHash: PublicKeyHash
     /// The caller's name from the access rules.
     public let caller: String
@@ -20,7 +20,7 @@ public struct Release: Sendable {
     /// When Apple signed the token. Where claims of tokens as old as this have been pruned, it is
     /// ``ReleaseVerdict/forgotten(before:)`` when no claim is found. Nil for one that is known to be younger.
     public var signedAt: Date?
-    /// False when the token's signing time lies outside the window: then a repeat is judged as ever, and a transaction
+    /// False when the token's signing time lies outside the window: then a repeat is decided as ever, and a transaction
     /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
     public var admitsNew = true
 
@@ -52,7 +52,7 @@ public struct Release: Sendable {
 }
 
 /// A verdict, and where it is recorded.
-public struct JudgedRelease: Sendable, Equatable {
+public struct RecordedVerdict: Sendable, Equatable {
     public let verdict: ReleaseVerdict
     /// The audit record's sequence in this node's chain; nil when none was asked for, and for a refusal whose record
     /// could not be written. Whoever asked notes that, ``AuditTrail/note(_:)``.

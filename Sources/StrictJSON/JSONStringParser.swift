@@ -1,4 +1,4 @@
-// Strings: RFC 8259 §7 and §8, with UTF-8 judged by RFC 3629.
+// Strings: RFC 8259 §7 and §8, with UTF-8 as RFC 3629 defines it.
 extension JSONParser {
     /// Reads a string whose opening quotation mark stands at `position`.
     mutating func parseString() throws(JSONError) -> String {

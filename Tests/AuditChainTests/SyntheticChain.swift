@@ -50,7 +50,7 @@ struct SyntheticChain: Sendable {
         }
     }
 
-    /// Records of several kinds, taking turns.
+    /// Records of several kinds, one after the other.
     static func record(_ sequence: Int, salt: String = "") -> AuditRecord {
         let number = "\(sequence)\(salt)"
         var record = AuditRecord(

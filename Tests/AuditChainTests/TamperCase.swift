@@ -44,7 +44,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
     }
 
     /// Both verifiers say what is expected, and no more; the script's exit status fits.
-    static func judge(_ cases: [TamperCase], sourceLocation: SourceLocation = #_sourceLocation) async throws {
+    static func verify(_ cases: [TamperCase], sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let script = try await scriptVerdicts(cases)
         try #require(script.count == cases.count)
         for (tampered, scriptVerdict) in zip(cases, script) {
@@ -63,10 +63,10 @@ struct TamperCase: Sendable, CustomStringConvertible {
 /// Record n of node a stands in line n + (n - 1) / 500, its checkpoint of 500 in line 501, of 1000 in line 1002.
 struct TamperGround: Sendable {
     let signer: CheckpointSigner
-    let stranger: CheckpointSigner
+    let otherSigner: CheckpointSigner
     let a: SyntheticChain
     let b: SyntheticChain
-    /// Node b's, with checkpoints that the stranger signed.
+    /// Node b's, with checkpoints that the other signer signed.
     let foreign: SyntheticChain
     /// Node a's again, made anew from record 2001 on after a roll-back, signed by the same key.
     let regrown: SyntheticChain
@@ -75,10 +75,10 @@ struct TamperGround: Sendable {
 
     private init() async throws {
         signer = try CheckpointSigner()
-        stranger = try CheckpointSigner()
+        otherSigner = try CheckpointSigner()
         a = try await SyntheticChain(node: "a", records: 3000, checkpointEvery: 500, signer: signer)
         b = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: signer)
-        foreign = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: stranger)
+        foreign = try await SyntheticChain(node: "b", records: 1200, checkpointEvery: 400, signer: otherSigner)
         regrown = try await SyntheticChain(
             node: "a", records: 3000, checkpointEvery: 500, signer: signer, salt: "-anew", saltFrom: 2001)
     }

@@ -2,7 +2,7 @@ import AuditChain
 import TestSupport
 import Testing
 
-@Suite("Whole and tampered exports, judged by both verifiers with the same words")
+@Suite("Whole and tampered exports, verified by both verifiers with the same words")
 struct TamperedExportsTests {
     @Test("What begins with a filter's line proves nothing, whatever follows it")
     func filtered() async throws {
@@ -14,7 +14,7 @@ struct TamperedExportsTests {
                 + "conditions can show"
         }
         let some = [ground.a.lines[3], ground.a.lines[40], ground.a.lines[7]]
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.exported("a whole chain behind it", says("3000 records"), ([first] + ground.a.lines).export),
             ground.exported("some of its lines", says("3 records"), ([first] + some).export),
             ground.exported("one line", says("1 record"), ([first] + some.prefix(1)).export),
@@ -43,7 +43,7 @@ struct TamperedExportsTests {
             interleaved.append(ground.a.lines[position])
             if position < ground.b.lines.count { interleaved.append(ground.b.lines[position]) }
         }
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.tampered("untouched", intact),
             ground.tampered("the head is the last checkpoint", intact, head: ground.checkpoint(3000)),
             ground.tampered(
@@ -52,7 +52,7 @@ struct TamperedExportsTests {
             ground.exported("two nodes, line by line", both, interleaved.export),
             ground.exported(
                 "two nodes with keys of their own", both, (ground.a.lines + ground.foreign.lines).export,
-                keys: ground.signer.publicKey.pem + ground.stranger.publicKey.pem),
+                keys: ground.signer.publicKey.pem + ground.otherSigner.publicKey.pem),
             ground.tampered(
                 "begins after a checkpoint",
                 "intact: node a, records 1001 to 3000, sealed at 2026-01-31T12:50:00.000Z"
@@ -78,7 +78,7 @@ struct TamperedExportsTests {
     func otherNode() async throws {
         let ground = try await TamperGround.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.tampered(
                 "some from the middle",
                 "broken: line 101, node b, record 100: no signed checkpoint of record 99 stands before it"
@@ -96,7 +96,8 @@ struct TamperedExportsTests {
                 "broken: line 101, node b, record 101: no signed checkpoint of record 100 stands before it"
             ) { $0[100] = ground.b.lines[100] },
             ground.exported(
-                "with a stranger's checkpoints", "broken: line 3407, node b, checkpoint 400: not signed by a given key",
+                "with another signer's checkpoints",
+                "broken: line 3407, node b, checkpoint 400: not signed by a given key",
                 (ground.a.lines + ground.foreign.lines).export),
             ground.exported(
                 "its last checkpoint missing",
@@ -115,7 +116,7 @@ struct TamperedExportsTests {
     func cut() async throws {
         let ground = try await TamperGround.shared.value
         let start = ground.checkpointIndex(1000)
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.tampered(
                 "at a checkpoint, a stated limit",
                 "intact: node a, records 1 to 2500, sealed at 2026-01-31T12:41:40.000Z"
@@ -174,9 +175,9 @@ struct TamperedExportsTests {
         let at = ground.checkpointIndex(1500)
         let wrong = "broken: line 1503, node a, checkpoint 1500: its signature is wrong"
         let unread = "broken: line 1503: neither a record nor a checkpoint; the last good line is node a, record 1500"
-        let stranger = try await ground.stranger.checkpoint(ground.a.heads[1499])
-        let pretended = try await ground.stranger.checkpoint(ground.a.heads[1499], claiming: ground.signer.publicKey)
-        try await TamperCase.judge([
+        let foreignCheckpoint = try await ground.otherSigner.checkpoint(ground.a.heads[1499])
+        let pretended = try await ground.otherSigner.checkpoint(ground.a.heads[1499], claiming: ground.signer.publicKey)
+        try await TamperCase.verify([
             try ground.tampered("its time", wrong) { $0[at] = try $0[at].replacing("12:25:00", with: "12:25:01") },
             try ground.tampered("its sequence", "broken: line 1503, node a, checkpoint 1501: its signature is wrong") {
                 $0[at] = try $0[at].replacing(#""sequence":1500"#, with: #""sequence":1501"#)
@@ -186,16 +187,16 @@ struct TamperedExportsTests {
             },
             try ground.tampered("its key", "broken: line 1503, node a, checkpoint 1500: not signed by a given key") {
                 $0[at] = try $0[at].replacing(
-                    ground.signer.publicKey.keyId.hex, with: ground.stranger.publicKey.keyId.hex)
+                    ground.signer.publicKey.keyId.hex, with: ground.otherSigner.publicKey.keyId.hex)
             },
             ground.tampered(
                 "signed by another key", "broken: line 1503, node a, checkpoint 1500: not signed by a given key"
             ) {
-                $0[at] = stranger.line
+                $0[at] = foreignCheckpoint.line
             },
             ground.tampered(
                 "the auditor has another key", "broken: line 501, node a, checkpoint 500: not signed by a given key",
-                keys: ground.stranger.publicKey.pem),
+                keys: ground.otherSigner.publicKey.pem),
             try ground.tampered("a day that is none", unread) {
                 $0[at] = try $0[at].replacing("2026-01-31", with: "2026-02-30")
             },
@@ -213,7 +214,7 @@ struct TamperedExportsTests {
                 head: pretended.line),
             ground.tampered(
                 "a head of another key", "broken: head, node a, checkpoint 1500: not signed by a given key",
-                head: stranger.line),
+                head: foreignCheckpoint.line),
             ground.tampered(
                 "a head of another node", "broken: head, node b, checkpoint 400: the export has no line of this node",
                 head: ground.b.lines[400]),

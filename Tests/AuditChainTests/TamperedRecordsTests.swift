@@ -12,7 +12,7 @@ struct TamperedRecordsTests {
             + "one of the two was changed"
         let unread = "broken: line 1236: neither a record nor a checkpoint; the last good line is node a, record 1233"
         let at = ground.index(1234)
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             try ground.tampered("a byte of the body", found) {
                 $0[at] = try $0[at].replacing("checkout", with: "checkouT")
             },
@@ -78,7 +78,7 @@ struct TamperedRecordsTests {
     func moved() async throws {
         let ground = try await TamperGround.shared.value
         let at = ground.index(1234)
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.tampered("one removed", "broken: line 1236, node a, record 1235: record 1234 is missing before it") {
                 $0.remove(at: at)
             },
@@ -155,11 +155,11 @@ struct TamperedRecordsTests {
         let forged = head.append(SyntheticChain.record(1234, salt: "forged")).bytes
         let anew = try await ground.forged(from: 1234) { head in try await ground.signer.checkpoint(head).line }
         let unsigned = try await ground.forged(from: 1234) { ground.checkpoint($0.sequence) }
-        let stranger = try await ground.forged(from: 1234) { try await ground.stranger.checkpoint($0).line }
+        let foreignCheckpoint = try await ground.forged(from: 1234) { try await ground.otherSigner.checkpoint($0).line }
         let pretended = try await ground.forged(from: 1234) { head in
-            try await ground.stranger.checkpoint(head, claiming: ground.signer.publicKey).line
+            try await ground.otherSigner.checkpoint(head, claiming: ground.signer.publicKey).line
         }
-        try await TamperCase.judge([
+        try await TamperCase.verify([
             ground.tampered(
                 "one with a good hash",
                 "broken: line 1237, node a, record 1234: stands after record 1234: repeated, inserted or out of order"
@@ -176,7 +176,7 @@ struct TamperedRecordsTests {
                 unsigned.export),
             ground.exported(
                 "all hashes made anew, signed by another key",
-                "broken: line 1503, node a, checkpoint 1500: not signed by a given key", stranger.export),
+                "broken: line 1503, node a, checkpoint 1500: not signed by a given key", foreignCheckpoint.export),
             ground.exported(
                 "all hashes made anew, signed by another key in the right one's name",
                 "broken: line 1503, node a, checkpoint 1500: its signature is wrong", pretended.export),

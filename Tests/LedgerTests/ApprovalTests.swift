@@ -7,7 +7,7 @@ import Testing
 
 @testable import Ledger
 
-/// Operations that wait for a second person: each step judged in the transaction that takes it.
+/// Operations that wait for a second person: each step is checked in the transaction that takes it.
 @Suite struct ApprovalTests {
     private let now = LedgerFixture.noon
     private let parameters = AuditDigest.of("parameters".utf8)
@@ -176,7 +176,7 @@ import Testing
         _ = try await take(.approve(identifier, by: person(1004), executes: true), in: fixture)
     }
 
-    @Test("a key's change finds it as it was judged, or does not take place")
+    @Test("a key's change finds the key as it was when the change was decided, or does not take place")
     func precondition() async throws {
         let fixture = try await LedgerFixture()
         _ = try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))

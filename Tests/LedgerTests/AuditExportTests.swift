@@ -18,7 +18,7 @@ struct AuditExportTests {
         return fixture
     }
 
-    private func lines(_ export: AuditExport) async throws -> [StoredLine] {
+    private func lines(_ export: AuditLinePages) async throws -> [StoredLine] {
         var lines: [StoredLine] = []
         for try await page in export { lines += page.lines }
         return lines

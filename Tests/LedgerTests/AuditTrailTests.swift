@@ -13,8 +13,8 @@ struct AuditTrailTests {
     func releaseRecord() async throws {
         let fixture = try await LedgerFixture()
         let request = try fixture.request(1)
-        let judged = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
-        #expect(judged == JudgedRelease(.released, sequence: 1))
+        let recorded = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
+        #expect(recorded == RecordedVerdict(.released, sequence: 1))
         let page = try await fixture.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 10)
         #expect(page.next == nil)
         let line = String(decoding: try #require(page.records.first).line, as: UTF8.self)
@@ -123,7 +123,7 @@ struct AuditTrailTests {
             let filter = try AuditFilter(conditions)
             let found = try await ledger.everyEntry(filter).map(\.sequence)
             #expect(try await ledger.everyEntry(filter, order: .newestFirst).map(\.sequence) == found.reversed())
-            // The engine and the filter's own judgement agree.
+            // The engine and the filter itself agree.
             #expect(try await ledger.everyEntry().filter(filter.matches).map(\.sequence) == found)
             return found
         }

@@ -17,7 +17,7 @@ struct BrokenWritesTests {
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
         let broken = try BrokenWrites(to: fixture.settings.path + "-wal")
         try await requireNoRelease(fixture, saying: "disk I/O error")
-        broken.mend()
+        broken.repair()
         try await requireRecovery(fixture)
     }
 
@@ -39,7 +39,7 @@ struct BrokenWritesTests {
                 let error = #expect(throws: LedgerFailure.self) { try answer.get() }
                 #expect(error?.description.contains(words) == true, "\(String(describing: error))")
             }
-            #expect(try answers.last?.get() == JudgedRelease(.replayed, sequence: nil))
+            #expect(try answers.last?.get() == RecordedVerdict(.replayed, sequence: nil))
             fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
             try await wait(for: "the dropped note") { fixture.events.dropped == round }
         }
@@ -50,8 +50,8 @@ struct BrokenWritesTests {
     private func requireRecovery(_ fixture: LedgerFixture) async throws {
         try await fixture.ledger.probe()
         for number in 2...6 {
-            let judged = try await fixture.releasing(number, reference: nil)(fixture.ledger)
-            #expect(judged == JudgedRelease(.released, sequence: number + 1))
+            let recorded = try await fixture.releasing(number, reference: nil)(fixture.ledger)
+            #expect(recorded == RecordedVerdict(.released, sequence: number + 1))
         }
         let dropped = try await fixture.ledger.everyEntry()[1]
         #expect(dropped.event == "records_dropped")
@@ -85,7 +85,7 @@ private struct BrokenWrites {
         guard !replaced.isEmpty else { throw LedgerFixture.Broken() }
     }
 
-    func mend() {
+    func repair() {
         for (number, saved) in replaced {
             dup2(saved, number)
             close(saved)

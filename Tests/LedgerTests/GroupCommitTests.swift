@@ -92,15 +92,15 @@ struct GroupCommitTests {
         let answers = try await fixture.inOneBatch(operations)
         #expect(try await fixture.ledger.head().sequence == 0)
         broken.isActive = false
-        #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
-        #expect(try answers[1].get() == JudgedRelease(.keyNotActive, sequence: nil))
+        #expect(try answers[0].get() == RecordedVerdict(.replayed, sequence: nil))
+        #expect(try answers[1].get() == RecordedVerdict(.keyNotActive, sequence: nil))
         for answer in answers.dropFirst(2) {
             #expect(throws: LedgerFailure.self) { try answer.get() }
         }
         for number in 2...20 {
             let request = try fixture.request(number, reference: nil)
-            let judged = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
-            #expect(judged == JudgedRelease(.released, sequence: number - 1))
+            let recorded = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
+            #expect(recorded == RecordedVerdict(.released, sequence: number - 1))
         }
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 19)
@@ -117,7 +117,7 @@ struct GroupCommitTests {
         #expect(try (answers[..<2] + answers[3...]).map { try $0.get().sequence } == (1...5).map { $0 })
         // A refusal keeps its code without its record.
         let replay = try await fixture.releasing(1, caller: "poison")(fixture.ledger)
-        #expect(replay == JudgedRelease(.replayed, sequence: nil))
+        #expect(replay == RecordedVerdict(.replayed, sequence: nil))
         // Its claim went with its record.
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
@@ -169,7 +169,7 @@ struct GroupCommitTests {
         // Whether it comes before or after the closing: it is never left without an answer.
         _ = try? await fixture.ledger.head()
         pause.end()
-        #expect(try await verdict == JudgedRelease(.released, sequence: 1))
+        #expect(try await verdict == RecordedVerdict(.released, sequence: 1))
         await closed
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(2)) }
         let again = try await SQLiteLedger.open(fixture.settings)

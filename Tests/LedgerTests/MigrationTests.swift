@@ -89,8 +89,8 @@ struct MigrationTests {
                 contentDigest: [UInt8](repeating: 0, count: 32), at: LedgerFixture.noon)
         }
         #expect(try await ledger.release(release(1)) == .replayed)
-        let judged = try await ledger.release(release(2), recording: LedgerFixture.record(of: release(2)))
-        #expect(judged == JudgedRelease(.released, sequence: 1))
+        let recorded = try await ledger.release(release(2), recording: LedgerFixture.record(of: release(2)))
+        #expect(recorded == RecordedVerdict(.released, sequence: 1))
         await ledger.close()
         try queue.close()
 

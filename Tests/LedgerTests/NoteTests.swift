@@ -15,7 +15,7 @@ struct NoteTests {
         )
     }
 
-    @Test("A note returns while the writer is busy, and is recorded when its turn comes")
+    @Test("A note returns while the writer is busy, and is recorded after that")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
         let pause = await WriterPause(fixture.ledger)
@@ -31,11 +31,11 @@ struct NoteTests {
         let pause = await WriterPause(fixture.ledger)
         for number in 1...25 { fixture.ledger.note(refusal(number)) }
         let release = try fixture.releasing(1)
-        async let judged = release(fixture.ledger)
+        async let recorded = release(fixture.ledger)
         try await pause.wait(for: 6)
         pause.end()
         // The record of those dropped comes first.
-        #expect(try await judged == JudgedRelease(.released, sequence: 7))
+        #expect(try await recorded == RecordedVerdict(.released, sequence: 7))
         #expect(fixture.events.dropped == 20)
         let entries = try await fixture.ledger.everyEntry()
         #expect(entries.map(\.event) == ["records_dropped"] + Array(repeating: "decrypt", count: 6))

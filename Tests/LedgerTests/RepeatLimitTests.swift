@@ -44,9 +44,9 @@ struct RepeatLimitTests {
         let fixture = try await LedgerFixture()
         try await useUp(fixture, 1)
         let request = try fixture.request(1)
-        let judged = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
-        #expect(judged == JudgedRelease(.repeatedTooOften, sequence: 1))
-        #expect(judged.verdict.outcome == .refused(.transactionReplayed))
+        let recorded = try await fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
+        #expect(recorded == RecordedVerdict(.repeatedTooOften, sequence: 1))
+        #expect(recorded.verdict.outcome == .refused(.transactionReplayed))
     }
 
     @Test("of many at once no more than a hundred are repeats")

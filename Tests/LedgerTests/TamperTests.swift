@@ -156,7 +156,7 @@ struct TamperTests {
         await #expect(throws: LedgerFailure.self) { try await fixture.releasing(2)(again) }
         await #expect(throws: LedgerFailure.self) { try await again.head() }
         // A refusal needs no record.
-        #expect(try await fixture.releasing(1, reference: nil)(again) == JudgedRelease(.replayed, sequence: nil))
+        #expect(try await fixture.releasing(1, reference: nil)(again) == RecordedVerdict(.replayed, sequence: nil))
         await again.close()
     }
 

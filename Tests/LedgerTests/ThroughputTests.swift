@@ -64,10 +64,10 @@ struct ThroughputTests {
             mayEnd.wait()
             return [before, try Int.fetchOne(db, sql: "SELECT count(*) FROM audit_record")]
         }
-        await withCheckedContinuation { (turn: CheckedContinuation<Void, Never>) in
+        await withCheckedContinuation { (waiting: CheckedContinuation<Void, Never>) in
             DispatchQueue.global().async {
                 begun.wait()
-                turn.resume()
+                waiting.resume()
             }
         }
         for number in 4...50 { #expect(try await fixture.releasing(number)(fixture.ledger).sequence == number) }

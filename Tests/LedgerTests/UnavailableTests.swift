@@ -20,7 +20,7 @@ struct UnavailableTests {
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         // What can be read is refused with its own code.
         #expect(
-            try await fixture.releasing(2, reference: nil)(fixture.ledger) == JudgedRelease(.replayed, sequence: nil))
+            try await fixture.releasing(2, reference: nil)(fixture.ledger) == RecordedVerdict(.replayed, sequence: nil))
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
@@ -109,17 +109,17 @@ struct UnavailableTests {
         let disk = try await SmallDisk(kibibytes: 1024)
         let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
         let signer = CheckpointSigner()
-        #expect(try await fixture.releasing(1)(fixture.ledger) == JudgedRelease(.released, sequence: 1))
+        #expect(try await fixture.releasing(1)(fixture.ledger) == RecordedVerdict(.released, sequence: 1))
         try disk.fill()
         let operations = try [fixture.releasing(1, reference: nil)] + (2...30).map { try fixture.releasing($0) }
         let answers = try await fixture.inOneBatch(operations)
-        #expect(try answers[0].get() == JudgedRelease(.replayed, sequence: nil))
+        #expect(try answers[0].get() == RecordedVerdict(.replayed, sequence: nil))
         for answer in answers.dropFirst() { #expect(throws: LedgerFailure.self) { try answer.get() } }
         fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
         try await wait(for: "the dropped note") { fixture.events.dropped == 1 }
         try disk.free()
         let again = try await fixture.inOneBatch(operations.dropFirst().map { $0 })
-        #expect(try again.map { try $0.get() } == (2...30).map { JudgedRelease(.released, sequence: $0 + 1) })
+        #expect(try again.map { try $0.get() } == (2...30).map { RecordedVerdict(.released, sequence: $0 + 1) })
         #expect(try await fixture.ledger.everyEntry()[1].event == "records_dropped")
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 31)

@@ -15,7 +15,7 @@ final class WriterPause: Sendable {
         self.ledger = ledger
         let release = release
         await withCheckedContinuation { (begun: CheckedContinuation<Void, Never>) in
-            ledger.connections.inWriterTurn { _ in
+            ledger.connections.onWriter { _ in
                 begun.resume()
                 release.wait()
             }
@@ -68,7 +68,7 @@ extension LedgerFixture {
     /// An operation that releases and records it.
     func releasing(
         _ number: Int, caller: String = "checkout", reference: UInt8? = 7
-    ) throws -> @Sendable (SQLiteLedger) async throws -> JudgedRelease {
+    ) throws -> @Sendable (SQLiteLedger) async throws -> RecordedVerdict {
         let request = try request(number, caller: caller, reference: reference)
         return { try await $0.release(request, recording: Self.record(of: request)) }
     }
@@ -77,8 +77,8 @@ extension LedgerFixture {
 extension SQLiteConnections {
     /// On the writing connection, outside the commit queue.
     func write<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await withCheckedThrowingContinuation { (turn: CheckedContinuation<T, any Error>) in
-            inWriterTurn { db in turn.resume(with: Result { try body(db) }) }
+        try await withCheckedThrowingContinuation { (waiting: CheckedContinuation<T, any Error>) in
+            onWriter { db in waiting.resume(with: Result { try body(db) }) }
         }
     }
 }

@@ -47,10 +47,10 @@ final class MemoryLedger: Ledger {
 
     // MARK: Claims
 
-    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> JudgedRelease {
+    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict {
         state.withLock { state in
             state.sequence += 1
-            return JudgedRelease(Self.judge(release, &state), sequence: state.sequence)
+            return RecordedVerdict(Self.judge(release, &state), sequence: state.sequence)
         }
     }
 
@@ -198,7 +198,7 @@ final class MemoryLedger: Ledger {
 
     func probe() async throws(LedgerFailure) {}
 
-    func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
+    func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
         throw .unavailable(reason: "a ledger in memory has no copy")
     }
 

@@ -23,7 +23,7 @@ public struct SignedCheckpoint: Sendable, Equatable {
     }
 
     /// Reads a line, with no other spelling than ``line`` has: what is signed is then what is read. The signature is
-    /// not judged.
+    /// not verified.
     public init?(line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.take("{\"checkpoint\":{\"node\":\""), let node = scanner.node(),

@@ -10,7 +10,7 @@ public struct AuditNode: Hashable, Sendable, Comparable {
         self.name = name
     }
 
-    /// For the scanner, which has counted and judged the characters.
+    /// For the scanner, which has counted and checked the characters.
     init(scanned characters: ArraySlice<UInt8>) {
         name = String(decoding: characters, as: UTF8.self)
     }

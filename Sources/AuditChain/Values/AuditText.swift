@@ -2,7 +2,7 @@ internal import Encodings
 
 /// A name in a record: at most 255 printable Unicode scalars without a run of 12 digits.
 ///
-/// Names come from configuration, certificates and, as `comm` does, from strangers; whatever they hold, a record shows
+/// Names come from configuration, certificates and, as `comm` does, from untrusted processes; whatever they hold, a record shows
 /// it safely in a terminal and carries no account number.
 public struct AuditText: Sendable, Hashable {
     public static let maximumLength = 255

@@ -1,7 +1,7 @@
 /// Verifies an export, or the ledger itself, line by line: finds every changed, removed, inserted or reordered record
 /// up to the last checkpoint. Memory does not grow with the number of lines.
 ///
-/// An export holds lines of one node or of several, in any interleaving; each node's are judged as its own chain.
+/// An export holds lines of one node or of several, in any interleaving; each node's are verified as its own chain.
 /// A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From there
 /// every record follows the one before it, and every checkpoint stands behind the record that it seals, before the
 /// next one of its node. So another node's lines among a chain's are found: they begin nowhere, or nothing of that
@@ -10,7 +10,7 @@
 /// An export that begins with a filter's line is a selection: its lines are read and its checkpoints' signatures checked,
 /// and the verdict is that it proves nothing.
 ///
-/// The first fault ends the verification; what follows it is not judged. Not found, and found with a head that was
+/// The first fault ends the verification; what follows it is not looked at. Not found, and found with a head that was
 /// kept elsewhere: the end of a chain cut off behind a checkpoint, or an older ledger in its place.
 public struct ChainVerifier: Sendable {
     /// More nodes than these are refused, to bound the memory.
@@ -71,7 +71,7 @@ public struct ChainVerifier: Sendable {
         guard fault == nil else { return }
         lines += 1
         do {
-            try judge(line)
+            try check(line)
         } catch {
             fault = error
         }
@@ -99,7 +99,7 @@ public struct ChainVerifier: Sendable {
         return isSealed ? .intact(ranges) : .unsealed(ranges)
     }
 
-    private mutating func judge(_ line: [UInt8]) throws(ChainBreak) {
+    private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
         if lines == 1, FilteredExport.isFirstLine(line) {
             isFiltered = true
@@ -107,19 +107,19 @@ public struct ChainVerifier: Sendable {
         }
         if let frame = RecordFrame(line) {
             let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
-            try judge(frame, at: position)
+            try check(frame, at: position)
             records += 1
             lastGood = position
         } else if let signed = SignedCheckpoint(line: line) {
             let position = ChainPosition(signed.checkpoint)
-            try judge(signed, at: position)
+            try check(signed, at: position)
             lastGood = position
         } else {
             throw ChainBreak(line: lines, fault: .malformed(lastGood: lastGood))
         }
     }
 
-    private mutating func judge(_ frame: RecordFrame, at position: ChainPosition) throws(ChainBreak) {
+    private mutating func check(_ frame: RecordFrame, at position: ChainPosition) throws(ChainBreak) {
         if isFiltered { return }
         let known = chains[frame.node]
         if known == nil, frame.sequence > 1 { throw broken(position, .noBeginning) }
@@ -135,7 +135,7 @@ public struct ChainVerifier: Sendable {
         chains[frame.node] = chain
     }
 
-    private mutating func judge(_ signed: SignedCheckpoint, at position: ChainPosition) throws(ChainBreak) {
+    private mutating func check(_ signed: SignedCheckpoint, at position: ChainPosition) throws(ChainBreak) {
         if let wrong = signatureFault(of: signed) { throw broken(position, wrong) }
         if isFiltered { return }
         let checkpoint = signed.checkpoint

@@ -229,7 +229,7 @@ struct TokenDecryptor: Sendable {
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
         try gate.admit()
         let started = ContinuousClock.now
-        let judged: JudgedRelease
+        let judged: RecordedVerdict
         do throws(LedgerFailure) {
             judged = try await ledger.release(release, recording: recorder.auditRecord(of: draft, by: caller))
         } catch {

@@ -2,7 +2,8 @@ public import AuditChain
 public import Foundation
 public import MerchantKeys
 
-/// What was judged of a key before a change, and must still be so when it is made: others may have changed it meanwhile.
+/// The state in which a key was when a change was decided, and must be when it is made: others may have changed it
+/// meanwhile.
 public enum KeyPrecondition: Sendable, Equatable {
     case any
     /// The ledger does not know the key.

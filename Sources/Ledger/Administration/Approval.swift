@@ -80,8 +80,8 @@ extension Approval {
     }
 }
 
-/// Who asked for an operation, as the kernel said then: whether the same rules would still serve them is judged when the
-/// operation is approved.
+/// Who asked for an operation, as the kernel said then: whether the same rules would still serve them is checked when
+/// the operation is approved.
 public struct ApprovalRequester: Sendable, Equatable {
     public let person: PersonIdentities
     /// The access rule's name, for people.

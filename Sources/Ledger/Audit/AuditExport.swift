@@ -5,7 +5,7 @@ import AuditChain
 ///
 /// It reads pages of records that never change again, so it needs the same memory for any number of them, holds no
 /// snapshot while the reader of the export takes its time, and never keeps the writer waiting.
-public struct AuditExport: AsyncSequence, Sendable {
+public struct AuditLinePages: AsyncSequence, Sendable {
     public struct Page: Sendable, Equatable {
         public let lines: [StoredLine]
         /// The last record's sequence so far.
@@ -23,11 +23,11 @@ public struct AuditExport: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> Iterator { Iterator(export: self) }
 
     public struct Iterator: AsyncIteratorProtocol {
-        private let export: AuditExport
+        private let export: AuditLinePages
         /// Nil before the first page.
         private var extent: (behind: Int, last: Int)?
 
-        init(export: AuditExport) {
+        init(export: AuditLinePages) {
             self.export = export
         }
 
@@ -71,7 +71,7 @@ extension AuditTrail {
     ///   - last: the last that is wanted; nil for the chain's end when the reading begins. Where a later checkpoint
     ///     seals it, the export goes on until there.
     ///   - pageSize: how many records are read at once.
-    public func export(from first: Int = 1, through last: Int? = nil, pageSize: Int = 500) -> AuditExport {
-        AuditExport(trail: self, first: first, last: last, pageSize: min(max(pageSize, 1), 1000))
+    public func export(from first: Int = 1, through last: Int? = nil, pageSize: Int = 500) -> AuditLinePages {
+        AuditLinePages(trail: self, first: first, last: last, pageSize: min(max(pageSize, 1), 1000))
     }
 }

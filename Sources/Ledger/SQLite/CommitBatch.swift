@@ -1,7 +1,7 @@
 import AuditChain
 import GRDB
 
-/// The writes of one transaction, judged in the order in which they came.
+/// The writes of one transaction, decided in the order in which they came.
 struct CommitBatch {
     private enum Outcome {
         /// The transaction failed before it came to this one.
@@ -60,7 +60,7 @@ struct CommitBatch {
     }
 
     /// After a failure of the transaction: whether the commit took place is in the database, and nowhere else, so every
-    /// write is judged by what is found of it there.
+    /// write is answered by what is found of it there.
     func readBack(after failure: LedgerFailure, _ db: Database) {
         answer(readBack: true, after: failure, db)
     }

@@ -45,8 +45,8 @@ struct LedgerFile {
         }
     }
 
-    /// Opens or makes a file without following a link; it is judged by its descriptor, so that it cannot be exchanged
-    /// between the look and the use. SQLite gives its own side files the same mode.
+    /// Opens or makes a file without following a link; owner and mode are those of the descriptor, so that nobody can
+    /// exchange the file between the check and the use. SQLite gives its own side files the same mode.
     private func openPrivately(_ path: String) throws(LedgerOpeningError) -> Int32 {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

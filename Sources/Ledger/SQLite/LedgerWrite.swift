@@ -5,7 +5,7 @@ import GRDB
 struct LedgerWrite: Sendable {
     /// The writer takes it into a batch. False when its caller's deadline has passed: then it is not written.
     let begin: @Sendable () -> Bool
-    /// Judges and writes, inside the batch's transaction; what it records it appends to the chain's head. Called again
+    /// Decides and writes, inside the batch's transaction; what it records it appends to the chain's head. Called again
     /// when that transaction was rolled back on account of another write, so it has no effect outside the database.
     let perform: @Sendable (Database, inout ChainHead) throws -> DecidedWrite
     /// Nothing of it was written. Answers a refusal that what stands in the database justifies by itself; false when

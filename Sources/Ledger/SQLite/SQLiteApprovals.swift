@@ -4,7 +4,7 @@ import GRDB
 import MerchantKeys
 import PaymentToken
 
-/// The approvals' statements, and the judging of each step inside the transaction that takes it.
+/// The approvals' statements, and the checks of each step inside the transaction that takes it.
 struct SQLiteApprovals {
     let node: String
 

@@ -18,7 +18,7 @@ enum SQLiteBackup {
     static func copy(
         of source: LedgerPlace, busyTimeout: TimeInterval, node: String, to path: String,
         begin: () throws -> Void = {}, moves: @escaping () -> Bool
-    ) -> Result<LedgerBackup, LedgerBackupError> {
+    ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
                 try begin()
@@ -41,7 +41,7 @@ enum SQLiteBackup {
     /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
     static func copy(
         _ source: Database, node: String, to path: String, moves: @escaping () -> Bool = { true }
-    ) throws(LedgerBackupError) -> LedgerBackup {
+    ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
         guard !exists(path) else { throw .exists(path: path) }
         let partial = path + ".partial"
@@ -65,7 +65,7 @@ enum SQLiteBackup {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
         }
         try syncDirectory(of: path)
-        return LedgerBackup(path: path, bytes: bytes, digest: digest, sequence: sequence)
+        return BackupFile(path: path, bytes: bytes, digest: digest, sequence: sequence)
     }
 
     private static func fill(

@@ -8,7 +8,7 @@ struct SQLiteClaims {
     let node: String
     let repeatFor: Duration
 
-    /// Judges and writes one release.
+    /// Decides one release and writes its claim.
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
         let obstacle = try obstacle(toNew: release, db)

@@ -4,7 +4,7 @@ import GRDB
 /// The connections to one ledger: one writes; one only reads what decisions need, one only reads what people look for,
 /// so that a long search stalls neither a write nor a decision.
 ///
-/// Each is a serial queue of its own threads (GRDB's); a task waits for its turn without holding one of the threads
+/// Each is a serial queue of its own threads (GRDB's); a task that waits for it holds none of the threads
 /// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
 final class SQLiteConnections: Sendable {
     private let writer: DatabaseQueue
@@ -80,8 +80,8 @@ final class SQLiteConnections: Sendable {
         }
     }
 
-    /// Runs on the writing connection when its turn comes; the caller does not wait.
-    func inWriterTurn(_ body: @escaping @Sendable (Database) -> Void) {
+    /// Runs on the writing connection, after what was handed to it before; the caller does not wait.
+    func onWriter(_ body: @escaping @Sendable (Database) -> Void) {
         writer.asyncWriteWithoutTransaction(body)
     }
 

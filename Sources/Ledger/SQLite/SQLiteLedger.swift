@@ -144,14 +144,14 @@ public final class SQLiteLedger: Ledger {
 
     public func release(
         _ release: Release, recording record: AuditRecord?
-    ) async throws(LedgerFailure) -> JudgedRelease {
+    ) async throws(LedgerFailure) -> RecordedVerdict {
         let releases = SQLiteReleases(claims: claims, chain: chain)
         let decision = try await writer.write(
             { db, head in try releases.decide(release, recording: record, &head, db) },
             readBack: { decision, db in try releases.stands(decision, release, db) },
             refusal: { db in try releases.refusal(of: release, db) })
         if decision.isUsedUp { usedUp.insert(release.transactionId) }
-        return JudgedRelease(decision.verdict, sequence: decision.line?.sequence)
+        return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
     }
 
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
@@ -257,16 +257,16 @@ public final class SQLiteLedger: Ledger {
 
     private var times: SQLiteTimes { SQLiteTimes(node: node) }
 
-    public func backup(to path: String) async throws(LedgerBackupError) -> LedgerBackup {
+    public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
         guard
             isCopying.withLock({ isCopying in
                 defer { isCopying = true }
                 return !isCopying
             })
         else { throw .unavailable(reason: "another copy of it is under way.") }
-        let copied: Result<LedgerBackup, LedgerBackupError>
+        let copied: Result<BackupFile, LedgerBackupError>
         do throws(LedgerFailure) {
-            copied = try await deadlines.answer { (caller: LedgerCall<Result<LedgerBackup, LedgerBackupError>>) in
+            copied = try await deadlines.answer { (caller: LedgerCall<Result<BackupFile, LedgerBackupError>>) in
                 // A connection of its own: a copy takes as long as the disk does.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
@@ -307,7 +307,7 @@ public final class SQLiteLedger: Ledger {
 }
 
 extension DatabaseError {
-    /// Room on the disk, or a lock let go, mends it without anybody changing the configuration.
+    /// Whether room on the disk, or a lock that another program gives up, ends it without a change of the configuration.
     fileprivate var isPassing: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }

@@ -3,8 +3,8 @@ import Synchronization
 
 /// A connection that only reads, one read after the other.
 ///
-/// Whoever waits for it waits until the ledger's deadline. A read whose deadline passes before its turn is left out, and
-/// one that is under way is interrupted, so that a search that takes too long does not keep the others waiting.
+/// Whoever waits for it waits until the ledger's deadline. A read whose deadline passes before it has begun is left
+/// out, and one that is under way is interrupted, so that a search that takes too long does not keep the others waiting.
 final class SQLiteReader: Sendable {
     /// More wait only for a disk that hangs.
     static let capacity = 1024

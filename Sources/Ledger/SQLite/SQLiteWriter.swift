@@ -73,8 +73,8 @@ final class SQLiteWriter: Sendable {
         }
     }
 
-    /// A record whose caller waits until the deadline. When the deadline passes during the commit and the record turns
-    /// out not to be written, it is counted among those that were dropped.
+    /// A record whose caller waits until the deadline. When the deadline passes during the commit and the record was
+    /// not written after all, it is counted among those that were dropped.
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
         let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
         return try await write(
@@ -119,7 +119,7 @@ final class SQLiteWriter: Sendable {
     }
 
     private func start() {
-        connections.inWriterTurn { [self] db in
+        connections.onWriter { [self] db in
             while let waiting = queue.next() {
                 let writes = recordOfDropped() + waiting.filter { $0.begin() }
                 if !writes.isEmpty { commit(writes, db) }
