@@ -1,7 +1,9 @@
-import AuditChain
-import Foundation
+public import AuditChain
+public import Foundation
 import GRDB
 import MerchantKeys
+import PaymentToken
+import WorkerProtocol
 
 /// An administrative change inside the batch's transaction: the approval's step, the key's record and the records of
 /// both together.
@@ -64,4 +66,110 @@ struct SQLiteAdministration: Sendable {
         else { return nil }
         return lines
     }
+}
+
+/// The key records' statements.
+struct SQLiteKeyRecords {
+    let node: String
+
+    func all(_ db: Database) throws -> [KeyRecord] {
+        try Row.fetchAll(db, sql: "SELECT \(Self.columns) FROM merchant_key ORDER BY public_key_hash").map(read)
+    }
+
+    func find(_ hash: PublicKeyHash, _ db: Database) throws -> KeyRecord? {
+        try Row.fetchOne(
+            db, sql: "SELECT \(Self.columns) FROM merchant_key WHERE public_key_hash = ?",
+            arguments: [hash.bytes.blob]
+        ).map(read)
+    }
+
+    func put(_ key: KeyRecord, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO merchant_key (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
+                """,
+            arguments: [
+                key.publicKeyHash.bytes.blob, key.merchantIdentifier, key.algorithm.name, key.state.rawValue,
+                key.cutOff.map(StoredTime.milliseconds), key.origin.rawValue, StoredTime.milliseconds(key.createdAt),
+                node,
+            ])
+    }
+
+    private static let columns =
+        "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at"
+
+    private func read(_ row: Row) throws -> KeyRecord {
+        let hash: Data = try row.value("public_key_hash")
+        let cutOff: Int64? = try row.value("cut_off")
+        guard let publicKeyHash = PublicKeyHash(bytes: hash),
+            let algorithm = KeyAlgorithm(name: try row.value("algorithm")),
+            let state = KeyState(rawValue: try row.value("state")),
+            let origin = KeyRecord.Origin(rawValue: try row.value("origin"))
+        else {
+            throw LedgerFailure.unavailable(reason: "A key's record holds a value that this version does not know.")
+        }
+        return KeyRecord(
+            publicKeyHash: publicKeyHash, merchantIdentifier: try row.value("merchant_identifier"),
+            algorithm: algorithm,
+            state: state, cutOff: cutOff.map(StoredTime.date), createdAt: StoredTime.date(try row.value("created_at")),
+            origin: origin)
+    }
+}
+
+extension SQLiteLedger {
+    public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
+        let administration = SQLiteAdministration(keys: keys, chain: chain, change: change)
+        return try await writer.write(
+            { db, head in try administration.perform(&head, db) }, readBack: administration.stands
+        ).map(\.sequence)
+    }
+
+    public func approvals(limit: Int) async throws(LedgerFailure) -> [Approval] {
+        try await read { [approvalRows] db in try approvalRows.all(limit: limit, db) }
+    }
+
+    public func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval? {
+        try await read { [approvalRows] db in try approvalRows.find(identifier, db) }
+    }
+
+    public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
+        var total = 0
+        // A look first: mostly there is nothing to write.
+        while try await !read({ [approvalRows] db in try approvalRows.overdue(now: now, db) }).isEmpty {
+            total += try await expireOverdue(now: now)
+        }
+        return total
+    }
+
+    private func expireOverdue(now: Date) async throws(LedgerFailure) -> Int {
+        try await writer.write(
+            { [approvalRows, chain] db, head in
+                let overdue = try approvalRows.overdue(now: now, db)
+                for approval in overdue {
+                    try approvalRows.mark(approval.identifier, .expired, db)
+                    let record = AuditRecord(
+                        time: AuditTime(now),
+                        event: .approvalDecision(approval: approval.identifier, decision: .expire, reason: nil),
+                        outcome: .refused(.approvalInvalid),
+                        publicKeyHash: approval.key.flatMap { AuditDigest(bytes: $0.bytes) })
+                    _ = try chain.append(record, to: &head, db)
+                }
+                return overdue.count
+            },
+            // Done or not: the next look finds what is left.
+            readBack: { _, _ in nil })
+    }
+
+    public func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int {
+        let surplus = try await read { [approvalRows] db in
+            try approvalRows.surplus(expiredBefore: time, keeping: count, db)
+        }
+        guard surplus > 0 else { return 0 }
+        return try await writer.write(
+            { [approvalRows] db, _ in try approvalRows.forget(expiredBefore: time, keeping: count, db) },
+            readBack: { _, _ in nil })
+    }
+
+    private var approvalRows: SQLiteApprovals { SQLiteApprovals(node: node) }
 }

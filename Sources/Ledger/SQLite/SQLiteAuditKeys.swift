@@ -1,4 +1,4 @@
-import AuditChain
+public import AuditChain
 import Foundation
 import GRDB
 
@@ -60,4 +60,33 @@ struct SQLiteAuditKeys {
         return StoredAuditKey(
             identifier: Array(try row.value("identifier") as Data), publicKey: publicKey.map { Array($0) })
     }
+}
+
+extension SQLiteLedger {
+    public func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] {
+        try await read { [auditKeyRows] db in try auditKeyRows.all(db) }
+    }
+
+    public func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
+        try await writer.write(
+            { [auditKeyRows] db, _ in try auditKeyRows.plan(identifier, at: Date(), db) },
+            readBack: { [auditKeyRows] _, db in try auditKeyRows.find(identifier, db) == nil ? nil : () })
+    }
+
+    @discardableResult
+    public func confirmAuditKey(
+        identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> Int? {
+        try await writer.write(
+            { [auditKeyRows] db, head in
+                try auditKeyRows.confirm(identifier, publicKey, recording: record, &head, db)
+            },
+            readBack: { [auditKeyRows, chain] line, db in
+                guard try auditKeyRows.find(identifier, db)?.publicKey == publicKey else { return nil }
+                if let line, try !chain.holds(line, db) { return nil }
+                return .some(line)
+            })?.sequence
+    }
+
+    private var auditKeyRows: SQLiteAuditKeys { SQLiteAuditKeys(chain: chain) }
 }

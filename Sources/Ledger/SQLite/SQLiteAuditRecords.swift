@@ -1,4 +1,5 @@
-import AuditChain
+public import AuditChain
+import Encodings
 import Foundation
 import GRDB
 
@@ -86,4 +87,114 @@ struct SQLiteAuditRecords {
         }
         return merged + waiting
     }
+}
+
+/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have none: every release would pay
+/// for it, and a look through a million records takes about a second.
+struct SQLiteAuditConditions {
+    private(set) var sql: String
+    private(set) var values: [any DatabaseValueConvertible]
+    private(set) var index = "audit_record_by_sequence"
+
+    init(_ filter: AuditFilter, node: AuditNode) {
+        sql = "node = ?"
+        values = [node.name]
+        if let since = filter.since { add("time >= ?", since.milliseconds) }
+        if let until = filter.until { add("time < ?", until.milliseconds) }
+        if let outcome = filter.outcome {
+            add("outcome = ?", outcome.text)
+            if outcome != .ok {
+                // Word for word as in the index, which holds no more than these.
+                sql += " AND outcome <> 'ok'"
+                index = "audit_record_by_outcome"
+            }
+        }
+        if let caller = filter.caller { add(caller: caller.text) }
+        if let merchant = filter.merchant { add("merchant = ?", merchant.text) }
+        if let key = filter.key { add(key: key) }
+        if let transaction = filter.transaction {
+            add("transaction_id = ?", transaction.bytes.blob, index: "audit_record_by_transaction")
+        }
+    }
+
+    /// Later ones are more selective.
+    mutating func add(_ condition: String, _ value: any DatabaseValueConvertible, index: String? = nil) {
+        sql += " AND \(condition)"
+        values.append(value)
+        if let index { self.index = index }
+    }
+
+    /// A caller's name, or its uid.
+    private mutating func add(caller: String) {
+        guard let uid = UInt32(caller), String(uid) == caller else {
+            add("caller = ?", caller)
+            return
+        }
+        sql += " AND (caller = ? OR caller_uid = ?)"
+        values += [caller, Int64(uid)]
+    }
+
+    /// A publicKeyHash or its beginning.
+    private mutating func add(key: KeyReference) {
+        sql += " AND public_key_hash >= ? AND public_key_hash <= ?"
+        values += [Self.hash(key.hex, padding: "0"), Self.hash(key.hex, padding: "f")]
+    }
+
+    private static func hash(_ prefix: String, padding: String) -> Data {
+        let digits = prefix + String(repeating: padding, count: max(0, 64 - prefix.utf8.count))
+        return AuditDigest(hex: digits)?.bytes.blob ?? Data()
+    }
+}
+
+extension SQLiteLedger {
+    public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
+        try await writer.append(record)
+    }
+
+    public func note(_ record: AuditRecord) {
+        writer.note(record)
+    }
+
+    public func head() async throws(LedgerFailure) -> ChainHead {
+        try await read { [chain] db in try chain.head(db) }
+    }
+
+    public func records(
+        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
+    ) async throws(LedgerFailure) -> AuditPage {
+        try await search { [audit] db in
+            try audit.page(filter, order: order, after: cursor, limit: limit, db)
+        }
+    }
+
+    public func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? {
+        try await search { [audit] db in try audit.extent(since: since, until: until, db) }
+    }
+
+    public func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
+        try await search { [audit] db in try audit.lines(sequences, limit: limit, db) }
+    }
+
+    public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
+        try await writer.write(
+            { [checkpoints] db, _ in try checkpoints.insert(checkpoint, db) },
+            readBack: { [checkpoints] _, db in
+                try checkpoints.exists(checkpoint.checkpoint.sequence, db) ? () : nil
+            })
+    }
+
+    public func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? {
+        try await read { [checkpoints] db in try checkpoints.latest(below: limit, db) }
+    }
+
+    public func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? {
+        try await read { [checkpoints] db in try checkpoints.first(from: sequence, db) }
+    }
+
+    public func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
+        try await search { [checkpoints] db in try checkpoints.after(sequence, limit: limit, db) }
+    }
+
+    private var audit: SQLiteAuditRecords { SQLiteAuditRecords(node: chain.node) }
+    private var checkpoints: SQLiteCheckpoints { SQLiteCheckpoints(chain: chain) }
 }

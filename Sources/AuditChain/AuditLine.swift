@@ -1,0 +1,196 @@
+internal import StrictJSON
+
+/// One record as it is stored and exported, byte for byte, without the line feed.
+///
+/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`, then whichever of `caller` (`name`,
+/// `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection`, `token` there
+/// are, the event's own members, and last `hash`. Hash = SHA-256(previous ‖ body): previous = the 32 raw bytes of the
+/// same node's record before, zeros for sequence 1; body = the line's bytes before `,"hash":`.
+///
+/// Lines are made by ``ChainHead/append(_:)`` only.
+public struct AuditLine: Sendable, Equatable {
+    /// A longer line is no record; none that is made here comes near.
+    public static let maximumBytes = 16_384
+
+    public let node: AuditNode
+    /// From 1, without gaps.
+    public let sequence: Int
+    public let hash: AuditDigest
+    /// UTF-8, at most ``maximumBytes``.
+    public let bytes: [UInt8]
+
+    init(_ record: AuditRecord, node: AuditNode, sequence: Int, previous: AuditDigest) {
+        var writer = JSONWriter(capacity: 768)
+        writer.beginObject()
+        writer.member("node")
+        writer.string(node.name)
+        writer.member("sequence")
+        writer.number(sequence)
+        record.write(into: &writer)
+        var bytes = writer.bytes
+        let hash = AuditDigest.following(previous, body: bytes[...])
+        bytes.append(contentsOf: ",\"hash\":\"".utf8)
+        bytes.append(contentsOf: hash.hex.utf8)
+        bytes.append(contentsOf: "\"}".utf8)
+        self.node = node
+        self.sequence = sequence
+        self.hash = hash
+        self.bytes = bytes
+    }
+}
+
+/// Where a node's chain ends: what the next record is chained to and what a checkpoint seals.
+///
+/// A value: append to a copy, make the lines durable, then keep the copy. When the write fails, the old value still
+/// says where the chain really ends.
+public struct ChainHead: Sendable, Equatable {
+    public let node: AuditNode
+    /// The last record's sequence; 0 before the first.
+    public private(set) var sequence: Int
+    /// The last record's hash; zeros before the first.
+    public private(set) var hash: AuditDigest
+
+    /// The beginning of a new chain.
+    public init(node: AuditNode) {
+        self.node = node
+        sequence = 0
+        hash = .zero
+    }
+
+    /// Behind a record that is stored already. Nil when the sequence is negative, or 0 with another hash than zeros.
+    public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
+        guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
+        self.node = node
+        self.sequence = sequence
+        self.hash = hash
+    }
+
+    /// Makes the next line and stands behind it.
+    public mutating func append(_ record: AuditRecord) -> AuditLine {
+        let line = AuditLine(record, node: node, sequence: sequence + 1, previous: hash)
+        sequence = line.sequence
+        hash = line.hash
+        return line
+    }
+}
+
+/// What the chain needs of a record's line: whose it is, where it stands, what is hashed, and the hash.
+///
+/// Nothing between is read: the hash covers it. So a verifier needs no JSON parser and understands records of newer
+/// versions too.
+struct RecordFrame {
+    let node: AuditNode
+    let sequence: Int
+    /// The line's bytes before `,"hash":`.
+    let body: ArraySlice<UInt8>
+    let hash: AuditDigest
+
+    /// `,"hash":"` 64 digits `"}`
+    private static let tailLength = 75
+
+    // Made once: a chain has millions of lines.
+    private static let beforeNode = Array("{\"node\":\"".utf8)
+    private static let beforeSequence = Array("\",\"sequence\":".utf8)
+    private static let beforeTime = Array(",\"time\":\"".utf8)
+    private static let beforeHash = Array(",\"hash\":\"".utf8)
+    private static let afterHash = Array("\"}".utf8)
+
+    /// Nil unless the line begins with node, sequence and time and ends with the hash, all as records are written.
+    init?(_ line: [UInt8]) {
+        var scanner = LineScanner(line)
+        guard line.count <= AuditLine.maximumBytes,
+            scanner.take(Self.beforeNode), let node = scanner.node(), scanner.take(Self.beforeSequence),
+            let sequence = scanner.sequence(), scanner.take(Self.beforeTime),
+            line.count - Self.tailLength >= scanner.position
+        else { return nil }
+        let end = line.count - Self.tailLength
+        scanner.skip(to: end)
+        guard scanner.take(Self.beforeHash), let hash = scanner.digest(), scanner.take(Self.afterHash) else {
+            return nil
+        }
+        self.node = node
+        self.sequence = sequence
+        self.body = line[..<end]
+        self.hash = hash
+    }
+}
+
+/// Reads a line's fixed parts from left to right. What it does not find, it leaves where it is.
+struct LineScanner {
+    let line: [UInt8]
+    private(set) var position = 0
+
+    init(_ line: [UInt8]) {
+        self.line = line
+    }
+
+    var isAtEnd: Bool { position == line.count }
+
+    mutating func take(_ literal: StaticString) -> Bool {
+        take(Array(literal.description.utf8))
+    }
+
+    mutating func take(_ bytes: [UInt8]) -> Bool {
+        guard bytes.count <= line.count - position, line[position..<position + bytes.count] == bytes[...] else {
+            return false
+        }
+        position += bytes.count
+        return true
+    }
+
+    /// Goes on at `position`, which is not past the end.
+    mutating func skip(to position: Int) {
+        self.position = position
+    }
+
+    /// A number of exactly `count` decimal digits.
+    mutating func digits(_ count: Int) -> Int? {
+        guard count <= line.count - position else { return nil }
+        var value = 0
+        for character in line[position..<position + count] {
+            guard Self.isDigit(character) else { return nil }
+            value = value * 10 + Int(character - UInt8(ascii: "0"))
+        }
+        position += count
+        return value
+    }
+
+    /// A sequence number: 1 to 18 digits, not beginning with 0.
+    mutating func sequence() -> Int? {
+        let end = end(of: Self.isDigit)
+        guard (1...18).contains(end - position), line[position] != UInt8(ascii: "0") else { return nil }
+        return digits(end - position)
+    }
+
+    mutating func node() -> AuditNode? {
+        let end = end(of: AuditNode.allows)
+        guard (1...AuditNode.maximumLength).contains(end - position) else { return nil }
+        defer { position = end }
+        return AuditNode(scanned: line[position..<end])
+    }
+
+    /// 64 lower-case hexadecimal digits.
+    mutating func digest() -> AuditDigest? {
+        let end = position + AuditDigest.size * 2
+        guard end <= line.count, let digest = AuditDigest(hexDigits: line[position..<end]) else { return nil }
+        position = end
+        return digest
+    }
+
+    /// What stands before the next quotation mark.
+    mutating func untilQuotationMark() -> String {
+        let end = end(of: { $0 != UInt8(ascii: "\"") })
+        defer { position = end }
+        return String(decoding: line[position..<end], as: UTF8.self)
+    }
+
+    private func end(of belongs: (UInt8) -> Bool) -> Int {
+        var end = position
+        while end < line.count, belongs(line[end]) { end += 1 }
+        return end
+    }
+
+    private static func isDigit(_ character: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(character)
+    }
+}

@@ -1,0 +1,135 @@
+internal import Crypto
+internal import Encodings
+public import Foundation
+
+/// 32 bytes: a SHA-256 (FIPS 180-4), or an identifier that has the size of one, such as a transactionId.
+public struct AuditDigest: Hashable, Sendable {
+    public static let size = 32
+
+    /// 32 zero bytes: what stands for the record before a chain's first.
+    public static let zero = AuditDigest(exactly: [UInt8](repeating: 0, count: size))
+
+    /// 32 bytes.
+    public let bytes: [UInt8]
+
+    /// Nil unless there are 32 bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.size else { return nil }
+        self.bytes = Array(bytes)
+    }
+
+    /// Nil unless `text` is 64 lower-case hexadecimal digits, the only spelling in records.
+    public init?(hex text: String) {
+        self.init(hexDigits: Array(text.utf8)[...])
+    }
+
+    /// Nil unless `text` is base64 (RFC 4648 §4) of 32 bytes in its one spelling, with padding.
+    public init?(base64 text: String) {
+        guard let bytes = Base64.decode(text, padding: .required) else { return nil }
+        self.init(bytes: bytes)
+    }
+
+    /// The SHA-256 of these bytes.
+    public static func of(_ content: some Collection<UInt8>) -> AuditDigest {
+        AuditDigest(exactly: Array(SHA256.hash(data: Array(content))))
+    }
+
+    /// A record's hash: SHA-256(`previous` ‖ `body`), `previous` as its 32 raw bytes.
+    static func following(_ previous: AuditDigest, body: ArraySlice<UInt8>) -> AuditDigest {
+        var hasher = SHA256()
+        hasher.update(data: previous.bytes)
+        hasher.update(data: body)
+        return AuditDigest(exactly: Array(hasher.finalize()))
+    }
+
+    /// Nil unless these are 64 lower-case hexadecimal digits.
+    init?(hexDigits: ArraySlice<UInt8>) {
+        guard let bytes = Hexadecimal.decode(lowerCase: hexDigits), bytes.count == Self.size else { return nil }
+        self.bytes = bytes
+    }
+
+    private init(exactly bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// 64 lower-case digits.
+    public var hex: String { Hexadecimal.encode(bytes) }
+
+    /// 44 characters, the spelling of a publicKeyHash.
+    public var base64: String { Base64.encode(bytes) }
+}
+
+/// A node's name: whose chain a record belongs to. 1 to 64 ASCII letters, digits, dots, hyphens and underscores.
+public struct AuditNode: Hashable, Sendable, Comparable {
+    public static let maximumLength = 64
+
+    public let name: String
+
+    /// Nil when `name` is empty, too long or has other characters.
+    public init?(_ name: String) {
+        guard (1...Self.maximumLength).contains(name.utf8.count), name.utf8.allSatisfy(Self.allows) else { return nil }
+        self.name = name
+    }
+
+    /// For the scanner, which has counted and checked the characters.
+    init(scanned characters: ArraySlice<UInt8>) {
+        name = String(decoding: characters, as: UTF8.self)
+    }
+
+    static func allows(_ character: UInt8) -> Bool {
+        switch character {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+        case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"): true
+        default: false
+        }
+    }
+
+    /// By their bytes.
+    public static func < (left: AuditNode, right: AuditNode) -> Bool {
+        left.name.utf8.lexicographicallyPrecedes(right.name.utf8)
+    }
+}
+
+/// A moment as records carry it: UTC in whole milliseconds, in the years 1 to 9999.
+///
+/// Milliseconds, because under load many records share a second and records of several nodes are read side by side.
+/// The order of records is their sequence, never their time: a clock may be set back.
+public struct AuditTime: Sendable, Hashable, Comparable {
+    /// 0001-01-01T00:00:00.000Z.
+    public static let earliest = AuditTime(milliseconds: -62_135_596_800_000)
+    /// 9999-12-31T23:59:59.999Z.
+    public static let latest = AuditTime(milliseconds: 253_402_300_799_999)
+
+    /// Since 1970-01-01T00:00:00Z, without leap seconds.
+    public let milliseconds: Int64
+
+    /// Taken as the nearest of ``earliest`` and ``latest`` when beyond them.
+    public init(milliseconds: Int64) {
+        self.milliseconds = min(max(milliseconds, -62_135_596_800_000), 253_402_300_799_999)
+    }
+
+    /// Rounded down to the millisecond.
+    public init(_ date: Date) {
+        let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.down)
+        self.init(milliseconds: Int64(exactly: min(max(milliseconds, -1e15), 1e15)) ?? 0)
+    }
+
+    /// Nil unless `text` is exactly what ``text`` writes, the only spelling in records and checkpoints.
+    public init?(stored text: String) {
+        guard let time = AuditTime(rfc3339: text), time.text == text else { return nil }
+        self = time
+    }
+
+    /// What a person or a script may write: RFC 3339 §5.6 with any fraction and offset, in upper case; what is finer
+    /// than a millisecond is cut off. Leap seconds are not taken. Nil for anything else.
+    public init?(rfc3339 text: String) {
+        guard let moment = RFC3339.moment(text), !text.hasPrefix("0000") else { return nil }
+        self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
+    }
+
+    /// RFC 3339 with three digits of fraction and Z, always 24 characters: `2026-01-31T12:00:00.000Z`.
+    public var text: String { RFC3339.string(millisecondsSince1970: Int(milliseconds)) }
+
+    public static func < (left: AuditTime, right: AuditTime) -> Bool { left.milliseconds < right.milliseconds }
+}

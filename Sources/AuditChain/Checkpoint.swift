@@ -1,0 +1,131 @@
+internal import Crypto
+internal import Encodings
+internal import Foundation
+internal import StrictJSON
+
+/// What is signed: that a node's chain had this hash at this sequence.
+public struct Checkpoint: Sendable, Equatable {
+    public let node: AuditNode
+    /// The sequence of the record that it seals, and with it all before.
+    public let sequence: Int
+    /// That record's hash.
+    public let hash: AuditDigest
+    /// When it was made.
+    public let time: AuditTime
+    /// Which key signs it: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
+    public let keyId: AuditDigest
+
+    init(node: AuditNode, sequence: Int, hash: AuditDigest, time: AuditTime, keyId: AuditDigest) {
+        self.node = node
+        self.sequence = sequence
+        self.hash = hash
+        self.time = time
+        self.keyId = keyId
+    }
+
+    /// What the signature covers: the bytes of the value of `checkpoint`, as they stand in the line.
+    public var signedBytes: [UInt8] {
+        var writer = JSONWriter(capacity: 320)
+        writer.beginObject()
+        writer.member("node")
+        writer.string(node.name)
+        writer.member("sequence")
+        writer.number(sequence)
+        writer.member("hash")
+        writer.string(hash.hex)
+        writer.member("time")
+        writer.string(time.text)
+        writer.member("keyId")
+        writer.string(keyId.hex)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Has it signed.
+    ///
+    /// - Parameter sign: makes an ECDSA signature on P-256 over the SHA-256 of the bytes it is given.
+    public func signed<Failure: Error>(
+        by sign: (_ message: [UInt8]) async throws(Failure) -> CheckpointSignature
+    ) async throws(Failure) -> SignedCheckpoint {
+        SignedCheckpoint(checkpoint: self, signature: try await sign(signedBytes))
+    }
+}
+
+extension ChainHead {
+    /// A checkpoint of the chain up to here; nil before the first record, when there is nothing to seal.
+    public func checkpoint(at time: AuditTime, keyId: AuditDigest) -> Checkpoint? {
+        guard sequence > 0 else { return nil }
+        return Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
+    }
+}
+
+/// A checkpoint as it is stored and exported: a line of its own.
+///
+///     {"checkpoint":{"node":…,"sequence":…,"hash":…,"time":…,"keyId":…},"signature":"<base64 of DER>"}
+public struct SignedCheckpoint: Sendable, Equatable {
+    public let checkpoint: Checkpoint
+    public let signature: CheckpointSignature
+
+    init(checkpoint: Checkpoint, signature: CheckpointSignature) {
+        self.checkpoint = checkpoint
+        self.signature = signature
+    }
+
+    /// The line without the line feed, UTF-8.
+    public var line: [UInt8] {
+        var line = Array("{\"checkpoint\":".utf8)
+        line.append(contentsOf: checkpoint.signedBytes)
+        line.append(contentsOf: ",\"signature\":\"".utf8)
+        line.append(contentsOf: Base64.encode(signature.der).utf8)
+        line.append(contentsOf: "\"}".utf8)
+        return line
+    }
+
+    /// Reads a line, with no other spelling than ``line`` has: what is signed is then what is read. The signature is
+    /// not verified.
+    public init?(line: [UInt8]) {
+        var scanner = LineScanner(line)
+        guard scanner.take("{\"checkpoint\":{\"node\":\""), let node = scanner.node(),
+            scanner.take("\",\"sequence\":"), let sequence = scanner.sequence(),
+            scanner.take(",\"hash\":\""), let hash = scanner.digest(),
+            scanner.take("\",\"time\":\""), let time = AuditTime(stored: scanner.untilQuotationMark()),
+            scanner.take("\",\"keyId\":\""), let keyId = scanner.digest(),
+            scanner.take("\"},\"signature\":\""),
+            let der = Base64.decode(scanner.untilQuotationMark(), padding: .required),
+            let signature = CheckpointSignature(der: der), scanner.take("\"}"), scanner.isAtEnd
+        else { return nil }
+        checkpoint = Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
+        self.signature = signature
+    }
+
+    /// Reads a file of checkpoints that somebody kept, one a line; the last may lack its line feed.
+    ///
+    /// Nil when there is none, more than 1,024, or anything else between.
+    public static func list(parsing file: [UInt8]) -> [SignedCheckpoint]? {
+        var lines = file.split(separator: 0x0A, omittingEmptySubsequences: false)
+        if lines.last?.isEmpty == true { lines.removeLast() }
+        guard (1...ChainVerifier.maximumNodes).contains(lines.count) else { return nil }
+        let checkpoints = lines.compactMap { SignedCheckpoint(line: Array($0)) }
+        return checkpoints.count == lines.count ? checkpoints : nil
+    }
+}
+
+/// An ECDSA signature on P-256, as DER (RFC 3279 §2.2.3).
+public struct CheckpointSignature: Sendable, Equatable {
+    /// 8 to 72 bytes.
+    public let der: [UInt8]
+
+    /// What PKCS#11's C_Sign gives for CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Nil for another size.
+    public init?(rawRepresentation: [UInt8]) {
+        guard rawRepresentation.count == 64,
+            let signature = try? P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation)
+        else { return nil }
+        der = Array(signature.derRepresentation)
+    }
+
+    /// Nil for a size that no signature on P-256 has. Whether it is one shows when it is verified.
+    public init?(der: [UInt8]) {
+        guard (8...72).contains(der.count) else { return nil }
+        self.der = der
+    }
+}

@@ -1,0 +1,161 @@
+public import AuditChain
+public import MerchantKeys
+
+/// Why the ledger did not do what it was asked.
+public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    /// It cannot be written or read now: a full disk, a read-only one, a lock, an I/O error. It may work again at
+    /// the next call, without a restart. The reason is for the log; it carries no value of any row.
+    case unavailable(reason: String)
+    /// It did not answer within `ledger.timeout`: a disk that hangs, a file that another program keeps locked.
+    ///
+    /// - Parameter mayStand: whether what was asked for may have been written, or be written yet. Otherwise it was not
+    ///   begun, and never will be.
+    case timedOut(after: Duration, mayStand: Bool)
+    /// More waits for the writer than may wait. Nothing was written.
+    case overloaded
+    /// The change of a key's record is not permitted.
+    case conflict(KeyRecordConflict)
+    /// The approval does not serve for the change.
+    case approval(ApprovalConflict)
+    /// The checkpoint names a record that this ledger does not hold.
+    case foreignCheckpoint
+    /// The audit key was never planned, has another public key already, or its identifier or its public key is none.
+    case auditKeyConflict
+    /// Something else was forgotten than the change of the clock was planned for.
+    case timesConflict
+
+    public var description: String {
+        switch self {
+        case .unavailable(let reason): "The ledger is unavailable: \(reason)"
+        case .timedOut(let timeout, _):
+            "The ledger has not answered within \(timeout) (ledger.timeout). Look at its disk, and at other programs that "
+                + "use its file."
+        case .overloaded: "More requests wait for the ledger than may wait. Repeat with the same reference."
+        case .conflict(let conflict): conflict.description
+        case .approval(let conflict): conflict.description
+        case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
+        case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
+        case .timesConflict: "Claims were pruned between the look at the clock and its acceptance; ask again."
+        }
+    }
+}
+
+/// Why a key's record was not changed.
+public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The key is recorded for another merchant; that never changes.
+    case anotherMerchant
+    /// The key is recorded with another algorithm, which no key can change.
+    case anotherAlgorithm
+    case transition(from: KeyState, to: KeyState)
+    /// Somebody else changed the key's state after the change was decided and before it was made.
+    case changedMeanwhile
+
+    public var description: String {
+        switch self {
+        case .anotherMerchant:
+            "The ledger records this key for another merchant, and a key's merchant never changes. "
+                + "Use a new key for this merchant."
+        case .anotherAlgorithm:
+            "The ledger records this key with another algorithm."
+        case .changedMeanwhile:
+            "Somebody else changed the key's state meanwhile; look at it (key show) and decide anew."
+        case .transition(let from, let to):
+            "A key that is \(from.rawValue) cannot become \(to.rawValue)."
+        }
+    }
+}
+
+extension KeyRecord {
+    /// What the ledger keeps when `self` is recorded over `known`.
+    func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {
+        guard let known else { return self }
+        guard known.merchantIdentifier == merchantIdentifier else { throw .anotherMerchant }
+        guard known.algorithm == algorithm else { throw .anotherAlgorithm }
+        guard known.state == state || known.state.canBecome(state) else {
+            throw .transition(from: known.state, to: state)
+        }
+        var next = known
+        (next.state, next.cutOff) = (state, cutOff)
+        return next
+    }
+}
+
+/// Why a ledger is not taken into service. Each says what was wrong, with what, and what to do.
+public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
+    case noDirectory(path: String)
+    /// The directory's or the file's owner, mode or type lets others change or read the ledger.
+    case notPrivate(path: String, why: String)
+    /// Another process has it.
+    case inUse(path: String)
+    /// It was written by a newer program.
+    case newerSchema(path: String, found: Int, known: Int)
+    /// A database, but not one of ours; or no database at all.
+    case notALedger(path: String)
+    case anotherNode(path: String, recorded: String, configured: String)
+    /// 1 to 64 letters, digits, dots, hyphens and underscores.
+    case nodeName(String)
+    /// The engine does not promise durability here.
+    case notDurable(path: String, why: String)
+    case cannotOpen(path: String, reason: String)
+    /// A full disk, a read-only one, an I/O error, a lock: it may open later with the same configuration.
+    case notNow(path: String, reason: String)
+
+    public var description: String {
+        switch self {
+        case .noDirectory(let path):
+            "The ledger's directory \(path) does not exist. Make it for the daemon's account: "
+                + "install -d -m 0700 -o paytokend \(path)"
+        case .notPrivate(let path, let why):
+            "The ledger would not be private: \(path) \(why)."
+        case .inUse(let path):
+            "Another process uses the ledger \(path). One daemon has one ledger; stop the other, or give this one a "
+                + "ledger of its own."
+        case .newerSchema(let path, let found, let known):
+            "The ledger \(path) has schema \(found), which a newer paytokend wrote; this one knows schemas up to "
+                + "\(known). Run the newer program, or take back a copy from before the upgrade."
+        case .notALedger(let path):
+            "\(path) is not a ledger of paytokend. Name another file in ledger.url."
+        case .anotherNode(let path, let recorded, let configured):
+            "The ledger \(path) belongs to node \(recorded), and the configuration calls this node \(configured). "
+                + "Set ledger.node to \(recorded) or leave it out."
+        case .nodeName(let name):
+            "ledger.node has \(name.utf8.count) bytes or characters that are not taken: use 1 to 64 letters, digits, "
+                + "dots, hyphens and underscores."
+        case .notDurable(let path, let why):
+            "The ledger \(path) would not survive a loss of power: \(why). Put it on a local file system."
+        case .cannotOpen(let path, let reason):
+            "The ledger \(path) cannot be opened: \(reason)"
+        case .notNow(let path, let reason):
+            "The ledger \(path) cannot be opened now: \(reason) Look at the room on its disk, then start again."
+        }
+    }
+}
+
+/// A copy of the ledger, as it stands on the disk.
+public struct BackupFile: Sendable, Equatable {
+    public let path: String
+    /// The file's size in bytes.
+    public let bytes: Int
+    /// SHA-256 of the file.
+    public let digest: AuditDigest
+    /// The last record in the copy; 0 when there is none.
+    public let sequence: Int
+}
+
+/// Why there is no copy. Nothing is left of the attempt.
+public enum LedgerBackupError: Error, Sendable, Equatable, CustomStringConvertible {
+    case exists(path: String)
+    case notAbsolute(path: String)
+    case cannotWrite(path: String, reason: String)
+    /// The ledger itself cannot be read.
+    case unavailable(reason: String)
+
+    public var description: String {
+        switch self {
+        case .exists(let path): "\(path) exists, and a backup overwrites nothing. Name another file."
+        case .notAbsolute(let path): "\(path) is not an absolute path, which the daemon needs."
+        case .cannotWrite(let path, let reason): "The copy \(path) cannot be written: \(reason)"
+        case .unavailable(let reason): "The ledger cannot be copied: \(reason)"
+        }
+    }
+}
