@@ -114,42 +114,9 @@ public enum AuditEvent: Sendable, Equatable {
     }
 }
 
-extension AuditRecord {
-    /// Writes the members from `time` to the event's own, in the order of the public contract. What is absent is left
-    /// out, never null.
-    func write(into writer: inout JSONWriter) {
-        writer.member("time", time.text)
-        writer.member("event", event.name.rawValue)
-        writer.member("outcome", outcome.text)
-        if let caller {
-            writer.member("caller")
-            caller.write(into: &writer)
-        }
-        writer.member("merchant", merchant?.text)
-        writer.member("publicKeyHash", publicKeyHash?.base64)
-        writer.member("transactionId", transactionId?.hex)
-        writer.member("protection", protection?.rawValue)
-        writer.member("token", token?.text)
-        event.write(into: &writer)
-    }
-}
-
-extension AuditCaller {
-    fileprivate func write(into writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("name", name?.text)
-        writer.member("uid", Int(uid))
-        writer.member("gid", gid.map(Int.init))
-        writer.member("loginUid", loginUID.map(Int.init))
-        writer.member("pid", pid.map(Int.init))
-        writer.member("comm", comm?.text)
-        writer.endObject()
-    }
-}
-
 extension AuditEvent {
     /// Writes the members that only this event has.
-    fileprivate func write(into writer: inout JSONWriter) {
+    func write(into writer: inout JSONWriter) {
         switch self {
         case .verify, .request, .stop, .keyGenerate, .csrCreate, .auditPublicKey:
             break
@@ -227,21 +194,5 @@ extension AuditEvent {
             writer.member("reason", clock.reason?.text)
             writer.member("approval", clock.approval?.hex)
         }
-    }
-}
-
-extension JSONWriter {
-    /// A member with a string, or nothing.
-    fileprivate mutating func member(_ name: String, _ value: String?) {
-        guard let value else { return }
-        member(name)
-        string(value)
-    }
-
-    /// A member with an integer, or nothing.
-    fileprivate mutating func member(_ name: String, _ value: Int?) {
-        guard let value else { return }
-        member(name)
-        number(value)
     }
 }

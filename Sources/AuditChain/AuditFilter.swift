@@ -104,17 +104,13 @@ public enum FilteredExport {
         writer.beginObject()
         writer.member("filter")
         writer.beginObject()
-        writer.member("node")
-        writer.string(node.name)
-        writer.member("through")
-        writer.number(last)
+        writer.member("node", node.name)
+        writer.member("through", last)
         for (name, value) in filter.conditions {
-            writer.member(name)
-            writer.string(value)
+            writer.member(name, value)
         }
         writer.endObject()
-        writer.member("proves")
-        writer.string(proves)
+        writer.member("proves", proves)
         writer.endObject()
         return writer.bytes
     }

@@ -22,10 +22,8 @@ public struct AuditLine: Sendable, Equatable {
     init(_ record: AuditRecord, node: AuditNode, sequence: Int, previous: AuditDigest) {
         var writer = JSONWriter(capacity: 768)
         writer.beginObject()
-        writer.member("node")
-        writer.string(node.name)
-        writer.member("sequence")
-        writer.number(sequence)
+        writer.member("node", node.name)
+        writer.member("sequence", sequence)
         record.write(into: &writer)
         var bytes = writer.bytes
         let hash = AuditDigest.following(previous, body: bytes[...])

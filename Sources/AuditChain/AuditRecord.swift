@@ -1,4 +1,5 @@
 public import Refusals
+internal import StrictJSON
 
 /// What is recorded of one event: who did what to which key, when, and how it ended.
 ///
@@ -95,5 +96,38 @@ public struct AuditCaller: Sendable, Equatable {
         self.loginUID = loginUID
         self.pid = pid
         self.comm = comm
+    }
+}
+
+extension AuditRecord {
+    /// Writes the members from `time` to the event's own, in the order of the public contract. What is absent is left
+    /// out, never null.
+    func write(into writer: inout JSONWriter) {
+        writer.member("time", time.text)
+        writer.member("event", event.name.rawValue)
+        writer.member("outcome", outcome.text)
+        if let caller {
+            writer.member("caller")
+            caller.write(into: &writer)
+        }
+        writer.member("merchant", merchant?.text)
+        writer.member("publicKeyHash", publicKeyHash?.base64)
+        writer.member("transactionId", transactionId?.hex)
+        writer.member("protection", protection?.rawValue)
+        writer.member("token", token?.text)
+        event.write(into: &writer)
+    }
+}
+
+extension AuditCaller {
+    fileprivate func write(into writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("name", name?.text)
+        writer.member("uid", Int(uid))
+        writer.member("gid", gid.map(Int.init))
+        writer.member("loginUid", loginUID.map(Int.init))
+        writer.member("pid", pid.map(Int.init))
+        writer.member("comm", comm?.text)
+        writer.endObject()
     }
 }

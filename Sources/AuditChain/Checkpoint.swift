@@ -27,16 +27,11 @@ public struct Checkpoint: Sendable, Equatable {
     public var signedBytes: [UInt8] {
         var writer = JSONWriter(capacity: 320)
         writer.beginObject()
-        writer.member("node")
-        writer.string(node.name)
-        writer.member("sequence")
-        writer.number(sequence)
-        writer.member("hash")
-        writer.string(hash.hex)
-        writer.member("time")
-        writer.string(time.text)
-        writer.member("keyId")
-        writer.string(keyId.hex)
+        writer.member("node", node.name)
+        writer.member("sequence", sequence)
+        writer.member("hash", hash.hex)
+        writer.member("time", time.text)
+        writer.member("keyId", keyId.hex)
         writer.endObject()
         return writer.bytes
     }

@@ -118,15 +118,3 @@ public protocol Administration: Sendable {
     @discardableResult
     func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int
 }
-
-extension Administration {
-    /// Adds a key, or changes a known one's state.
-    ///
-    /// - Parameter record: written in the same transaction. Nil records nothing.
-    /// - Returns: the record's sequence.
-    /// - Throws: `conflict` when the change is not permitted.
-    @discardableResult
-    public func record(_ key: KeyRecord, recording record: AuditRecord? = nil) async throws(LedgerFailure) -> Int? {
-        try await apply(AdministrativeChange(at: Date(), key: key, records: record.map { [$0] } ?? [])).first
-    }
-}

@@ -66,6 +66,43 @@ public struct Approval: Sendable, Equatable {
 }
 
 extension Approval {
+    /// One account's requests must not push the others' out of sight, under whatever login uids they come.
+    static let openLimit = 20
+
+    /// Why a step cannot be taken with this approval now; nil when it can.
+    ///
+    /// - Parameter keyState: of ``key``, in the transaction that takes the step; asked for only where it counts.
+    func conflict(
+        with step: AdministrativeChange.ApprovalStep, at now: Date, keyState: () throws -> KeyState?
+    ) rethrows -> ApprovalConflict? {
+        switch step {
+        case .request: return nil
+        case .approve(_, let person, _):
+            if let conflict = undecidable(at: now) { return conflict }
+            guard person.isAnother(than: requester.person) else { return .samePerson }
+            guard key != nil else { return nil }
+            let found = try keyState()
+            return found == self.keyState ? nil : .keyChanged(from: self.keyState, to: found)
+        case .reject: return undecidable(at: now)
+        case .withdraw(_, let person):
+            if let conflict = ended(at: now) { return conflict }
+            return requester.isAccount(of: person) ? nil : .anotherPerson
+        case .use(_, let parameters, let person): return conflict(using: parameters, by: person, at: now)
+        }
+    }
+
+    private func ended(at now: Date) -> ApprovalConflict? {
+        switch status(at: now) {
+        case .pending, .approved: nil
+        case .expired: .expired
+        case .done, .rejected, .withdrawn: .notPending(status)
+        }
+    }
+
+    private func undecidable(at now: Date) -> ApprovalConflict? {
+        ended(at: now) ?? (status == .pending ? nil : .notPending(status))
+    }
+
     /// Why this approved operation cannot be carried out by its requester now; nil when it can.
     public func conflict(using parameters: AuditDigest, by person: PersonIdentities, at now: Date) -> ApprovalConflict?
     {

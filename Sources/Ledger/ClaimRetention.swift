@@ -41,6 +41,32 @@ extension ClaimRetention {
     /// so each claim's time is vouched for by Apple, and nothing else in the ledger is. A ledger that grows has new
     /// claims; one that does not grow can wait.
     public static let longestLead = Duration.seconds(86_400)
+
+    /// What may be forgotten now. Times are in milliseconds, ``StoredTime``.
+    enum Plan: Equatable {
+        case nothing(before: Int64)
+        case clockUnconfirmed(newestClaim: Int64)
+        /// Claims made before the first go, and with them what is known of tokens that were signed before the second.
+        case forget(claimsBefore: Int64, tokensSignedBefore: Int64)
+    }
+
+    /// - Parameters:
+    ///   - now: by the daemon's clock, which may be wrong.
+    ///   - newest: when the newest claim was made, and `oldest` the oldest; nil when there is none.
+    ///   - ahead: by how much a released token's signing time was ahead of the clock that claimed it, at most.
+    func plan(now: Date, newestClaim newest: Int64?, oldestClaim oldest: Int64?, signedAhead ahead: Int64) -> Plan {
+        let (present, age) = (StoredTime.milliseconds(now), StoredTime.milliseconds(age))
+        guard let newest, let oldest, oldest < present - age else { return .nothing(before: present - age) }
+        guard present - newest <= StoredTime.milliseconds(Self.longestLead) else {
+            return .clockUnconfirmed(newestClaim: newest)
+        }
+        // By the newest claim where the clock is ahead of it: Apple vouches for that time, and for the clock's nobody does.
+        // However wrong the clock, nothing is forgotten then that the window still admits.
+        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them. When a
+        // window was wider once, or off, and the clock behind, it was later: the claims stay for so much longer.
+        let end = min(present, newest) - age
+        return .forget(claimsBefore: end - max(0, ahead - age / 2), tokensSignedBefore: end + age / 2)
+    }
 }
 
 /// What stands in a ledger about the time.

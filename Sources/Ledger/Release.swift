@@ -87,6 +87,41 @@ public enum Repeatability: Sendable, Equatable {
     case yes
     /// It would, had ``Release/mostRepeats`` of them not been given already.
     case tooOften
+
+    var verdict: ReleaseVerdict {
+        switch self {
+        case .no: .replayed
+        case .yes: .repeated
+        case .tooOften: .repeatedTooOften
+        }
+    }
+}
+
+/// What a store holds of a transaction that was released. Every engine decides by it whether a further ``Release`` is a
+/// repeat.
+struct Claim: Sendable {
+    let caller: String
+    let referenceDigest: [UInt8]?
+    let contentDigest: [UInt8]
+    /// The attempt that made it, and the last one that repeated it.
+    let attempt: [UInt8]
+    let repeatAttempt: [UInt8]?
+    /// In milliseconds, ``StoredTime``.
+    let claimedAt: Int64
+    let repeats: Int
+
+    /// Whether there is no further repeat.
+    var isUsedUp: Bool { repeats >= Release.mostRepeats }
+
+    /// A repeat has the same caller, the same reference and the same signed content, and comes at most `repeatFor` after
+    /// the claim.
+    func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
+        guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
+            caller == release.caller, contentDigest == release.contentDigest,
+            StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
+        else { return .no }
+        return isUsedUp ? .tooOften : .yes
+    }
 }
 
 extension ReleaseVerdict {

@@ -51,6 +51,20 @@ public struct JSONWriter: Sendable {
         follows = false
     }
 
+    /// A member with a string; nothing at all for nil.
+    public mutating func member(_ name: String, _ value: String?) {
+        guard let value else { return }
+        member(name)
+        string(value)
+    }
+
+    /// A member with an integer; nothing at all for nil.
+    public mutating func member(_ name: String, _ value: Int?) {
+        guard let value else { return }
+        member(name)
+        number(value)
+    }
+
     public mutating func string(_ value: String) {
         separate()
         appendQuoted(value)

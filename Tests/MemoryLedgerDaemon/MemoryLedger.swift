@@ -21,7 +21,7 @@ struct MemoryLedgerDaemon {
     }
 }
 
-/// A ledger that keeps claims and keys in memory and no record: it judges as the real one does, writes nothing, and
+/// A ledger that keeps claims and keys in memory and no record: it decides as the real one does, writes nothing, and
 /// has forgotten everything after a restart. Not for service.
 final class MemoryLedger: Ledger {
     private struct Claim {
@@ -50,11 +50,11 @@ final class MemoryLedger: Ledger {
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict {
         state.withLock { state in
             state.sequence += 1
-            return RecordedVerdict(Self.judge(release, &state), sequence: state.sequence)
+            return RecordedVerdict(Self.decide(release, &state), sequence: state.sequence)
         }
     }
 
-    private static func judge(_ release: Release, _ state: inout State) -> ReleaseVerdict {
+    private static func decide(_ release: Release, _ state: inout State) -> ReleaseVerdict {
         guard state.keys[release.publicKeyHash]?.decrypts(at: release.at) == true else { return .keyNotActive }
         let claim = Claim(
             caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest,

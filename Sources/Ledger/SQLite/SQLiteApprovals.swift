@@ -76,38 +76,28 @@ struct SQLiteApprovals {
         _ step: AdministrativeChange.ApprovalStep, at now: Date, state: (PublicKeyHash) throws -> KeyState?,
         _ db: Database
     ) throws {
+        let identifier: ApprovalIdentifier
         switch step {
         case .request(let approval):
-            guard try openCount(of: approval.requester.uid, at: now, db) < Self.openLimit else {
-                throw ApprovalConflict.tooMany(Self.openLimit)
+            guard try openCount(of: approval.requester.uid, at: now, db) < Approval.openLimit else {
+                throw ApprovalConflict.tooMany(Approval.openLimit)
             }
-            try insert(approval, db)
-        case .approve(let identifier, let person, let executes):
-            let approval = try pending(identifier, at: now, db)
-            guard person.isAnother(than: approval.requester.person) else { throw ApprovalConflict.samePerson }
-            if let key = approval.key {
-                let found = try state(key)
-                guard found == approval.keyState else {
-                    throw ApprovalConflict.keyChanged(from: approval.keyState, to: found)
-                }
-            }
+            return try insert(approval, db)
+        case .approve(let named, _, _), .reject(let named, _), .withdraw(let named, _), .use(let named, _, _):
+            identifier = named
+        }
+        guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
+        let conflict = try approval.conflict(with: step, at: now) { try approval.key.flatMap { try state($0) } }
+        if let conflict { throw conflict }
+        switch step {
+        case .request: break
+        case .approve(_, let person, let executes):
             try decide(identifier, executes ? .done : .approved, by: person, at: now, db)
-        case .reject(let identifier, let person):
-            _ = try pending(identifier, at: now, db)
-            try decide(identifier, .rejected, by: person, at: now, db)
-        case .withdraw(let identifier, let person):
-            let approval = try open(identifier, at: now, db)
-            guard approval.requester.isAccount(of: person) else { throw ApprovalConflict.anotherPerson }
-            try decide(identifier, .withdrawn, by: person, at: now, db)
-        case .use(let identifier, let parameters, let person):
-            guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
-            if let conflict = approval.conflict(using: parameters, by: person, at: now) { throw conflict }
-            try mark(identifier, .done, db)
+        case .reject(_, let person): try decide(identifier, .rejected, by: person, at: now, db)
+        case .withdraw(_, let person): try decide(identifier, .withdrawn, by: person, at: now, db)
+        case .use: try mark(identifier, .done, db)
         }
     }
-
-    /// One account's requests must not push the others' out of sight, under whatever login uids they come.
-    private static let openLimit = 20
 
     private func openCount(of uid: UInt32, at now: Date, _ db: Database) throws -> Int {
         try Int.fetchOne(
@@ -117,23 +107,6 @@ struct SQLiteApprovals {
                 WHERE requester_uid = ? AND status IN ('pending', 'approved') AND expires_at > ?
                 """,
             arguments: [Int64(uid), StoredTime.milliseconds(now)]) ?? 0
-    }
-
-    /// Not decided yet.
-    private func pending(_ identifier: ApprovalIdentifier, at now: Date, _ db: Database) throws -> Approval {
-        let approval = try open(identifier, at: now, db)
-        guard approval.status == .pending else { throw ApprovalConflict.notPending(approval.status) }
-        return approval
-    }
-
-    /// Neither ended nor expired.
-    private func open(_ identifier: ApprovalIdentifier, at now: Date, _ db: Database) throws -> Approval {
-        guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
-        switch approval.status(at: now) {
-        case .pending, .approved: return approval
-        case .expired: throw ApprovalConflict.expired
-        case .done, .rejected, .withdrawn: throw ApprovalConflict.notPending(approval.status)
-        }
     }
 
     func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status, _ db: Database) throws {

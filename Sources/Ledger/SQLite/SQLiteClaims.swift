@@ -57,18 +57,13 @@ struct SQLiteClaims {
         let obstacle = try obstacle(toNew: release, db)
         if obstacle == nil, try insert(release, db) { return .released }
         guard let claim = try claim(release, db) else { return obstacle ?? .replayed }
-        let verdict = try again(release, claim)
-        if verdict == .repeated { try countRepeat(release, db) }
-        return verdict
+        let repeatability = claim.repeatability(of: release, within: repeatFor)
+        if repeatability == .yes { try countRepeat(release, db) }
+        return repeatability.verdict
     }
 
     func wouldRepeat(_ release: Release, _ db: Database) throws -> Repeatability {
-        guard let claim = try claim(release, db) else { return .no }
-        return switch try again(release, claim) {
-        case .repeated: .yes
-        case .repeatedTooOften: .tooOften
-        case .released, .replayed, .keyNotActive, .forgotten: .no
-        }
+        try claim(release, db)?.repeatability(of: release, within: repeatFor) ?? .no
     }
 
     /// Counts one that was opened and refused before it came to ``decide(_:_:)``.
@@ -78,14 +73,14 @@ struct SQLiteClaims {
 
     /// Whether a repeat that has just been counted was the last.
     func isUsedUp(_ release: Release, _ db: Database) throws -> Bool {
-        try (claim(release, db)?.value("repeats") as Int?).map { $0 >= Release.mostRepeats } ?? false
+        try claim(release, db)?.isUsedUp ?? false
     }
 
     /// Whether `verdict` of this very attempt stands in the database, after its commit went unacknowledged.
     func stands(_ verdict: ReleaseVerdict, _ release: Release, _ db: Database) throws -> Bool {
         switch verdict {
-        case .released: try claim(release, db)?.value("attempt") as Data? == release.attempt.blob
-        case .repeated: try claim(release, db)?.value("repeat_attempt") as Data? == release.attempt.blob
+        case .released: try claim(release, db)?.attempt == release.attempt
+        case .repeated: try claim(release, db)?.repeatAttempt == release.attempt
         // Nothing was to be written, so it holds when it would be decided so again.
         case .replayed, .keyNotActive, .repeatedTooOften, .forgotten: try refusal(of: release, db) == verdict
         }
@@ -95,8 +90,8 @@ struct SQLiteClaims {
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
         guard let claim = try claim(release, db) else { return try obstacle(toNew: release, db) }
-        let verdict = try again(release, claim)
-        return verdict == .repeated ? nil : verdict
+        let repeatability = claim.repeatability(of: release, within: repeatFor)
+        return repeatability == .yes ? nil : repeatability.verdict
     }
 
     /// At most `limit` claims made before `time`; answers how many were removed.
@@ -117,12 +112,6 @@ struct SQLiteClaims {
             StoredTime.milliseconds(signedAt) < forgotten
         else { return nil }
         return .forgotten(before: StoredTime.date(forgotten))
-    }
-
-    /// What a transaction that is claimed already is to `release`: repeated, replayed, or repeated too often.
-    private func again(_ release: Release, _ claim: Row) throws -> ReleaseVerdict {
-        guard try isRepeat(release, of: claim) else { return .replayed }
-        return try claim.value("repeats") < Release.mostRepeats ? .repeated : .repeatedTooOften
     }
 
     /// Claims since `time`, by key.
@@ -184,24 +173,22 @@ struct SQLiteClaims {
         return true
     }
 
-    private func claim(_ release: Release, _ db: Database) throws -> Row? {
-        try Row.fetchOne(
+    private func claim(_ release: Release, _ db: Database) throws -> Claim? {
+        let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats
                     FROM claim WHERE transaction_id = ?
                     """),
             arguments: [release.transactionId.bytes.blob])
-    }
-
-    private func isRepeat(_ release: Release, of claim: Row) throws -> Bool {
-        let reference: Data? = try claim.value("reference_digest")
-        guard repeatFor > .zero, let reference, reference == release.referenceDigest?.blob,
-            try claim.value("caller") == release.caller,
-            try claim.value("content_digest") == release.contentDigest.blob
-        else { return false }
-        return StoredTime.milliseconds(release.at) - (try claim.value("claimed_at"))
-            <= StoredTime.milliseconds(repeatFor)
+        guard let row else { return nil }
+        let reference: Data? = try row.value("reference_digest")
+        let repeatAttempt: Data? = try row.value("repeat_attempt")
+        return Claim(
+            caller: try row.value("caller"), referenceDigest: reference.map { Array($0) },
+            contentDigest: Array(try row.value("content_digest") as Data),
+            attempt: Array(try row.value("attempt") as Data), repeatAttempt: repeatAttempt.map { Array($0) },
+            claimedAt: try row.value("claimed_at"), repeats: try row.value("repeats"))
     }
 
     private func countRepeat(_ release: Release, _ db: Database) throws {

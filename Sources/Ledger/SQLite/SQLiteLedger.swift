@@ -216,23 +216,18 @@ public final class SQLiteLedger: Ledger {
     }
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
-        let age = StoredTime.milliseconds(retention.age)
-        let (present, times) = (StoredTime.milliseconds(now), times)
-        let (newest, oldest, ahead) = try await read { db in
-            (try times.newestClaim(db), try times.oldestClaim(db), try times.signedAhead(db))
+        let times = times
+        let plan = try await read { db in
+            retention.plan(
+                now: now, newestClaim: try times.newestClaim(db), oldestClaim: try times.oldestClaim(db),
+                signedAhead: try times.signedAhead(db))
         }
-        guard let newest, let oldest, oldest < present - age else {
-            return .pruned(count: 0, before: StoredTime.date(present - age))
+        let (horizon, signed): (Int64, Int64)
+        switch plan {
+        case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
+        case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
+        case .forget(let claims, let tokens): (horizon, signed) = (claims, tokens)
         }
-        guard present - newest <= StoredTime.milliseconds(ClaimRetention.longestLead) else {
-            return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
-        }
-        // By the newest claim where the clock is ahead of it: Apple vouches for that time, and for the clock's nobody does.
-        // However wrong the clock, nothing is forgotten then that the window still admits.
-        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them. When a
-        // window was wider once, or off, and the clock behind, it was later: the claims stay for so much longer.
-        let signed = min(present, newest) - age + age / 2
-        let horizon = min(present, newest) - age - max(0, ahead - age / 2)
         var total = 0
         while true {
             // In small steps, so that releases come between.

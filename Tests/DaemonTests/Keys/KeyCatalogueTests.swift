@@ -35,10 +35,10 @@ struct KeyCatalogueTests {
     }
 
     private func record(_ hash: PublicKeyHash, state: KeyState = .active) async throws {
-        _ = try await ledger.record(
-            KeyRecord(
-                publicKeyHash: hash, merchantIdentifier: "merchant.com.example", algorithm: .ec, state: state,
-                createdAt: RecordFixture.noon, origin: .imported))
+        let key = KeyRecord(
+            publicKeyHash: hash, merchantIdentifier: "merchant.com.example", algorithm: .ec, state: state,
+            createdAt: RecordFixture.noon, origin: .imported)
+        try await ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
     }
 
     @Test("a change of one key is seen, and the others are left as they are")

@@ -126,10 +126,10 @@ import WorkerProtocol
     @Test("ten starts at once make one key, and each has a request for it")
     func simultaneousStarts() async throws {
         let old = PublicKeyHash.of(subjectPublicKeyInfo: [1])
-        try await fixture.ledger.record(
-            KeyRecord(
-                publicKeyHash: old, merchantIdentifier: "m", algorithm: .ec, state: .active,
-                createdAt: RecordFixture.noon, origin: .imported))
+        let key = KeyRecord(
+            publicKeyHash: old, merchantIdentifier: "m", algorithm: .ec, state: .active,
+            createdAt: RecordFixture.noon, origin: .imported)
+        try await fixture.ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
         try await administration.catalogue.refresh()
         let rotations = KeyRotations(administration: administration, arrivals: RefusedArrivals())
         let caller = caller

@@ -42,7 +42,7 @@ final class PaymentRoutesFixture: Sendable {
         let key = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: .active,
             createdAt: Date(), origin: .imported)
-        _ = try await record.ledger.record(key)
+        try await record.ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
         let index = KeyIndex()
         index.rebuild(
             hsmTokens: [

@@ -1,6 +1,5 @@
 import AuditChain
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger
@@ -64,14 +63,6 @@ struct WrongClockTests {
                 == .pruned(count: 0, before: now - 80 * Self.day))
     }
 
-    /// As a former program left it: claims pruned by a clock that was a year ahead.
-    private func damage(_ fixture: LedgerFixture, forgottenBefore: Date) async throws {
-        let value = String(Int64(forgottenBefore.timeIntervalSince1970 * 1000))
-        try await fixture.ledger.connections.write { db in
-            try db.execute(sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)", arguments: [value])
-        }
-    }
-
     private func change(_ clock: AdministrativeChange.ClockChange, at time: Date) -> AdministrativeChange {
         var change = AdministrativeChange(
             at: time,
@@ -89,7 +80,7 @@ struct WrongClockTests {
         let (noon, ledger) = (Self.noon, fixture.ledger)
         #expect(try await ledger.release(request(1, fixture, signed: noon + 200)) == .released)
         let ahead = noon + 300 * Self.day
-        try await damage(fixture, forgottenBefore: ahead)
+        try await fixture.setForgottenBefore(ahead)
         #expect(try await ledger.release(request(2, fixture, signed: noon + 301)) == .forgotten(before: ahead))
         let fence = noon + 300
         _ = try await ledger.apply(
@@ -104,7 +95,7 @@ struct WrongClockTests {
         #expect(try await ledger.release(again) == .replayed)
         // It stays so in a later process.
         await ledger.close()
-        let later = try await SQLiteLedger.open(fixture.settings)
+        let later = try await fixture.reopened()
         #expect(try await later.times().forgottenBefore == fence)
         await later.close()
     }
@@ -113,7 +104,7 @@ struct WrongClockTests {
     func meanwhile() async throws {
         let fixture = try await LedgerFixture()
         let noon = Self.noon
-        try await damage(fixture, forgottenBefore: noon + 300 * Self.day)
+        try await fixture.setForgottenBefore(noon + 300 * Self.day)
         let head = try await fixture.ledger.head()
         await #expect(throws: LedgerFailure.timesConflict) {
             _ = try await fixture.ledger.apply(

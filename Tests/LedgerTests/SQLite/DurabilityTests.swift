@@ -62,7 +62,7 @@ struct DurabilityTests {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.keyRecords() == [LedgerFixture.record(fixture.key)])
         #expect(try await again.release(fixture.request(1)) == .repeated)
         #expect(try await again.release(fixture.request(1, reference: nil)) == .replayed)
@@ -106,7 +106,7 @@ struct DurabilityTests {
         let lost = Fault()
         let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
         lost.isActive = true
-        try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))
+        try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         #expect(try await fixture.ledger.keyRecords().map(\.state) == [.suspended])
         #expect(lost.strikes == 1)
     }

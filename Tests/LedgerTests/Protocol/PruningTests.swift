@@ -65,7 +65,7 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(11, at: noon + 300)) == .released)
         #expect(try await fixture.ledger.prune(longer, now: noon + 300) == .pruned(count: 2, before: noon + 160))
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         var third = try fixture.request(3, reference: nil, at: noon + 301)
         third.signedAt = noon + 229
         #expect(try await again.release(third) == .forgotten(before: noon + 230))

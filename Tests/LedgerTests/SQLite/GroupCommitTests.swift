@@ -44,7 +44,7 @@ struct GroupCommitTests {
         let operations: [@Sendable (SQLiteLedger) async throws -> ReleaseVerdict?] = [
             { try await first($0).verdict },
             { ledger in
-                try await ledger.record(suspended)
+                try await ledger.store(suspended)
                 return nil
             },
             { try await second($0).verdict },
@@ -81,7 +81,7 @@ struct GroupCommitTests {
         let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: { try broken.strike() }))
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         let suspended = LedgerFixture.hash(2)
-        try await fixture.ledger.record(LedgerFixture.record(suspended, state: .suspended))
+        try await fixture.ledger.store(LedgerFixture.record(suspended, state: .suspended))
         broken.isActive = true
         let notActive = try fixture.request(30, key: suspended)
         var operations = [try fixture.releasing(1, reference: nil)]
@@ -172,9 +172,28 @@ struct GroupCommitTests {
         #expect(try await verdict == RecordedVerdict(.released, sequence: 1))
         await closed
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(2)) }
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.release(fixture.request(1, reference: nil)) == .replayed)
         await again.close()
+    }
+
+    @Test("A long read does not keep a release waiting")
+    func longRead() async throws {
+        let fixture = try await LedgerFixture()
+        let reading = AsyncStream.makeStream(of: Void.self)
+        let finish = DispatchSemaphore(value: 0)
+        let connections = fixture.ledger.connections
+        async let read = connections.read { db in
+            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM claim")
+            reading.continuation.yield()
+            finish.wait()
+            return count
+        }
+        var started = reading.stream.makeAsyncIterator()
+        await started.next()
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        finish.signal()
+        #expect(try await read == 0)
     }
 
     /// Lets the record of a caller of this name fail as a full disk or a damaged page would.

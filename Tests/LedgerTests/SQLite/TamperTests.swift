@@ -107,7 +107,7 @@ struct TamperTests {
             try $0.execute(sql: "DELETE FROM audit_record WHERE sequence > 14")
         }
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         for number in 15...30 { _ = try await fixture.releasing(number + 100)(again) }
         let verdict = try await signer.verdict(of: again)
         await again.close()
@@ -152,7 +152,7 @@ struct TamperTests {
         try await DatabaseQueue(path: fixture.settings.path).write {
             try $0.execute(sql: "PRAGMA ignore_check_constraints = ON; UPDATE audit_record SET \(change)")
         }
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         await #expect(throws: LedgerFailure.self) { try await fixture.releasing(2)(again) }
         await #expect(throws: LedgerFailure.self) { try await again.head() }
         // A refusal needs no record.
@@ -204,7 +204,7 @@ struct TamperTests {
             try? FileManager.default.removeItem(atPath: fixture.settings.path + suffix)
         }
         try FileManager.default.moveItem(atPath: older, toPath: fixture.settings.path)
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.compare(with: kept.checkpoint) == .behind(last: 30))
         #expect(try await signer.verdict(of: again, head: kept).fault == .endsBeforeHead(last: 30))
         await again.close()

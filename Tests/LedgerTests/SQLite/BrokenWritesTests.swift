@@ -60,7 +60,7 @@ struct BrokenWritesTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 7)
         // And the same from the files, as the next start reads them.
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await signer.verdict(of: again).intactRecords == 7)
         await again.close()
     }

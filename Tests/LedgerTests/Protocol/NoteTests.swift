@@ -1,6 +1,5 @@
 import AuditChain
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -60,7 +59,7 @@ struct NoteTests {
         let fixture = try await LedgerFixture(busyTimeout: .milliseconds(50))
         try await dropThree(fixture)
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.everyEntry().map(\.event) == ["records_dropped"])
         await again.close()
     }
@@ -71,20 +70,17 @@ struct NoteTests {
         await fixture.ledger.close()
         fixture.ledger.note(refusal(1))
         #expect(fixture.events.dropped == 1)
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.head().sequence == 0)
         await again.close()
     }
 
     /// While another program holds the lock.
     private func dropThree(_ fixture: LedgerFixture) async throws {
-        var configuration = Configuration()
-        configuration.allowsUnsafeTransactions = true
-        let other = try DatabaseQueue(path: fixture.settings.path, configuration: configuration)
-        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
-        for number in 1...3 { fixture.ledger.note(refusal(number)) }
-        try await wait(for: "three dropped notes") { fixture.events.dropped == 3 }
-        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        try await fixture.whileLocked {
+            for number in 1...3 { fixture.ledger.note(refusal(number)) }
+            try await wait(for: "three dropped notes") { fixture.events.dropped == 3 }
+            await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        }
     }
 }

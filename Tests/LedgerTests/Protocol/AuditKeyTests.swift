@@ -19,7 +19,7 @@ struct AuditKeyTests {
         try await fixture.ledger.planAuditKey(identifier: first)
         #expect(try await fixture.ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
         try await again.confirmAuditKey(identifier: first, publicKey: point, recording: nil)
         try await again.planAuditKey(identifier: second)
@@ -35,7 +35,8 @@ struct AuditKeyTests {
     func confirmed() async throws {
         let fixture = try await LedgerFixture()
         let record = AuditRecord(
-            time: AuditTime(LedgerFixture.noon), event: .auditKeyChange(from: nil, to: .of(point), reason: nil, approval: nil))
+            time: AuditTime(LedgerFixture.noon),
+            event: .auditKeyChange(from: nil, to: .of(point), reason: nil, approval: nil))
         try await fixture.ledger.planAuditKey(identifier: first)
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point, recording: record)

@@ -41,7 +41,7 @@ struct AuditTrailTests {
                     _ = try await ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .verify))
                 }
                 group.addTask {
-                    _ = try await ledger.record(
+                    _ = try await ledger.store(
                         key, recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate))
                 }
                 ledger.note(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
@@ -59,7 +59,7 @@ struct AuditTrailTests {
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
         let head = try await fixture.ledger.head()
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         #expect(try await again.head() == head)
         #expect(try await fixture.releasing(2)(again).sequence == 2)
         try await signer.seal(again)
@@ -74,7 +74,7 @@ struct AuditTrailTests {
             time: AuditTime(LedgerFixture.noon),
             event: .keyStateChange(KeyStateChange(from: .deactivated, to: .suspended, reason: AuditReason("holiday"))))
         let suspended = LedgerFixture.record(fixture.key, state: .suspended)
-        #expect(try await fixture.ledger.record(suspended, recording: record) == 1)
+        #expect(try await fixture.ledger.store(suspended, recording: record) == 1)
         let details = try await fixture.ledger.everyEntry()[0].details
         #expect(details["from"]?.stringValue == "active")
         #expect(details["to"]?.stringValue == "suspended")
@@ -84,7 +84,7 @@ struct AuditTrailTests {
     func keyConflict() async throws {
         let fixture = try await LedgerFixture()
         await #expect(throws: LedgerFailure.conflict(.anotherAlgorithm)) {
-            try await fixture.ledger.record(
+            try await fixture.ledger.store(
                 LedgerFixture.record(fixture.key, algorithm: .rsa),
                 recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .keyGenerate))
         }

@@ -11,10 +11,10 @@ struct OpeningTests {
     func secondOpener() async throws {
         let fixture = try await LedgerFixture()
         await #expect(throws: LedgerOpeningError.inUse(path: fixture.settings.path)) {
-            _ = try await SQLiteLedger.open(fixture.settings)
+            _ = try await fixture.reopened()
         }
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         await again.close()
     }
 
@@ -49,7 +49,7 @@ struct OpeningTests {
     func locksSurvive() async throws {
         let fixture = try await LedgerFixture()
         try await wait(for: "the first opener's locks") { try locks(fixture.settings.path) > 0 }
-        await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(fixture.settings) }
+        await #expect(throws: LedgerOpeningError.self) { _ = try await fixture.reopened() }
         try await wait(for: "the first opener's locks still") { try locks(fixture.settings.path) > 0 }
     }
 
@@ -69,7 +69,7 @@ struct OpeningTests {
         let fixture = try await LedgerFixture()
         let child = try RunningProgram(Program.installed("sleep"), ["60"])
         await fixture.ledger.close()
-        let again = try await SQLiteLedger.open(fixture.settings)
+        let again = try await fixture.reopened()
         await again.close()
         child.signal(9)
     }
@@ -82,7 +82,7 @@ struct OpeningTests {
             try db.execute(sql: "UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
         }
         await #expect(throws: LedgerOpeningError.newerSchema(path: fixture.settings.path, found: 99, known: 3)) {
-            _ = try await SQLiteLedger.open(fixture.settings)
+            _ = try await fixture.reopened()
         }
     }
 
@@ -168,7 +168,7 @@ struct OpeningTests {
         await fixture.ledger.close()
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: fixture.settings.path)
         let error = await #expect(throws: LedgerOpeningError.self) {
-            _ = try await SQLiteLedger.open(fixture.settings)
+            _ = try await fixture.reopened()
         }
         guard case .notPrivate = error else {
             Issue.record("\(String(describing: error))")

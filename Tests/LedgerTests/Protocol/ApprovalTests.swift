@@ -1,6 +1,5 @@
 import AuditChain
 import Foundation
-import GRDB
 import MerchantKeys
 import PaymentToken
 import Testing
@@ -60,7 +59,7 @@ import Testing
         _ = try await take(.request(approval), in: fixture)
         #expect(try await fixture.ledger.approval(approval.identifier) == approval)
         await fixture.ledger.close()
-        let reopened = try await SQLiteLedger.open(fixture.settings)
+        let reopened = try await fixture.reopened()
         #expect(try await reopened.approvals(limit: 10) == [approval])
         await reopened.close()
     }
@@ -68,7 +67,7 @@ import Testing
     @Test("another person approves; the key changes and both are recorded in the same transaction")
     func approves() async throws {
         let fixture = try await LedgerFixture()
-        _ = try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))
+        try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         let approval = asked(key: fixture.key, state: .suspended)
         _ = try await take(.request(approval), in: fixture)
         let sequences = try await take(
@@ -155,16 +154,7 @@ import Testing
     func earlierRows() async throws {
         let fixture = try await LedgerFixture()
         let identifier = try #require(ApprovalIdentifier(hex: "0a1b2c3d4e5f6071"))
-        let database = try DatabaseQueue(path: fixture.settings.path)
-        try await database.write { db in
-            // Columns in the order in which version 3 of the schema made them.
-            try db.execute(
-                sql: """
-                    INSERT INTO approval VALUES (x'0a1b2c3d4e5f6071', 'key_adopt', zeroblob(32), NULL, NULL, 2077,
-                        'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1')
-                    """)
-        }
-        try database.close()
+        try fixture.insertEarlierApproval()
         let read = try #require(try await fixture.ledger.approval(identifier))
         #expect(read.requester.person == person(1003, login: 2077))
         for approver in [person(1003, login: 6666), person(2077), person(1004, login: 2077)] {
@@ -179,7 +169,7 @@ import Testing
     @Test("a key's change finds the key as it was when the change was decided, or does not take place")
     func precondition() async throws {
         let fixture = try await LedgerFixture()
-        _ = try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))
+        try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         for wrong: KeyPrecondition in [.absent, .state(.active)] {
             let failure = await #expect(throws: LedgerFailure.self) {
                 try await fixture.ledger.apply(
@@ -211,7 +201,7 @@ import Testing
         let fixture = try await LedgerFixture()
         let approval = asked(key: fixture.key, state: .active)
         _ = try await take(.request(approval), in: fixture)
-        _ = try await fixture.ledger.record(LedgerFixture.record(fixture.key, state: .suspended))
+        try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         #expect(
             await conflict { () throws(LedgerFailure) in
                 try await take(.approve(approval.identifier, by: person(1002), executes: true), in: fixture)
