@@ -1,3 +1,13 @@
+// The key-usage record: what a record says, how it becomes a line, how lines are chained and sealed, and how that is verified.
+// No database, no clock, no HSM.
+//
+// Who calls it: `Ledger` makes and stores lines, the daemon's checkpoints have them sealed by the HSM token, and `paytokenctl
+// audit` reads and verifies exports. What it guarantees: a line has one spelling, its hash covers every byte of it and of all
+// lines before it, and `ChainVerifier` says the same of an export as scripts/verify-audit does, word for word; tests compare them.
+//
+// Where to start: `AuditRecord` and `AuditEvent` (what is recorded), this file (lines and their chain), Checkpoint.swift (seals),
+// ChainVerifier.swift.
+
 internal import StrictJSON
 
 /// One record as it is stored and exported, byte for byte, without the line feed.

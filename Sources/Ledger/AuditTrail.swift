@@ -73,8 +73,8 @@ public struct StoredAuditKey: Sendable, Equatable {
 
 /// Which keys sign this node's checkpoints.
 ///
-/// A key is planned here first, then made in the token under the planned identifier, then confirmed here: whatever
-/// breaks off between, the next start finds what to go on with, and no key of the token is without its place here.
+/// A key is planned here first, then made in the token under the planned identifier, then confirmed here: where
+/// that is interrupted, the next start finds the plan and goes on, and no audit key in the token is unknown here.
 public protocol AuditKeyRecords: Sendable {
     /// In the order in which they were planned; the last confirmed one signs.
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey]
@@ -107,7 +107,7 @@ public enum AuditOrder: Sendable, Equatable {
 
 /// A stored record.
 public struct StoredRecord: Sendable, Equatable {
-    /// By which it is found; the line has its own, and a verifier goes by that.
+    /// The column by which it is found. The line has a sequence of its own, which is what a verifier reads.
     public let sequence: Int
     public let hash: AuditDigest
     /// The line without its line feed, as it was written.
@@ -152,7 +152,7 @@ extension [StoredLine] {
     }
 }
 
-/// How a ledger stands to a chain's head that somebody else remembers, such as the token.
+/// How a ledger compares with a chain's head that is remembered elsewhere, such as in the HSM token.
 public enum HeadComparison: Sendable, Equatable {
     /// The ledger holds that very record, and perhaps more.
     case continues

@@ -105,7 +105,7 @@ final class CommitQueue<Write: Sendable>: Sendable {
     }
 }
 
-/// Where this process left the chain: one end, or two when it is not known whether a commit took place.
+/// Where the chain ended when this process last wrote: one head, or two when it is not known whether a commit took place.
 ///
 /// Nobody else writes, so the chain ends there still when the next transaction begins. Where it does not, another
 /// program has changed the ledger or copied an older one over it, and with the records claims may be gone.

@@ -1,3 +1,14 @@
+// The daemon's one store: claims, key records, approvals, the audit record and its checkpoints.
+//
+// Who calls it: `TokenDecryptor` claims every release here, the keys' and approvals' commands change their rows here, and
+// whatever is recorded is appended here. What it guarantees: see `Ledger` below; above all that a transaction is claimed, its
+// key's state checked and its audit record written in one transaction that is durable before anybody is answered.
+//
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), SQLite/SQLiteLedger.swift (the engine) and
+// SQLite/SQLiteWriter.swift (how writes share a commit). What stands outside SQLite/ holds for every engine: the types, the
+// rules by which claims, approvals and pruning are decided, the commit queue and the deadlines. Another engine is another
+// folder, with the same promises (Tests/LedgerTests/Protocol).
+
 public import AuditChain
 public import Foundation
 public import MerchantKeys
@@ -11,7 +22,7 @@ public import PaymentToken
 /// is given. Calls that come while a commit is under way share the next one.
 ///
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
-/// (``backup(to:)``) when it has not moved for that long. Every call throws `overloaded` when too many wait already.
+/// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
 public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }

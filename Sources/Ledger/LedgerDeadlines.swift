@@ -133,11 +133,11 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
         return waiting != nil
     }
 
-    /// What takes long moves on: its deadline is counted anew from here.
+    /// The engine has got on with a call that takes long: its deadline is counted anew from here.
     ///
     /// - Returns: false when the deadline has passed.
     @discardableResult
-    func moves() -> Bool {
+    func extendDeadline() -> Bool {
         state.withLock { state in
             state.deadline = max(state.deadline, Self.time(in: allowance))
             return state.waiting != nil
@@ -145,14 +145,14 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
     }
 
     /// Waits without a deadline from here on.
-    func mayTakeAnyTime() {
+    func removeDeadline() {
         state.withLock { $0.deadline = .max }
     }
 
     var deadline: UInt64 { state.withLock { $0.deadline } }
 
     /// Taken from the caller and answered in one step: the engine cannot begin in between with what is answered as never
-    /// begun, and what has moved on is left alone.
+    /// begun, and a call whose deadline was extended is left alone.
     func expire(asOf now: UInt64) -> Bool {
         let (waiting, mayStand, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }

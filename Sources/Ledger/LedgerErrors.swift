@@ -47,7 +47,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     /// The key is recorded with another algorithm, which no key can change.
     case anotherAlgorithm
     case transition(from: KeyState, to: KeyState)
-    /// Somebody else changed the key's state after the change was decided and before it was made.
+    /// Somebody else changed the key's state after this change was decided and before it was made.
     case changedMeanwhile
 
     public var description: String {

@@ -4,7 +4,7 @@ public import PaymentToken
 import Refusals
 import Synchronization
 
-/// The wish to release one transaction's payment data to one caller.
+/// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {
     public let transactionId: TransactionIdentifier
     /// The merchant key that opened it; its state is checked in the same transaction as the claim.
@@ -38,8 +38,8 @@ public struct Release: Sendable {
         self.at = at
     }
 
-    /// How often one claim can be had again. Each repeat is an operation of the HSM, so a caller that repeats for ever
-    /// would take it from the others; a backend that looks for a lost answer needs a few.
+    /// How often a released transaction can be released again. Each repeat is an operation of the HSM, so a caller that
+    /// repeats for ever would take the HSM from the others; a backend that looks for a lost answer needs a few.
     public static let mostRepeats = 100
 
     /// 16 bytes from the system's generator.
@@ -69,23 +69,23 @@ public struct RecordedVerdict: Sendable, Equatable {
 public enum ReleaseVerdict: Sendable, Equatable {
     /// The claim is new and durable: release.
     case released
-    /// The same caller asks again with the same reference for the same signed content, in time: release again.
+    /// The same caller asks again in time, with the same reference and for the same signed content: release again.
     case repeated
     /// Released before, and this is no repeat.
     case replayed
     /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
     case keyNotActive
-    /// It would be a repeat, but ``Release/mostRepeats`` of them were given already.
+    /// It would be a repeat, but there were ``Release/mostRepeats`` of them already.
     case repeatedTooOften
     /// There is no claim, and there may have been one: claims of tokens that were signed before this time are forgotten.
     case forgotten(before: Date)
 }
 
-/// Whether a ``Release`` would find its transaction released before and be given it again.
+/// Whether a ``Release`` would be a repeat: its transaction was released before, to this caller, and may be again.
 public enum Repeatability: Sendable, Equatable {
     case no
     case yes
-    /// It would, had ``Release/mostRepeats`` of them not been given already.
+    /// It would be, but there were ``Release/mostRepeats`` of them already.
     case tooOften
 
     var verdict: ReleaseVerdict {

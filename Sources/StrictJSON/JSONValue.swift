@@ -1,3 +1,11 @@
+// JSON (RFC 8259) read strictly, bounded and without loss, and written compactly. It imports nothing.
+//
+// Who calls it: whoever parses what an untrusted caller wrote (payment tokens, requests), records and logs. What it guarantees:
+// exactly one value, no repeated member name, valid UTF-8, bounded depth, time linear in the bytes; numbers keep their text.
+//
+// Where to start: `JSONValue(parsing:limits:)` here, `JSONWriter`. JSONParser.swift has the grammar, JSONNumber.swift the exact
+// decimals by which amounts are compared.
+
 /// One JSON value (RFC 8259), read without loss: numbers keep their text, objects their order.
 ///
 /// Two values are equal when a byte-wise reader takes them for equal: strings and member names compare by their UTF-8

@@ -22,7 +22,7 @@ struct CommitBatch {
     }
 
     /// Inside the transaction, without a savepoint for each: they cost a third of all that SQLite does here, and nearly
-    /// always every write succeeds. Throws ``MemberFailed`` when one does not; the transaction must be rolled back then.
+    /// always every write succeeds. Throws ``WriteFailed`` when one does not; the transaction must be rolled back then.
     mutating func perform(from start: ChainHead, _ db: Database) throws {
         var head = start
         for (position, write) in writes.enumerated() {
@@ -30,7 +30,7 @@ struct CommitBatch {
                 outcomes[position] = .decided(try write.perform(db, &head))
             } catch {
                 outcomes = Array(repeating: .open, count: writes.count)
-                throw MemberFailed()
+                throw WriteFailed()
             }
         }
         reach = (start, head)
@@ -101,7 +101,7 @@ struct CommitBatch {
 }
 
 /// One of a transaction's writes cannot be written.
-struct MemberFailed: Error {}
+struct WriteFailed: Error {}
 
 /// SQLite gave up the transaction, or a part of it cannot be undone: nothing of it may be committed.
 struct TransactionLost: Error {

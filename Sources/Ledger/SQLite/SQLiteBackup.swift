@@ -7,17 +7,18 @@ import Glibc
 /// Copies of the ledger's file, made by SQLite's backup interface: one consistent state, with what is still in the
 /// write-ahead log, while others read and write.
 enum SQLiteBackup {
-    /// Pages that are copied, and bytes that are written, between one sign of life and the next.
+    /// Pages that are copied, and bytes that are written, between two reports of progress.
     private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
 
     /// Copies a ledger that is in use; blocks.
     ///
     /// - Parameters:
     ///   - begin: called first; what it throws ends the copy.
-    ///   - moves: called again and again while the copy moves on. False ends it: nobody waits for it any more.
+    ///   - isAwaited: called after each step, which extends the caller's deadline. False ends the copy: its caller waits
+    ///     no more.
     static func copy(
         of source: LedgerPlace, busyTimeout: TimeInterval, node: String, to path: String,
-        begin: () throws -> Void = {}, moves: @escaping () -> Bool
+        begin: () throws -> Void = {}, isAwaited: @escaping () -> Bool
     ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
@@ -28,7 +29,7 @@ enum SQLiteBackup {
                 return try connection.read { db in
                     // Now that it is open: not of another file than the one in use.
                     try source.requireUnchanged()
-                    return try copy(db, node: node, to: path, moves: moves)
+                    return try copy(db, node: node, to: path, isAwaited: isAwaited)
                 }
             } catch let error as LedgerBackupError {
                 throw error
@@ -40,7 +41,7 @@ enum SQLiteBackup {
 
     /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
     static func copy(
-        _ source: Database, node: String, to path: String, moves: @escaping () -> Bool = { true }
+        _ source: Database, node: String, to path: String, isAwaited: @escaping () -> Bool = { true }
     ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
         guard !exists(path) else { throw .exists(path: path) }
@@ -49,7 +50,7 @@ enum SQLiteBackup {
         defer { unsafe unlink(partial) }
         let sequence: Int
         do {
-            sequence = try fill(partial, from: source, node: node, moves: moves)
+            sequence = try fill(partial, from: source, node: node, isAwaited: isAwaited)
         } catch let error as LedgerBackupError {
             throw error
         } catch let error as DatabaseError
@@ -59,7 +60,7 @@ enum SQLiteBackup {
         } catch {
             throw .unavailable(reason: LedgerFailure(error).description)
         }
-        let (bytes, digest) = try finish(partial, moves: moves)
+        let (bytes, digest) = try finish(partial, isAwaited: isAwaited)
         // Unlike a renaming, a link replaces nothing that has come there meanwhile.
         guard unsafe link(partial, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
@@ -69,7 +70,7 @@ enum SQLiteBackup {
     }
 
     private static func fill(
-        _ path: String, from source: Database, node: String, moves: @escaping () -> Bool
+        _ path: String, from source: Database, node: String, isAwaited: @escaping () -> Bool
     ) throws -> Int {
         var configuration = Configuration()
         configuration.qos = SQLiteConnections.threadQuality
@@ -90,9 +91,9 @@ enum SQLiteBackup {
                     try sync(path)
                     synced = written
                 }
-                try requireMoving(moves)
+                try requireAwaited(isAwaited)
             }
-            try requireMoving(moves)
+            try requireAwaited(isAwaited)
             // One file that is complete by itself; the ledger makes it WAL again when it is opened.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
             guard try db.tableExists("audit_record") else { return 0 }
@@ -114,8 +115,8 @@ enum SQLiteBackup {
         close(descriptor)
     }
 
-    private static func requireMoving(_ moves: () -> Bool) throws(LedgerBackupError) {
-        guard moves() else { throw .unavailable(reason: "nobody waits for it any more.") }
+    private static func requireAwaited(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
+        guard isAwaited() else { throw .unavailable(reason: "nobody waits for it any more.") }
     }
 
     private static func sync(_ path: String) throws(LedgerBackupError) {
@@ -126,19 +127,19 @@ enum SQLiteBackup {
     }
 
     /// Syncs the file and hashes it.
-    private static func finish(_ path: String, moves: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest) {
+    private static func finish(_ path: String, isAwaited: () -> Bool) throws(LedgerBackupError) -> (Int, AuditDigest) {
         let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { throw cannotWrite(path, "opening") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         guard fsync(descriptor) == 0 else { throw cannotWrite(path, "fsync") }
-        try requireMoving(moves)
+        try requireAwaited(isAwaited)
         var hash = SHA256()
         var bytes = 0
         do {
             while let chunk = try file.read(upToCount: 1 << 20), !chunk.isEmpty {
                 hash.update(data: chunk)
                 bytes += chunk.count
-                try requireMoving(moves)
+                try requireAwaited(isAwaited)
             }
         } catch let error as LedgerBackupError {
             throw error

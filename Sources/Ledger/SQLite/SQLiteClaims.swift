@@ -54,9 +54,9 @@ struct SQLiteClaims {
     /// Decides one release and writes its claim.
     func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        let obstacle = try obstacle(toNew: release, db)
-        if obstacle == nil, try insert(release, db) { return .released }
-        guard let claim = try claim(release, db) else { return obstacle ?? .replayed }
+        let refusal = try refusalOfNew(release, db)
+        if refusal == nil, try insert(release, db) { return .released }
+        guard let claim = try claim(release, db) else { return refusal ?? .replayed }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         if repeatability == .yes { try countRepeat(release, db) }
         return repeatability.verdict
@@ -89,7 +89,7 @@ struct SQLiteClaims {
     /// The refusal that the release meets now; nil when it would be released. Reads only.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
         guard try keyDecrypts(release, db) else { return .keyNotActive }
-        guard let claim = try claim(release, db) else { return try obstacle(toNew: release, db) }
+        guard let claim = try claim(release, db) else { return try refusalOfNew(release, db) }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
     }
@@ -105,8 +105,8 @@ struct SQLiteClaims {
         return db.changesCount
     }
 
-    /// Why a transaction that is not claimed must not be; nil when nothing stands against it.
-    private func obstacle(toNew release: Release, _ db: Database) throws -> ReleaseVerdict? {
+    /// Why a transaction that is not claimed must not be claimed now; nil when it may.
+    private func refusalOfNew(_ release: Release, _ db: Database) throws -> ReleaseVerdict? {
         guard release.admitsNew else { return .replayed }
         guard let signedAt = release.signedAt, let forgotten = try SQLiteTimes(node: node).forgottenBefore(db),
             StoredTime.milliseconds(signedAt) < forgotten

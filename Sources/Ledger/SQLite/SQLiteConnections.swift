@@ -68,7 +68,7 @@ final class SQLiteConnections: Sendable {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// What is really in force, not what was asked for.
+    /// Checks the settings that are in force, which need not be those that were asked for.
     static func requireDurability(_ db: Database, path: String) throws {
         let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
         guard journal == "wal" else {
@@ -135,8 +135,8 @@ extension Database {
         return try result.get()
     }
 
-    /// A rollback can fail together with its transaction, when a disk vanishes. What is read before it has been made up
-    /// for is not what is committed, and no other transaction can begin.
+    /// A rollback can fail together with its transaction, when a disk vanishes. Until it has succeeded, reads see what was
+    /// never committed, and no other transaction can begin.
     func leaveTransaction() throws {
         if isInsideTransaction { try rollback() }
         guard !isInsideTransaction else {

@@ -37,7 +37,7 @@ public final class SQLiteLedger: Ledger {
         public var path: String
         /// nil takes the host name when the ledger is new, and what it recorded from then on.
         public var node: String?
-        /// How long after its release a transaction can be had again by its reference; zero: never.
+        /// How long after its release a transaction can be released again by its reference; zero: never.
         public var repeatFor: Duration
         /// How long a call waits for a lock that some other program holds on the file (a backup, a shell).
         public var busyTimeout: Duration
@@ -82,7 +82,7 @@ public final class SQLiteLedger: Ledger {
                     let result = Result { () throws(LedgerOpeningError) in
                         try SQLiteLedger(
                             blocking: settings, deadlines: deadlines, faults: faults,
-                            beforeUpgrade: caller.mayTakeAnyTime, observe: observe)
+                            beforeUpgrade: caller.removeDeadline, observe: observe)
                     }
                     guard !caller.resume(.success(result)), case .success(let ledger) = result else { return }
                     // Nobody waits for it any more.
@@ -186,7 +186,7 @@ public final class SQLiteLedger: Ledger {
         try await read { [keys] db in try keys.find(hash, db) }
     }
 
-    /// For reads that are short. What a file holds that is no longer in its place is no answer.
+    /// For reads that are short. Refused when the file is no longer in its place: its content is not the ledger's then.
     func read<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
         try await connections.read { [place, faults] db in
             try faults.reading()
@@ -266,7 +266,7 @@ public final class SQLiteLedger: Ledger {
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
                         of: place, busyTimeout: busyTimeout, node: node, to: path, begin: faults.copying,
-                        moves: caller.moves)
+                        isAwaited: caller.extendDeadline)
                     isCopying.withLock { $0 = false }
                     caller.resume(.success(result))
                 }

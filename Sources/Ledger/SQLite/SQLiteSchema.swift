@@ -13,19 +13,19 @@ struct SQLiteSchema {
     /// - Parameter beforeUpgrade: called before an older ledger is copied and changed, which takes as long as it is large.
     /// - Returns: this node's name.
     func prepare(_ db: Database, beforeUpgrade: () -> Void = {}) throws -> AuditNode {
-        if let older = try db.durably({ try standing(db) }), older.version < SQLiteTables.version {
+        if let older = try db.durably({ try existing(db) }), older.version < SQLiteTables.version {
             beforeUpgrade()
             try copy(db, version: older.version, node: older.node)
         }
         return try db.durably {
-            guard let standing = try standing(db) else { return try create(db) }
-            if standing.version < SQLiteTables.version { try migrate(db, from: standing.version) }
-            return standing.node
+            guard let found = try existing(db) else { return try create(db) }
+            if found.version < SQLiteTables.version { try migrate(db, from: found.version) }
+            return found.node
         }
     }
 
-    /// What the database is; nil when there is nothing in it.
-    private func standing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
+    /// The version and node of the ledger in the database; nil when the database is empty.
+    private func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
         guard tables.contains("ledger_meta"),
@@ -62,8 +62,8 @@ struct SQLiteSchema {
             arguments: [String(SQLiteTables.version)])
     }
 
-    /// A start that was cut off between the copy and the migration has left a copy, which is as good as the one made
-    /// now but may be older than what was written since; so it stays, and this one gets a number.
+    /// A start that ended between the copy and the migration has left a copy behind. It may be older than what was written
+    /// since, so it is kept, and this copy gets a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")

@@ -11,7 +11,7 @@ final class SQLiteWriter: Sendable {
     private let observe: @Sendable (LedgerEvent) -> Void
     private let queue: CommitQueue<LedgerWrite>
     private let deadlines: LedgerDeadlines
-    private let left = LastEnd()
+    private let lastEnd = LastEnd()
 
     init(
         connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
@@ -152,19 +152,19 @@ final class SQLiteWriter: Sendable {
             try place.requireUnchanged()
             do {
                 try transaction(db) { head in try batch.perform(from: head, db) }
-            } catch is MemberFailed {
+            } catch is WriteFailed {
                 try transaction(db) { head in try batch.performSeparately(from: head, db) }
             }
             try faults.afterCommit()
             // Once more: the file may have gone between the look and the commit.
             try place.requireUnchanged()
-            if let (_, end) = batch.reach { left.set([end]) }
+            if let (_, end) = batch.reach { lastEnd.set([end]) }
             observe(.committed(writes: writes.count, after: started.duration(to: .now)))
             if let (begin, end) = batch.reach, end != begin { observe(.recorded(upTo: end.sequence)) }
             batch.acknowledge(db)
         } catch {
             // The commit may have taken place.
-            if let (begin, end) = batch.reach { left.set([begin, end]) }
+            if let (begin, end) = batch.reach { lastEnd.set([begin, end]) }
             let failure = LedgerFailure(error)
             observe(.failed(writes: writes.count, reason: failure.description))
             do {
@@ -183,7 +183,7 @@ final class SQLiteWriter: Sendable {
 
     private func transaction(_ db: Database, _ perform: (ChainHead) throws -> Void) throws {
         try db.durably {
-            try perform(left.checked(chain.head(db)))
+            try perform(lastEnd.checked(chain.head(db)))
             try faults.insideTransaction()
         }
     }

@@ -219,7 +219,7 @@ struct HangingLedgerTests {
                     }
                 }
                 let call = try #require(calls.kept)
-                #expect(!call.begin() && !call.resume(.success(1)) && !call.moves())
+                #expect(!call.begin() && !call.resume(.success(1)) && !call.extendDeadline())
                 guard began == hasBegun else { continue }
                 #expect(error == .timedOut(after: .milliseconds(milliseconds), mayStand: hasBegun))
                 break
@@ -237,7 +237,7 @@ struct HangingLedgerTests {
         try await wait(for: "the call") { calls.kept != nil }
         let call = try #require(calls.kept)
         let first = call.deadline
-        #expect(call.moves() && call.deadline > first)
+        #expect(call.extendDeadline() && call.deadline > first)
         deadlines.expire(asOf: first)
         #expect(call.begin(), "it still waits")
         call.resume(.success(3))
