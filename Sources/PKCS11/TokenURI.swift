@@ -126,7 +126,9 @@ struct TokenURIAttributes {
         var bytes = text.utf8.makeIterator()
         while let byte = bytes.next() {
             if byte == UInt8(ascii: "%") {
-                guard let high = bytes.next().flatMap(Hexadecimal.value), let low = bytes.next().flatMap(Hexadecimal.value) else {
+                guard let high = bytes.next().flatMap(Hexadecimal.value),
+                    let low = bytes.next().flatMap(Hexadecimal.value)
+                else {
                     throw .percentEncoding(name)
                 }
                 decoded.append(high << 4 | low)

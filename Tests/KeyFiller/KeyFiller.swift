@@ -57,7 +57,7 @@ struct KeyFiller {
                     publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
                     merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: .active,
                     createdAt: Date(), origin: .imported)
-                group.addTask { _ = try await ledger.apply(AdministrativeChange(at: Date(), key: key, records: [])) }
+                group.addTask { try await ledger.apply(AdministrativeChange(at: Date(), key: key, records: [])) }
             }
             try await group.waitForAll()
         }

@@ -95,7 +95,8 @@ struct RefusedLogins: Sendable {
 
     /// Whole or not at all: into a new file that takes the old one's place.
     private func write(_ content: Content) throws(Unusable) {
-        let text = ([Self.header] + ([content.key] + content.digests).map { Hexadecimal.encode($0) }).joined(separator: "\n")
+        let text = ([Self.header] + ([content.key] + content.digests).map { Hexadecimal.encode($0) }).joined(
+            separator: "\n")
         let new = "\(path).\(getpid())"
         let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.unusable(path) }

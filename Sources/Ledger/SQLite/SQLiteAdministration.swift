@@ -118,6 +118,7 @@ struct SQLiteKeyRecords {
 }
 
 extension SQLiteLedger {
+    @discardableResult
     public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
         let administration = SQLiteAdministration(keys: keys, chain: chain, change: change)
         return try await writer.write(
