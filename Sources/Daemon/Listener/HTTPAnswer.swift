@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import NIOCore
 import NIOHTTP1
@@ -109,15 +110,13 @@ enum HTTPDate {
 
     /// `Sun, 06 Nov 1994 08:49:37 GMT`
     static func text(of second: Int) -> String {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = .gmt
-        let parts = calendar.dateComponents(
-            [.weekday, .day, .month, .year, .hour, .minute, .second],
-            from: Date(timeIntervalSince1970: Double(second)))
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
+        let (day, time) = max(second, 0).quotientAndRemainder(dividingBy: 86_400)
+        let date = GregorianCalendar.date(daysSince1970: day)
+        // 1970-01-01 was a Thursday.
+        let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][day % 7]
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        let two = { (number: Int?) in (number ?? 0) < 10 ? "0\(number ?? 0)" : "\(number ?? 0)" }
-        return "\(days[(parts.weekday ?? 1) - 1]), \(two(parts.day)) \(months[(parts.month ?? 1) - 1]) "
-            + "\(parts.year ?? 1970) \(two(parts.hour)):\(two(parts.minute)):\(two(parts.second)) GMT"
+        let two = { (number: Int) in number < 10 ? "0\(number)" : "\(number)" }
+        return "\(weekday), \(two(date.day)) \(months[date.month - 1]) \(date.year) "
+            + "\(two(time / 3600)):\(two(time / 60 % 60)):\(two(time % 60)) GMT"
     }
 }

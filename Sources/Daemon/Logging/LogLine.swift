@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import Logging
 import StrictJSON
@@ -67,7 +68,7 @@ enum LogLine {
     }
 
     private static func timestamp(_ time: Date) -> String {
-        time.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        RFC3339.string(millisecondsSince1970: Int((time.timeIntervalSince1970 * 1000).rounded()))
     }
 
     private static func cut(_ text: String) -> String {
