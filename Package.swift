@@ -168,7 +168,8 @@ let package = Package(
         .testTarget(
             name: "PKCS11Tests",
             dependencies: [
-                "PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto, cryptoExtras, asn1,
+                "Encodings", "PKCS11", "SecretMemory", "KeyRestoration", "PaymentToken", "TestSupport", crypto,
+                cryptoExtras, asn1,
             ],
             swiftSettings: house),
         .testTarget(

@@ -1,4 +1,5 @@
 internal import CPKCS11
+public import Encodings
 
 /// A place for a token (PKCS#11 v2.40 base §5.5). Slot numbers change between processes and are for this process only:
 /// a token is chosen by its label and serial number.
@@ -75,6 +76,14 @@ public struct TokenInfo: Sendable, Hashable {
     }
 }
 
+extension TokenInfo {
+    /// Whether everything that the URI names agrees with this token.
+    func isNamed(by uri: TokenURI) -> Bool {
+        (uri.label ?? label) == label && (uri.serialNumber ?? serialNumber) == serialNumber
+            && (uri.manufacturer ?? manufacturer) == manufacturer && (uri.model ?? model) == model
+    }
+}
+
 /// Why no slot was chosen.
 public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No token has what the URI names. Tokens made after the library was initialised may not be seen.
@@ -105,7 +114,7 @@ extension Module {
             for slot in try slots() {
                 do throws(CallError) {
                     let token = try slot.tokenInfo()
-                    if token.flags.contains(.tokenInitialized), uri.matches(token) { fitting.append((slot, token)) }
+                    if token.flags.contains(.tokenInitialized), token.isNamed(by: uri) { fitting.append((slot, token)) }
                 } catch {
                     failure = error
                 }

@@ -1,3 +1,4 @@
+import Encodings
 import PKCS11
 import SecretMemory
 import TestSupport

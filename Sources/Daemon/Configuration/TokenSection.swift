@@ -1,4 +1,5 @@
 import CLinux
+import Encodings
 import Foundation
 import Glibc
 import SecretMemory
@@ -50,7 +51,7 @@ extension HSMTokenSettings {
         let name = section.name("name")
         let module = Self.module(section)
         let token = Self.tokenURI(section)
-        let pinFile = Self.pinFile(section, source: token?.pinSource)
+        let pinFile = Self.pinFile(section, source: token?.pinFile)
         let sessions = section.integer("sessions", in: 1...256, default: 2)
         let callTimeout = section.duration(
             "call_timeout", in: .milliseconds(100)...(.seconds(600)), default: .seconds(10))
@@ -61,7 +62,7 @@ extension HSMTokenSettings {
         let deniedSystemCalls = Self.deniedSystemCalls(section)
         guard let name, let module, let token, let pinFile else { return nil }
         self.init(
-            name: name, module: module, uri: token.uri, pinFile: pinFile, sessions: sessions,
+            name: name, module: module, uri: token.withoutQuery, pinFile: pinFile, sessions: sessions,
             callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
             environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls)
     }
@@ -85,17 +86,17 @@ extension HSMTokenSettings {
         return path
     }
 
-    private static func tokenURI(_ section: ConfigurationSection) -> TokenReference? {
+    private static func tokenURI(_ section: ConfigurationSection) -> TokenURI? {
         guard let text = section.text("uri") else {
             if section.node("uri") == nil {
                 section.problem("uri", "is missing; name the token, as in \"pkcs11:token=paytokend\"")
             }
             return nil
         }
-        do throws(TokenReference.Flaw) {
-            return try TokenReference(text)
+        do throws(TokenURIError) {
+            return try TokenURI(text)
         } catch {
-            section.problem("uri", error.rawValue)
+            section.problem("uri", error.description)
             return nil
         }
     }

@@ -1,3 +1,4 @@
+import Encodings
 import KeySealing
 import PKCS11
 import SecretMemory

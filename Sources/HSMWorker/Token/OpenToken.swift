@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import KeySealing
 import PKCS11
@@ -99,7 +100,7 @@ final class OpenToken: Sendable {
         do {
             uri = try TokenURI(opening.tokenURI)
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
+            throw WorkerFailure(.tokenUnavailable, "The token's URI \(error).")
         }
         let module: Module
         do {

@@ -166,8 +166,10 @@ struct ConfigurationProblemTests {
             ("uri: \"pkcs11:token=a;slot-id=3\"", "4 tokens[0].uri: names a slot"),
             ("uri: \"pkcs11:manufacturer=x\"", "4 tokens[0].uri: names no token"),
             ("uri: \"pkcs11:\"", "4 tokens[0].uri: names no token"),
-            ("uri: \"pkcs11:token=a;token=b\"", "4 tokens[0].uri: has an attribute that is not name=value"),
-            ("uri: \"pkcs11:token=%zz\"", "4 tokens[0].uri: has an attribute that is not name=value"),
+            ("uri: \"pkcs11:token=a;token=b\"", "4 tokens[0].uri: has the attribute \"token\" twice"),
+            ("uri: \"pkcs11:token=a;\"", "4 tokens[0].uri: has an attribute that is not name=value"),
+            ("uri: \"pkcs11:token=%zz\"", "4 tokens[0].uri: has a \"%\" in \"token\""),
+            ("uri: \"pkcs11:token=a b\"", "4 tokens[0].uri: has a character in \"token\" that must be"),
             ("uri: \"pkcs11:token=a;object=b\"", "4 tokens[0].uri: has an attribute other than"),
             ("uri: \"https://token\"", "4 tokens[0].uri: must be a PKCS#11 URI"),
             (

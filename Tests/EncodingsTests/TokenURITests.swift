@@ -1,5 +1,4 @@
-import PKCS11
-import TestSupport
+import Encodings
 import Testing
 
 @Suite("A token's URI")
@@ -148,5 +147,32 @@ struct TokenURITests {
         #expect(failure("pkcs11:serial=\(String(repeating: "a", count: 17))") == .wrongLength("serial", longest: 16))
         #expect(failure("pkcs11:token=\(String(repeating: "a", count: 2000))") == .tooLong)
         #expect(try TokenURI("pkcs11:token=\(String(repeating: "a", count: 32))").label?.count == 32)
+    }
+
+    @Test(
+        "What the daemon hands to the worker, a URI without its query, names the same token to it",
+        arguments: [
+            "pkcs11:token=paytokend", "PKCS11:token=pay%20tokend;serial=1a?pin-source=file:/etc/paytokend/pin",
+            "pkcs11:serial=4a7f;model=1.0;manufacturer=Snake%20Oil,%20Inc.?pin-source=/etc/pin",
+            "pkcs11:token=a%3Fb;serial=%31",
+        ])
+    func withoutQuery(text: String) throws {
+        let read = try TokenURI(text)
+        let handedOver = try TokenURI(read.withoutQuery)
+        #expect(handedOver.pinFile == nil)
+        #expect(handedOver.label == read.label && handedOver.serialNumber == read.serialNumber)
+        #expect(handedOver.manufacturer == read.manufacturer && handedOver.model == read.model)
+        #expect(handedOver.withoutQuery == read.withoutQuery)
+    }
+
+    @Test("No message repeats a value of the URI")
+    func messages() {
+        for text in [
+            "pkcs11:token=secret;token=secret", "pkcs11:token=secret%zz", "pkcs11:token=secret value",
+            "pkcs11:token=secret%FF",
+            "pkcs11:token=a;slot-id=secret", "pkcs11:token=a;object=secret", "pkcs11:token=a?pin-source=secret",
+        ] {
+            #expect(failure(text).map { !"\($0)".contains("secret") } == true, "\(text)")
+        }
     }
 }
