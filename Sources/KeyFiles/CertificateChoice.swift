@@ -74,7 +74,7 @@ struct CertificateChoice {
     }
 
     /// What was taken from a file that holds several; nil where there was nothing to choose.
-    var remark: String? {
+    var note: String? {
         guard all.count > 1 else { return nil }
         let word = issuer.map { ", signed by \($0.description)" } ?? "; its issuer is not in the file"
         return "took one of \(all.count) certificates: \(chosen.description)\(word)."

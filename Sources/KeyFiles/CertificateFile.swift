@@ -1,14 +1,14 @@
 /// A merchant's certificate from a file: X.509 in PEM or DER, alone or among others in PEM or PKCS#7.
 ///
-/// Of several the Payment Processing Certificate is taken, and its issuer's signature checked when the issuer lies in
-/// the same file. Whether it is the right one is the daemon's judgement: here it is only told from everything else that
-/// people have in files beside it.
+/// Of several certificates the Payment Processing Certificate is taken, and its issuer's signature is checked when the
+/// issuer's certificate is in the same file. Whether it is the right merchant's certificate is checked by the daemon;
+/// here it is only told from everything else that people have in such files.
 public struct CertificateFile: Sendable, Equatable {
     /// The certificate's DER, one that swift-certificates reads.
     public let der: [UInt8]
     /// Which certificate was taken, and who signed it, where the file holds several: one sentence for a person,
     /// beginning with the path.
-    public let remark: String?
+    public let note: String?
 
     /// - Parameter path: At most 64 KiB. A private key in the same file does not disturb.
     public init(path: String) throws(KeyFileError) {
@@ -35,7 +35,7 @@ public struct CertificateFile: Sendable, Equatable {
 
     init(_ choice: CertificateChoice, path: String) {
         der = choice.chosen.der
-        remark = choice.remark.map { "\(path): \($0)" }
+        note = choice.note.map { "\(path): \($0)" }
     }
 
     private static func bytes(
@@ -45,22 +45,22 @@ public struct CertificateFile: Sendable, Equatable {
     }
 
     private static func certificates(inBundle bytes: [UInt8], path: String) throws(KeyFileError) -> [[UInt8]] {
-        do throws(CertificateBundle.Fault) {
-            return try CertificateBundle.certificates(in: bytes)
+        do throws(PKCS7Bundle.Fault) {
+            return try PKCS7Bundle.certificates(in: bytes)
         } catch {
             throw KeyFileError(.unsuitable, path: path, error.sentence)
         }
     }
 }
 
-extension CertificateBundle.Fault {
+extension PKCS7Bundle.Fault {
     fileprivate var sentence: String {
         switch self {
         case .malformed: "begins like a PKCS#7 bundle, but is not a whole and well-formed one. Download it again."
         case .notSignedData: "is PKCS#7, but of a kind that carries no certificates."
         case .signed: "is a signed PKCS#7 message, not a bundle of certificates."
         case .tooMany:
-            "holds more than \(CertificateBundle.maximumCount) certificates. Leave the merchant's chain only."
+            "holds more than \(PKCS7Bundle.maximumCount) certificates. Leave the merchant's chain only."
         }
     }
 }

@@ -1,5 +1,5 @@
-/// Tells by its outer structure what a DER (or BER) document is. It looks at tags and lengths only and judges
-/// nothing: whoever reads the document afterwards does.
+/// Tells from its outer tags and lengths what a DER (or BER) document is. It validates nothing: whoever reads the
+/// document afterwards does.
 enum DERShape {
     static func content(of bytes: Span<UInt8>) -> FileContent {
         guard bytes.count >= 2, bytes[0] == Tag.sequence else { return .unknown }

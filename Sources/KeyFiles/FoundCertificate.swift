@@ -3,8 +3,8 @@ internal import Foundation
 internal import SwiftASN1
 internal import X509
 
-/// One of a file's certificates, told from the others by what Apple's certificates differ in. Whether the chosen one
-/// suits is the daemon's judgement; this is only enough to choose.
+/// One of a file's certificates, with its role told from the extensions in which Apple's certificates differ. That is
+/// enough to choose one of several; whether the chosen one is suitable is checked by the daemon.
 struct FoundCertificate {
     enum Role: Equatable {
         /// Apple's merchant extension, no authority, no TLS client.

@@ -12,10 +12,10 @@ struct RecognisedFile: ~Copyable {
     var isPEM: Bool { binary == nil }
 
     init(path: String, secret: Bool) throws(KeyFileError) {
-        let bytes = try BoundedFile.read(path, secret: secret)
+        let bytes = try KeyFileInput.read(path, secret: secret)
         let blocks: [PEMBlock]
-        do throws(PEM.Fault) {
-            blocks = try bytes.withSpan { span throws(PEM.Fault) in try PEM.blocks(in: span) }
+        do throws(PEMText.Fault) {
+            blocks = try bytes.withSpan { span throws(PEMText.Fault) in try PEMText.blocks(in: span) }
         } catch {
             throw Self.damaged(path, error)
         }
@@ -34,16 +34,16 @@ struct RecognisedFile: ~Copyable {
     /// The DER of one block, or the whole file when it is DER.
     func der(of block: PEMBlock?) throws(KeyFileError) -> SecretBytes {
         guard let block else { return bytes.duplicate() }
-        do throws(PEM.Fault) {
-            return try bytes.withSpan { span throws(PEM.Fault) in
-                try PEM.decode(span.extracting(block.text))
+        do throws(PEMText.Fault) {
+            return try bytes.withSpan { span throws(PEMText.Fault) in
+                try PEMText.decode(span.extracting(block.text))
             }
         } catch {
             throw Self.damaged(path, error)
         }
     }
 
-    private static func damaged(_ path: String, _ fault: PEM.Fault) -> KeyFileError {
+    private static func damaged(_ path: String, _ fault: PEMText.Fault) -> KeyFileError {
         switch fault {
         case .unterminated(let label):
             KeyFileError(

@@ -43,9 +43,9 @@ struct Paytokenctl: AsyncParsableCommand {
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [
             TokenCommand.self, KeyCommand.self, CSRCommand.self, CertificateCommand.self, RotateCommand.self,
-            ApprovalCommand.self, Decrypt.self,
-            Verify.self,
-            AuditCommand.self, LedgerCommand.self, Status.self,
+            ApprovalCommand.self, DecryptCommand.self,
+            VerifyCommand.self,
+            AuditCommand.self, LedgerCommand.self, StatusCommand.self,
         ])
 
     static func main() async {
@@ -96,28 +96,33 @@ struct Paytokenctl: AsyncParsableCommand {
 struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "The PKCS#11 token that holds the merchants' keys.",
-        subcommands: [TokenInit.self])
+        subcommands: [TokenInitCommand.self])
 }
 
 struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key", abstract: "The merchants' private keys.",
         subcommands: [
-            KeyGenerate.self, KeyImport.self, KeyList.self, KeyShow.self, KeySuspend.self, KeyResume.self,
-            KeyRetire.self,
-            KeyCompromise.self, KeyDestroy.self, KeyAdopt.self,
+            KeyGenerateCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyShowCommand.self,
+            KeySuspendCommand.self, KeyResumeCommand.self,
+            KeyRetireCommand.self,
+            KeyCompromiseCommand.self, KeyDestroyCommand.self, KeyAdoptCommand.self,
         ])
 }
 
 struct ApprovalCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approval", abstract: "The second person: what waits for one, and the decisions.",
-        subcommands: [ApprovalList.self, ApprovalApprove.self, ApprovalReject.self, ApprovalWithdraw.self])
+        subcommands: [
+            ApprovalListCommand.self, ApprovalApproveCommand.self, ApprovalRejectCommand.self,
+            ApprovalWithdrawCommand.self,
+        ])
 }
 
 struct CSRCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "csr", abstract: "Certificate requests for keys in the token.", subcommands: [CSRCreate.self])
+        commandName: "csr", abstract: "Certificate requests for keys in the token.",
+        subcommands: [CSRCreateCommand.self])
 }
 
 struct RotateCommand: ParsableCommand {
@@ -139,23 +144,28 @@ struct RotateCommand: ParsableCommand {
             the single commands (key generate, csr create, certificate import, key retire) do the same steps. Other hosts \
             have keys and ledgers of their own, and each of them is rotated by itself.
             """,
-        subcommands: [RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self])
+        subcommands: [
+            RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
+        ])
 }
 
 struct CertificateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "certificate", abstract: "The merchants' payment processing certificates.",
-        subcommands: [CertificateImport.self])
+        subcommands: [CertificateImportCommand.self])
 }
 
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit", abstract: "The record of who used which key when, and its verification.",
-        subcommands: [AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self, AuditChangeKey.self])
+        subcommands: [
+            AuditListCommand.self, AuditVerifyCommand.self, AuditExportCommand.self, AuditPublicKeyCommand.self,
+            AuditChangeKeyCommand.self,
+        ])
 }
 
 struct LedgerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
-        subcommands: [LedgerBackup.self, LedgerAcceptRestore.self, LedgerAcceptClock.self])
+        subcommands: [LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self])
 }

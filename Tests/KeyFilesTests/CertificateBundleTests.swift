@@ -45,7 +45,7 @@ struct CertificateBundleTests {
         for name in ["bundle.p7b", "bundle.p7c"] {
             let file = try CertificateFile(path: files.path(name))
             #expect(file.der == merchant.certificate)
-            let remark = try #require(file.remark)
+            let remark = try #require(file.note)
             #expect(
                 remark.hasPrefix(
                     "\(files.path(name)): took one of 3 certificates: "
@@ -61,7 +61,7 @@ struct CertificateBundleTests {
         let file = try CertificateFile(path: files.directory.write(text, to: "chain.pem"))
         #expect(file.der == merchant.certificate)
         let alone = try CertificateFile(path: files.directory.write(merchant.certificate, to: "alone.cer"))
-        #expect(alone.remark == nil)
+        #expect(alone.note == nil)
     }
 
     @Test("the issuer need not be there; that is said")
@@ -69,7 +69,7 @@ struct CertificateBundleTests {
         try write([authority.root.certificate, merchant.certificate])
         let file = try CertificateFile(path: files.path("bundle"))
         #expect(file.der == merchant.certificate)
-        #expect(try #require(file.remark).hasSuffix("; its issuer is not in the file."))
+        #expect(try #require(file.note).hasSuffix("; its issuer is not in the file."))
     }
 
     @Test("a certificate that the issuer beside it did not sign is refused")

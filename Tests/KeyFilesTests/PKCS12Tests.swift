@@ -53,7 +53,7 @@ struct PKCS12Tests {
         #expect(found.privateKey.algorithm == .ec)
         #expect(found.privateKey.contents() == merchant.key.pkcs8)
         #expect(found.certificate.der == merchant.certificate)
-        #expect(found.certificate.remark == nil)
+        #expect(found.certificate.note == nil)
     }
 
     @Test("an RSA key, and the whole chain beside it: the key's certificate is taken and its issuer checked")
@@ -68,7 +68,7 @@ struct PKCS12Tests {
         #expect(found.privateKey.algorithm == .rsa)
         #expect(found.privateKey.contents() == rsa.key.pkcs8)
         #expect(found.certificate.der == rsa.certificate)
-        #expect(try #require(found.certificate.remark).contains("signed by Forge Worldwide Developer Relations"))
+        #expect(try #require(found.certificate.note).contains("signed by Forge Worldwide Developer Relations"))
     }
 
     @Test("an issuer in the bundle that did not sign the certificate is refused")

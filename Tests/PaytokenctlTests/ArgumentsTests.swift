@@ -56,12 +56,12 @@ struct ArgumentsTests {
         let second = TokenStatus(name: "second", condition: "ready", importKey: key)
         let absent = TokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
         func names(_ tokens: [TokenStatus], _ named: [String] = []) throws -> [String] {
-            try KeyImport.recipients(in: tokens, named: named).map(\.name)
+            try KeyImportCommand.recipients(in: tokens, named: named).map(\.name)
         }
         #expect(try names([first]) == ["first"])
         #expect(try names([first, second], ["second"]) == ["second"])
         #expect(try names([first, second, absent], ["second", "first"]) == ["second", "first"])
-        #expect(try KeyImport.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
+        #expect(try KeyImportCommand.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
         let refusals: [(tokens: [TokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
             ([first, second], [], .usage, "several tokens: first, second"),
             ([first], ["first", "other"], .usage, "no token other"),
@@ -71,7 +71,7 @@ struct ArgumentsTests {
         ]
         for refusal in refusals {
             let failure = try #require(throws: CommandFailure.self) {
-                _ = try KeyImport.recipients(in: refusal.tokens, named: refusal.names)
+                _ = try KeyImportCommand.recipients(in: refusal.tokens, named: refusal.names)
             }
             #expect(failure.status == refusal.status)
             #expect(failure.message?.contains(refusal.part) == true, "\(failure.message ?? "")")
@@ -81,11 +81,11 @@ struct ArgumentsTests {
     @Test("decrypt's request holds the token's bytes as they came, and only what was asked")
     func requests() throws {
         let token = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
-        let plain = try Decrypt.parse(["f"])
+        let plain = try DecryptCommand.parse(["f"])
         #expect(
             String(decoding: plain.requestBody(token: token, applicationData: nil), as: UTF8.self)
                 == #"{"token":{ "data" : "x", "n": 1.0 }}"#)
-        let full = try Decrypt.parse([
+        let full = try DecryptCommand.parse([
             "f", "--reference", #"o"1"#, "--expect-currency", "840", "--expect-amount", "10.990", "--expect-merchant",
             "m",
         ])
@@ -122,12 +122,15 @@ struct ArgumentsTests {
     @Test("every command's help shows how it is called")
     func help() {
         for command in [
-            TokenInit.self, KeyImport.self, KeyList.self, KeyShow.self, CertificateImport.self, Decrypt.self,
-            Verify.self, Status.self, AuditList.self, AuditVerify.self, AuditExport.self, AuditPublicKey.self,
-            AuditChangeKey.self,
-            LedgerBackup.self, LedgerAcceptRestore.self, LedgerAcceptClock.self, KeyGenerate.self, CSRCreate.self,
+            TokenInitCommand.self, KeyImportCommand.self, KeyListCommand.self, KeyShowCommand.self,
+            CertificateImportCommand.self, DecryptCommand.self,
+            VerifyCommand.self, StatusCommand.self, AuditListCommand.self, AuditVerifyCommand.self,
+            AuditExportCommand.self, AuditPublicKeyCommand.self,
+            AuditChangeKeyCommand.self,
+            LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self,
+            KeyGenerateCommand.self, CSRCreateCommand.self,
             RotateCommand.self,
-            RotateStart.self, RotateImport.self, RotateStatus.self, RotateFinish.self,
+            RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")

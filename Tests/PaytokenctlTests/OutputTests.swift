@@ -47,12 +47,12 @@ struct OutputTests {
             let json = Sample.key(merchant: "m", notAfter: notAfter, daysLeft: nil, state: state)
             return try JSONCoding.decode(KeySummary.self, from: Array(json.utf8))
         }
-        #expect(try KeyList.isExpiring(key("2026-02-28T23:59:59Z"), before: end))
-        #expect(try KeyList.isExpiring(key("2020-01-01T00:00:00Z"), before: end))
-        #expect(try KeyList.isExpiring(key("2026-03-01T00:00:00Z"), before: end))
-        #expect(try !KeyList.isExpiring(key("2026-03-01T00:00:01Z"), before: end))
-        #expect(try !KeyList.isExpiring(key(nil), before: end))
-        #expect(try !KeyList.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
+        #expect(try KeyListCommand.isExpiring(key("2026-02-28T23:59:59Z"), before: end))
+        #expect(try KeyListCommand.isExpiring(key("2020-01-01T00:00:00Z"), before: end))
+        #expect(try KeyListCommand.isExpiring(key("2026-03-01T00:00:00Z"), before: end))
+        #expect(try !KeyListCommand.isExpiring(key("2026-03-01T00:00:01Z"), before: end))
+        #expect(try !KeyListCommand.isExpiring(key(nil), before: end))
+        #expect(try !KeyListCommand.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
     }
 
     @Test("lines are given on when they are whole, in pieces of any size, and the last one is known")

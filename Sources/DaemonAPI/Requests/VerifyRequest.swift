@@ -6,7 +6,7 @@ public import StrictJSON
 /// The envelope of `POST /v1/verify`.
 public struct VerifyRequest: Sendable {
     public let token: JSONValue
-    /// Judges the signing-time window at this time instead of now.
+    /// The signing-time window is evaluated at this time instead of now.
     public let at: Date?
 
     /// - Throws: `malformed_request`.

@@ -20,7 +20,7 @@ struct CertificateArgument: ParsableArguments {
         } catch {
             throw CommandFailure(error)
         }
-        if let remark = certificate.remark { Console.error(remark) }
+        if let note = certificate.note { Console.error(note) }
         return CertificateImportRequest(
             certificate: Base64.encode(certificate.der), allowExpired: allowExpired)
     }

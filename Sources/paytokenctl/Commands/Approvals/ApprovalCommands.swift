@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-struct ApprovalList: AsyncParsableCommand {
+struct ApprovalListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "What waits for a second person, and what waited.")
 
@@ -86,7 +86,7 @@ struct DecisionOptions: ParsableArguments {
     }
 }
 
-struct ApprovalApprove: AsyncParsableCommand {
+struct ApprovalApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve", abstract: "Permits what another person asked for; it is done at once.",
         discussion: """
@@ -101,7 +101,7 @@ struct ApprovalApprove: AsyncParsableCommand {
     func run() async throws { try await options.post("approve") }
 }
 
-struct ApprovalReject: AsyncParsableCommand {
+struct ApprovalRejectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reject", abstract: "Refuses what somebody asked for.",
         discussion: """
@@ -113,7 +113,7 @@ struct ApprovalReject: AsyncParsableCommand {
     func run() async throws { try await options.post("reject") }
 }
 
-struct ApprovalWithdraw: AsyncParsableCommand {
+struct ApprovalWithdrawCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "withdraw", abstract: "Takes back what one asked for oneself.",
         discussion: """

@@ -1,7 +1,7 @@
 import AuditChain
 import DaemonAPI
 
-/// What an export is judged by.
+/// What an export is verified with: the checkpoints' public keys, and checkpoints that were kept elsewhere.
 enum VerificationInputs {
     /// The public keys in a PEM file.
     static func keys(file: String) throws(CommandFailure) -> CheckpointKeys {

@@ -29,11 +29,11 @@ struct KeyStateOptions: ParsableArguments {
         let target = dryRun.target("/v1/keys/\(key.hex)/\(path)")
         let (summary, bytes) = try await socket.connection.post(
             target, body, for: KeySummary.self, whenPending: remark)
-        try KeyTable.show(summary, bytes, format.output)
+        try MerchantKeyTable.show(summary, bytes, format.output)
     }
 }
 
-struct KeySuspend: AsyncParsableCommand {
+struct KeySuspendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "suspend", abstract: "Sets a key aside at once; resume takes it back.",
         discussion: """
@@ -49,7 +49,7 @@ struct KeySuspend: AsyncParsableCommand {
     }
 }
 
-struct KeyResume: AsyncParsableCommand {
+struct KeyResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume", abstract: "Takes a suspended key back into service; needs a second person.",
         discussion: """
@@ -61,7 +61,7 @@ struct KeyResume: AsyncParsableCommand {
     func run() async throws { try await options.post("state", KeyStateRequest(to: "active", reason: options.reason)) }
 }
 
-struct KeyRetire: AsyncParsableCommand {
+struct KeyRetireCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retire", abstract: "Deactivates a superseded key, at once or after a while.",
         discussion: """
@@ -83,7 +83,7 @@ struct KeyRetire: AsyncParsableCommand {
     }
 }
 
-struct KeyCompromise: AsyncParsableCommand {
+struct KeyCompromiseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compromise", abstract: "Marks a key that others may have: it never decrypts again.",
         discussion: """
@@ -101,7 +101,7 @@ struct KeyCompromise: AsyncParsableCommand {
     }
 }
 
-struct KeyDestroy: AsyncParsableCommand {
+struct KeyDestroyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "destroy", abstract: "Removes a key from the token for ever; needs a second person.",
         discussion: """
@@ -117,7 +117,7 @@ struct KeyDestroy: AsyncParsableCommand {
     }
 }
 
-struct KeyAdopt: AsyncParsableCommand {
+struct KeyAdoptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "adopt",
         abstract: "Takes a key into service that the ledger does not know; needs a second person.",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 
-struct CertificateImport: AsyncParsableCommand {
+struct CertificateImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Stores Apple's certificate beside the key that it was made for, and activates the key.",
@@ -22,7 +22,7 @@ struct CertificateImport: AsyncParsableCommand {
     func run() async throws {
         let (summary, bytes) = try await socket.connection.post(
             dryRun.target("/v1/certificates"), certificate.request(), for: KeySummary.self)
-        try KeyTable.show(summary, bytes, format.output)
+        try MerchantKeyTable.show(summary, bytes, format.output)
         dryRun.report("the certificate can be imported")
     }
 }

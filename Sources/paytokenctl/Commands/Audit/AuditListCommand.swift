@@ -3,7 +3,7 @@ import AuditChain
 import DaemonAPI
 import StrictJSON
 
-struct AuditList: AsyncParsableCommand {
+struct AuditListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Lists the record of who used which key, the newest first.",
@@ -49,7 +49,7 @@ struct AuditList: AsyncParsableCommand {
             writer.value(.array(items))
             try Console.output(json: writer.bytes)
         case .table where items.isEmpty: Console.error("No record matches.")
-        case .table: try Console.output(try RecordTable.of(items.map(Self.entry)).text)
+        case .table: try Console.output(try AuditRecordTable.of(items.map(Self.entry)).text)
         }
         if hasMore {
             Console.error(

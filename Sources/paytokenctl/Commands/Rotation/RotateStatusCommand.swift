@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-struct RotateStatus: AsyncParsableCommand {
+struct RotateStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Shows how far rotations have come, and what is to be done next.",

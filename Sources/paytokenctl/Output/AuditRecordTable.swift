@@ -2,7 +2,7 @@ import AuditChain
 import StrictJSON
 
 /// Records as people read them.
-enum RecordTable {
+enum AuditRecordTable {
     static func of(_ entries: [AuditEntry]) -> Table {
         var table = Table(columns: [
             "TIME", "NODE", "SEQUENCE", "EVENT", "OUTCOME", "CALLER", "MERCHANT", "KEY", "TRANSACTION", "DETAILS",

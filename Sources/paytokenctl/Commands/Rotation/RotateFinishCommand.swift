@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-struct RotateFinish: AsyncParsableCommand {
+struct RotateFinishCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "finish",
         abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",

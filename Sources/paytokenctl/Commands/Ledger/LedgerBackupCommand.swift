@@ -5,7 +5,7 @@ import Encodings
 import Foundation
 import StrictJSON
 
-struct LedgerBackup: AsyncParsableCommand {
+struct LedgerBackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
         abstract: "Copies the ledger to a new file while the daemon goes on.",

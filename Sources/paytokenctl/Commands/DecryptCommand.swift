@@ -5,8 +5,9 @@ import Encodings
 import Foundation
 import StrictJSON
 
-struct Decrypt: AsyncParsableCommand {
+struct DecryptCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "decrypt",
         abstract: "Verifies and decrypts a payment token.",
         discussion: """
             The file is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the \

@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-struct LedgerAcceptClock: AsyncParsableCommand {
+struct LedgerAcceptClockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "accept-clock",
         abstract: "Takes back what a wrong clock made the ledger believe; needs a second person.",

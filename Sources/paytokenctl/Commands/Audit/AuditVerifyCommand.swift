@@ -2,7 +2,7 @@ import ArgumentParser
 import AuditChain
 import DaemonAPI
 
-struct AuditVerify: AsyncParsableCommand {
+struct AuditVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
         abstract: "Verifies the record: that nothing in it was changed, removed, inserted or reordered.",

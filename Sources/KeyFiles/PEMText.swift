@@ -29,7 +29,7 @@ struct PEMBlock: Sendable, Equatable {
     }
 }
 
-enum PEM {
+enum PEMText {
     enum Fault: Error, Equatable {
         /// A block begins and never ends.
         case unterminated(label: String)

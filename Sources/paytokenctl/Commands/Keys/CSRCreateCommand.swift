@@ -2,7 +2,7 @@ import ArgumentParser
 import DaemonAPI
 import Encodings
 
-struct CSRCreate: AsyncParsableCommand {
+struct CSRCreateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",
         abstract: "Writes a certificate request for a key, signed inside the token.",

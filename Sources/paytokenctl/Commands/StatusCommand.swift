@@ -2,8 +2,9 @@ import ArgumentParser
 import DaemonAPI
 import Encodings
 
-struct Status: AsyncParsableCommand {
+struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "status",
         abstract: "Shows tokens, tiers, sessions, ledger, trust and versions.",
         discussion: """
             Exit status 0 only when the daemon is ready to decrypt.

@@ -6,7 +6,7 @@ import Foundation
 import KeyFiles
 import KeySealing
 
-struct KeyImport: AsyncParsableCommand {
+struct KeyImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Brings a merchant's existing key into the token, non-extractable from then on.",
@@ -96,7 +96,7 @@ struct KeyImport: AsyncParsableCommand {
         _ = paytokend_forbid_dumps()
         // The files first: nothing is asked of the daemon before they are what they should be.
         let files = try readFiles()
-        if let remark = files.certificate.remark { Console.error(remark) }
+        if let note = files.certificate.note { Console.error(note) }
         let connection = socket.connection
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
         // All of them before anything is sealed: one ceremony puts the key into every token or into none.
@@ -116,7 +116,7 @@ struct KeyImport: AsyncParsableCommand {
         let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self) { pending in
             "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
         }
-        try KeyTable.show(summary, bytes, format.output)
+        try MerchantKeyTable.show(summary, bytes, format.output)
         dryRun.report("the key can be imported")
     }
 

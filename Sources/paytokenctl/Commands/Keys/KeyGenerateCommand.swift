@@ -10,7 +10,7 @@ enum KeyTypeOption: String, ExpressibleByArgument, CaseIterable {
     var name: String { rawValue.uppercased() }
 }
 
-struct KeyGenerate: AsyncParsableCommand {
+struct KeyGenerateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "generate",
         abstract: "Makes a merchant's key pair inside the token, which it never leaves.",
@@ -61,7 +61,7 @@ struct KeyGenerate: AsyncParsableCommand {
         let target = dryRun.target("/v1/keys")
         guard dryRun.isDryRun else {
             let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
-            return try KeyTable.show(summary, bytes, format.output)
+            return try MerchantKeyTable.show(summary, bytes, format.output)
         }
         let (answer, bytes) = try await socket.connection.post(target, request, for: KeyGenerationDryRun.self)
         switch format.output {

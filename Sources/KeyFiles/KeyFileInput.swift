@@ -3,7 +3,7 @@ internal import SecretMemory
 
 /// A small file, read whole into memory that is locked and wiped: whatever it turns out to be, a private key in it
 /// leaves no copy behind.
-enum BoundedFile {
+enum KeyFileInput {
     /// The largest file that is read: 64 KiB. An RSA-2048 key with its chain in PEM has about 10.
     static let maximumByteCount = 65536
 
@@ -68,8 +68,8 @@ enum BoundedFile {
 extension KeyFileError {
     init(passwordFile error: SecretFileError) {
         switch error.reason {
-        case .unreadable(let number): self = BoundedFile.unreadable(error.path, number)
-        case .accessibleToOthers(let mode): self = BoundedFile.exposed(error.path, mode)
+        case .unreadable(let number): self = KeyFileInput.unreadable(error.path, number)
+        case .accessibleToOthers(let mode): self = KeyFileInput.exposed(error.path, mode)
         case .notARegularFile: self.init(.unreadable, path: error.path, "is not a regular file.")
         case .empty: self.init(.unreadable, path: error.path, "is empty: it should hold the key's password.")
         case .tooLong(let limit):

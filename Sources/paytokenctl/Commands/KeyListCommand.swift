@@ -3,7 +3,7 @@ import DaemonAPI
 import Foundation
 import StrictJSON
 
-struct KeyList: AsyncParsableCommand {
+struct KeyListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Lists the merchants' keys with state, expiry, tier and use.",
@@ -42,9 +42,9 @@ struct KeyList: AsyncParsableCommand {
             if keys.isEmpty {
                 Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
             } else {
-                try Console.output(KeyTable.several(keys).text)
+                try Console.output(MerchantKeyTable.several(keys).text)
                 let now = Date()
-                if keys.contains(where: { Self.isExpiring($0, before: now) }) { Console.error(KeyTable.ended) }
+                if keys.contains(where: { Self.isExpiring($0, before: now) }) { Console.error(MerchantKeyTable.ended) }
             }
         }
         if expiring != nil, !keys.isEmpty { throw CommandFailure(.no, nil) }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 
-struct AuditChangeKey: AsyncParsableCommand {
+struct AuditChangeKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "change-key",
         abstract: "Puts another audit key into service; needs a second person.",

@@ -3,13 +3,14 @@ import DaemonAPI
 import Encodings
 import StrictJSON
 
-struct Verify: AsyncParsableCommand {
+struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "verify",
         abstract: "Verifies a payment token's signature. No key is used, and nothing is released.",
         discussion: """
-            Apple's signature, its chain, and whether the signing time is within the daemon's window. An old token \
-            is judged as of its own time with --at. The transactionId that is shown is the payment token's word: the signature \
-            leaves open where its bytes begin, and only decrypting proves it.
+            Checks Apple's signature, its certificate chain, and that the signing time is within the daemon's window. \
+            For an old payment token give its own time with --at. The transactionId that is shown is not proven: what \
+            Apple signs has no separators, so bytes can be moved between it and its neighbours. Only decrypting notices.
 
               paytokenctl verify token.json
               paytokenctl verify token.json --at 2026-01-31T12:00:00Z
@@ -20,7 +21,7 @@ struct Verify: AsyncParsableCommand {
         completion: .file())
     var file: String
 
-    @Option(help: ArgumentHelp("The time to judge by, in RFC 3339; default now.", valueName: "time"))
+    @Option(help: ArgumentHelp("Evaluate the window at this time, in RFC 3339; default now.", valueName: "time"))
     var at: String?
 
     @OptionGroup var format: OutputOptions

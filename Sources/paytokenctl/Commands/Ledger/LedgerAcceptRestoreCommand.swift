@@ -1,7 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 
-struct LedgerAcceptRestore: AsyncParsableCommand {
+struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "accept-restore",
         abstract: "Takes a ledger that is older than the token remembers knowingly into service.",

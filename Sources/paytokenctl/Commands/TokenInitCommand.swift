@@ -4,7 +4,7 @@ import Foundation
 import SecretMemory
 import StrictJSON
 
-struct TokenInit: AsyncParsableCommand {
+struct TokenInitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
         abstract: "Initialises an empty PKCS#11 token.",

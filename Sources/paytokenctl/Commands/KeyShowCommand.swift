@@ -2,7 +2,7 @@ import ArgumentParser
 import DaemonAPI
 import Encodings
 
-struct KeyShow: AsyncParsableCommand {
+struct KeyShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Shows one merchant key.",
@@ -24,6 +24,6 @@ struct KeyShow: AsyncParsableCommand {
 
     func run() async throws {
         let (summary, bytes) = try await socket.connection.send(.get("/v1/keys/\(key.hex)"), for: KeySummary.self)
-        try KeyTable.show(summary, bytes, format.output)
+        try MerchantKeyTable.show(summary, bytes, format.output)
     }
 }

@@ -2,7 +2,7 @@ import ArgumentParser
 import AuditChain
 import DaemonAPI
 
-struct AuditPublicKey: AsyncParsableCommand {
+struct AuditPublicKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "public-key",
         abstract: "Prints the public key of the record's checkpoints, in PEM.",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 
-struct RotateImport: AsyncParsableCommand {
+struct RotateImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Takes Apple's certificate for the new key in; from then on both keys serve.",
@@ -22,7 +22,7 @@ struct RotateImport: AsyncParsableCommand {
             dryRun.target("/v1/rotations/certificate"), certificate.request(), for: RotationImportAnswer.self)
         switch format.output {
         case .json: try Console.output(json: bytes)
-        case .table where dryRun.isDryRun: try Console.output(KeyTable.one(answer.key).text)
+        case .table where dryRun.isDryRun: try Console.output(MerchantKeyTable.one(answer.key).text)
         case .table: try Console.output(RotationText.one(answer.rotation))
         }
         dryRun.report("the certificate can be imported")

@@ -1,7 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 
-struct RotateStart: AsyncParsableCommand {
+struct RotateStartCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "start",
         abstract: "Makes a merchant's new key and writes its certificate request.",

@@ -2,7 +2,7 @@ import ArgumentParser
 import AuditChain
 import DaemonAPI
 
-struct AuditExport: AsyncParsableCommand {
+struct AuditExportCommand: AsyncParsableCommand {
     enum Format: String, ExpressibleByArgument, CaseIterable {
         case jsonl
         case csv

@@ -2,7 +2,7 @@ internal import SwiftASN1
 
 /// PKCS#7 as a way to carry certificates: SignedData without a signer (RFC 5652 §5.1, RFC 8551 §3.2.1), what `.p7b`,
 /// `.p7c` and `openssl crl2pkcs7` are. Indefinite lengths are read, as streaming writers make them.
-enum CertificateBundle {
+enum PKCS7Bundle {
     enum Fault: Error, Equatable {
         /// Not one whole, well-formed ContentInfo.
         case malformed

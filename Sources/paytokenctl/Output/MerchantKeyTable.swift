@@ -3,7 +3,7 @@ import Encodings
 import Foundation
 
 /// Merchant keys as people read them.
-enum KeyTable {
+enum MerchantKeyTable {
     static func show(_ key: KeySummary, _ bytes: [UInt8], _ format: OutputFormat) throws(CommandFailure) {
         switch format {
         case .json: try Console.output(json: bytes)
@@ -29,7 +29,7 @@ enum KeyTable {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
         }
-        if KeyList.isExpiring(key, before: now) { pairs.append(("Certificate", ended)) }
+        if KeyListCommand.isExpiring(key, before: now) { pairs.append(("Certificate", ended)) }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
