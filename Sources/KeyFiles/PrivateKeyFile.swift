@@ -146,3 +146,26 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         }
     }
 }
+
+/// The password of a private key's file.
+enum KeyPassword {
+    /// Reads it from a file under the rules for every secret's file.
+    ///
+    /// - Parameters:
+    ///   - emptyIsPassword: A file with nothing or one newline in it is the empty password, which PKCS#12 bundles may
+    ///     have.
+    static func read(fromFile path: String, emptyIsPassword: Bool) throws(KeyFileError) -> SecretBytes {
+        do {
+            return try SecretBytes(contentsOfFile: path)
+        } catch {
+            if emptyIsPassword, error.reason == .empty { return SecretBytes(count: 0) }
+            throw KeyFileError(passwordFile: error)
+        }
+    }
+}
+
+/// libcrypto's memory, wiped when it is freed: its decoders leave pieces of private keys and passwords behind otherwise.
+enum WipedLibcrypto {
+    /// To be read before any secret goes in. False when libcrypto was in use before, and keeps its habits.
+    static let isInstalled = clibcrypto_wipe_freed_memory() == 1
+}

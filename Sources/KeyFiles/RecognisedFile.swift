@@ -1,3 +1,4 @@
+internal import Glibc
 internal import SecretMemory
 
 /// A file's bytes with what they turned out to be.
@@ -75,6 +76,86 @@ extension SecretBytes {
     ) throws(Failure) -> Result {
         try unsafe withUnsafeBytes { bytes throws(Failure) in
             try unsafe body(Span(_unsafeBytes: bytes))
+        }
+    }
+}
+
+/// A small file, read whole into memory that is locked and wiped: whatever it turns out to be, a private key in it
+/// leaves no copy behind.
+enum KeyFileInput {
+    /// The largest file that is read: 64 KiB. An RSA-2048 key with its chain in PEM has about 10.
+    static let maximumByteCount = 65536
+
+    /// - Parameters:
+    ///   - path: A regular file, or a pipe as the shell's `<(…)` makes it.
+    ///   - secret: Refuses a file that others may read, or that its group may change.
+    static func read(_ path: String, secret: Bool) throws(KeyFileError) -> SecretBytes {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        guard descriptor >= 0 else { throw unreadable(path, errno) }
+        defer { close(descriptor) }
+
+        // Of the open file, not of its name, which may meanwhile be another file's.
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { throw unreadable(path, errno) }
+        guard status.st_mode & S_IFMT != S_IFDIR else {
+            throw KeyFileError(.unreadable, path: path, "is a directory, not a file.")
+        }
+        // The same rule as for every secret's file, `SecretBytes(contentsOfFile:)`; a pipe's mode is its maker's only.
+        if secret, status.st_mode & (S_IRWXO | S_IWGRP) != 0 {
+            throw exposed(path, status.st_mode & 0o7777)
+        }
+
+        // One byte more than allowed, to notice what is too large.
+        var bytes = SecretBytes(count: maximumByteCount + 1)
+        var count = 0
+        while count < maximumByteCount + 1 {
+            let start = count
+            let got = unsafe bytes.withUnsafeMutableBytes { buffer in
+                unsafe Glibc.read(descriptor, buffer.baseAddress! + start, buffer.count - start)
+            }
+            if got < 0, errno == EINTR { continue }
+            guard got >= 0 else { throw unreadable(path, errno) }
+            guard got > 0 else { break }
+            count += got
+        }
+        guard count > 0 else { throw KeyFileError(.unreadable, path: path, "is empty.") }
+        guard count <= maximumByteCount else {
+            throw KeyFileError(
+                .unreadable, path: path,
+                "is larger than \(maximumByteCount) bytes, so it is neither a key nor a certificate.")
+        }
+        bytes.shrink(to: count)
+        return bytes
+    }
+
+    static func exposed(_ path: String, _ mode: UInt32) -> KeyFileError {
+        KeyFileError(
+            .exposed, path: path,
+            "holds a secret, but others may read or change it (mode 0\(String(mode, radix: 8))). "
+                + "Run: chmod 600 \(shellWord(path))")
+    }
+
+    static func unreadable(_ path: String, _ number: Int32) -> KeyFileError {
+        switch number {
+        case ENOENT: KeyFileError(.unreadable, path: path, "does not exist.")
+        case EACCES: KeyFileError(.unreadable, path: path, "may not be read by this user.")
+        default: KeyFileError(.unreadable, path: path, "cannot be read: \(unsafe String(cString: strerror(number))).")
+        }
+    }
+}
+
+extension KeyFileError {
+    init(passwordFile error: SecretFileError) {
+        switch error.reason {
+        case .unreadable(let number): self = KeyFileInput.unreadable(error.path, number)
+        case .accessibleToOthers(let mode): self = KeyFileInput.exposed(error.path, mode)
+        case .notARegularFile: self.init(.unreadable, path: error.path, "is not a regular file.")
+        case .empty: self.init(.unreadable, path: error.path, "is empty: it should hold the key's password.")
+        case .tooLong(let limit):
+            self.init(
+                .unsuitable, path: error.path, "has more than \(limit) bytes: it should hold one password only.")
+        case .moreThanOneLine:
+            self.init(.unsuitable, path: error.path, "has more than one line: it should hold one password only.")
         }
     }
 }

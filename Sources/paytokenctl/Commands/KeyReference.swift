@@ -17,3 +17,13 @@ extension KeyReference {
         Base64.decode(base64).map { Hexadecimal.encode($0.prefix(4)) } ?? "-"
     }
 }
+
+/// A duration as the configuration writes it.
+struct ShortDuration: ExpressibleByArgument, Equatable {
+    let seconds: Double
+
+    init?(argument: String) {
+        guard let duration = DurationText.duration(argument) else { return nil }
+        seconds = duration / .seconds(1)
+    }
+}

@@ -1,3 +1,4 @@
+import DaemonAPI
 import Glibc
 
 /// Standard output for results, standard error for all else. No colours: what is shown in a terminal is what a file
@@ -66,4 +67,49 @@ enum Printable {
         default: false
         }
     }
+}
+
+/// write(2) on an open descriptor.
+enum Descriptor {
+    /// Writes all of it, however often the kernel takes only a part. Blocks.
+    static func write(_ bytes: [UInt8], to descriptor: Int32) throws(DescriptorFailure) {
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { buffer in
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: buffer[written...])
+                return unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
+            }
+            if count >= 0 {
+                written += count
+                continue
+            }
+            switch errno {
+            case EINTR: continue
+            // Somebody who has the same terminal or pipe has made it non-blocking.
+            case EAGAIN: awaitRoom(descriptor)
+            default: throw DescriptorFailure(number: errno)
+            }
+        }
+    }
+
+    private static func awaitRoom(_ descriptor: Int32) {
+        var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        _ = unsafe poll(&request, 1, -1)
+    }
+}
+
+/// Why something could not be written or made.
+struct DescriptorFailure: Error, Equatable {
+    /// errno.
+    let number: Int32
+
+    /// EPIPE: the other end of a pipe is closed.
+    var isReaderGone: Bool { number == EPIPE }
+
+    /// A full disk passes, and what did not fit can be asked for again, a decryption with the same reference: so "try
+    /// again later". Anything else is a file that cannot be used. sysexits.h's EX_IOERR is not among our statuses.
+    var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
+
+    /// As strerror(3) says it.
+    var reason: String { unsafe String(cString: strerror(number)) }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import AuditChain
 import Encodings
+import Foundation
 
 /// Which records, beside their time; each condition that is given must hold.
 struct RecordConditions: ParsableArguments {
@@ -36,5 +37,54 @@ struct RecordConditions: ParsableArguments {
             ("key", key?.hex), ("merchant", merchant), ("caller", caller), ("outcome", outcome),
             ("transaction", transaction?.lowercased()),
         ].compactMap { name, value in value.map { (name, $0) } }
+    }
+}
+
+/// A moment on the command line: a time of RFC 3339, a day in UTC, or how long it is ago, as `24h`.
+struct Moment: ExpressibleByArgument, Equatable {
+    /// A day's beginning.
+    let time: AuditTime
+    /// The same as ``time``, but for a day the beginning of the next one.
+    let end: AuditTime
+
+    init?(argument: String) {
+        self.init(argument, now: Date())
+    }
+
+    init?(_ text: String, now: Date) {
+        if let time = AuditTime(rfc3339: text) {
+            (self.time, end) = (time, time)
+        } else if let day = AuditTime(rfc3339: text + "T00:00:00Z") {
+            (time, end) = (day, AuditTime(milliseconds: day.milliseconds + 86_400_000))
+        } else if let ago = ShortDuration(argument: text) {
+            time = AuditTime(now.addingTimeInterval(-ago.seconds))
+            end = time
+        } else {
+            return nil
+        }
+    }
+}
+
+/// From when until when.
+struct PeriodOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Records not older than this: 2026-01-31T12:00:00Z, 2026-01-31 for that day's beginning in UTC, or 24h for "
+                + "one day back.", valueName: "time"))
+    var since: Moment?
+
+    @Option(
+        help: ArgumentHelp("Records older than this; a day such as 2026-01-31 counts to its end.", valueName: "time"))
+    var until: Moment?
+
+    func validate() throws {
+        if let since, let until, until.end <= since.time {
+            throw ValidationError(
+                "--until \(until.end.text) is not after --since \(since.time.text), so there can be no record.")
+        }
+    }
+
+    var query: [(name: String, value: String)] {
+        [("since", since?.time), ("until", until?.end)].compactMap { name, time in time.map { (name, $0.text) } }
     }
 }

@@ -13,3 +13,13 @@ struct DryRunOption: ParsableArguments {
         if isDryRun { Console.error("Dry run: \(can). Nothing was changed.") }
     }
 }
+
+enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
+    case table
+    case json
+}
+
+struct OutputOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
+    var output: OutputFormat = .table
+}

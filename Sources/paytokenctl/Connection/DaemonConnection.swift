@@ -1,5 +1,6 @@
 import ArgumentParser
 import DaemonAPI
+import Encodings
 import Foundation
 
 /// Which of the daemon's two sockets a command uses.
@@ -139,4 +140,13 @@ struct AdminSocketOption: ParsableArguments {
     var socket: String?
 
     var connection: DaemonConnection { DaemonConnection(.admin, option: socket) }
+}
+
+/// A request's query, RFC 3986 §3.4.
+enum QueryText {
+    /// `?name=value&…`, or nothing when there is none.
+    static func of(_ members: [(name: String, value: String)]) -> String {
+        let text = members.map { "\($0.name)=\(PercentEncoding.encoded($0.value))" }.joined(separator: "&")
+        return text.isEmpty ? "" : "?" + text
+    }
 }

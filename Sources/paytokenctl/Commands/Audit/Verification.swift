@@ -1,0 +1,172 @@
+import AuditChain
+import DaemonAPI
+import StrictJSON
+
+/// What an export is verified with: the checkpoints' public keys, and checkpoints that were kept elsewhere.
+enum VerificationInputs {
+    /// The public keys in a PEM file.
+    static func keys(file: String) throws(CommandFailure) -> CheckpointKeys {
+        let text = String(decoding: try InputFile.read(file), as: UTF8.self)
+        guard let keys = CheckpointKeys(pem: text) else {
+            throw CommandFailure(
+                .unreadable,
+                "\(InputFile.name(file)) holds no public key in PEM (BEGIN PUBLIC KEY), or one that is not on P-256. "
+                    + "`paytokenctl audit public-key` prints the daemon's.")
+        }
+        return keys
+    }
+
+    /// Checkpoints that were kept: a line itself, or a file of them.
+    static func heads(_ argument: String) throws(CommandFailure) -> [SignedCheckpoint] {
+        let isLine = argument.hasPrefix("{")
+        guard let heads = SignedCheckpoint.list(parsing: isLine ? Array(argument.utf8) : try InputFile.read(argument))
+        else {
+            throw CommandFailure(
+                isLine ? .usage : .unreadable,
+                (isLine
+                    ? "--head is no checkpoint" : "\(InputFile.name(argument)) holds something else than checkpoints")
+                    + ". A checkpoint is a whole line of an export that begins with {\"checkpoint\": and an export's "
+                    + "last line is one.")
+        }
+        return heads
+    }
+
+    /// The daemon's own.
+    static func keys(_ answer: AuditPublicKeyAnswer) throws(CommandFailure) -> CheckpointKeys {
+        guard !answer.keys.isEmpty else {
+            throw CommandFailure(
+                .tryAgainLater,
+                "hsm_unavailable: the daemon has no audit key yet. It is made in the token when ledger and token meet for "
+                    + "the first time; `paytokenctl status` says what is missing.")
+        }
+        let keys = answer.keys.compactMap { CheckpointKey(pem: $0.publicKey) }
+        guard keys.map(\.keyId.hex) == answer.keys.map(\.keyId) else {
+            throw CommandFailure(
+                .unreachable, "The daemon's audit keys are not understood. Are both of the same version?")
+        }
+        return CheckpointKeys(keys)
+    }
+
+    /// What the token remembers, as the daemon says.
+    static func head(_ answer: AuditPublicKeyAnswer) throws(CommandFailure) -> [SignedCheckpoint] {
+        guard let line = answer.head else {
+            Console.error("The token remembers no checkpoint, so an end that was cut off would not be found.")
+            return []
+        }
+        guard let heads = SignedCheckpoint.list(parsing: Array(line.utf8)) else {
+            throw CommandFailure(
+                .unreachable, "The checkpoint that the token remembers is not understood. Are both of the same version?"
+            )
+        }
+        return heads
+    }
+}
+
+/// An export on its way through the verifier, with its progress.
+struct ExportVerification {
+    private var verifier: ChainVerifier
+    private var progress = ProgressLine()
+    private var bytes = 0
+    /// How many bytes there will be; nil when that is not known.
+    private let size: Int?
+
+    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?) {
+        verifier = ChainVerifier(keys: keys, heads: heads)
+        self.size = size
+    }
+
+    var lines: Int { verifier.lines }
+    var records: Int { verifier.records }
+
+    /// Takes the next bytes. Whether more can change the verdict.
+    mutating func consume(_ block: [UInt8]) -> Bool {
+        verifier.consume(block[...])
+        bytes += block.count
+        if progress.isDue { progress.show(progressText) }
+        return verifier.fault == nil
+    }
+
+    mutating func verdict() -> ChainVerdict {
+        progress.clear()
+        return verifier.verdict()
+    }
+
+    private var progressText: String {
+        let share = size.flatMap { $0 > 0 ? ", \(min(100, bytes / max(1, $0 / 100))) %" : nil } ?? ""
+        return "\(verifier.records.grouped) records verified\(share)"
+    }
+}
+
+/// What a verification found, for programs.
+///
+///     {"verdict":"filtered","lines":…,"records":…}
+///     {"verdict":"intact","lines":…,"records":…,"nodes":[{"node":…,"first":…,"last":…,"sealed":…,"sealedAt":…}]}
+///     {"verdict":"broken","lines":…,"records":…,"fault":{"line":…,"node":…,"kind":"record","sequence":…,"message":…}}
+enum VerdictJSON {
+    static func bytes(_ verdict: ChainVerdict, lines: Int, records: Int) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("verdict")
+        writer.string(word(verdict))
+        writer.member("lines")
+        writer.number(lines)
+        writer.member("records")
+        writer.number(records)
+        switch verdict {
+        case .intact(let ranges), .unsealed(let ranges): write(ranges, into: &writer)
+        case .filtered: break
+        case .broken(let fault): write(fault, into: &writer)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private static func word(_ verdict: ChainVerdict) -> String {
+        switch verdict {
+        case .intact: "intact"
+        case .unsealed: "unsealed"
+        case .filtered: "filtered"
+        case .broken: "broken"
+        }
+    }
+
+    private static func write(_ ranges: [ChainRange], into writer: inout JSONWriter) {
+        writer.member("nodes")
+        writer.beginArray()
+        for range in ranges {
+            writer.beginObject()
+            writer.member("node")
+            writer.string(range.node.name)
+            writer.member("first")
+            writer.number(range.start + 1)
+            writer.member("last")
+            writer.number(range.last)
+            writer.member("sealed")
+            writer.number(range.sealed)
+            writer.member("sealedAt")
+            if let time = range.sealedAt { writer.string(time.text) } else { writer.null() }
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+
+    private static func write(_ fault: ChainBreak, into writer: inout JSONWriter) {
+        writer.member("fault")
+        writer.beginObject()
+        if let line = fault.line {
+            writer.member("line")
+            writer.number(line)
+        }
+        if let position = fault.position {
+            writer.member("node")
+            writer.string(position.node.name)
+            writer.member("kind")
+            writer.string(position.kind.rawValue)
+            writer.member("sequence")
+            writer.number(position.sequence)
+        }
+        writer.member("message")
+        writer.string(fault.description)
+        writer.endObject()
+    }
+}

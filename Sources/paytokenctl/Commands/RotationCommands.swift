@@ -1,0 +1,188 @@
+import ArgumentParser
+import DaemonAPI
+import Encodings
+import Foundation
+
+struct RotateStartCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "start",
+        abstract: "Makes a merchant's new key and writes its certificate request.",
+        discussion: """
+            The old key goes on serving. Upload the request in Apple's developer portal as a Payment Processing \
+            Certificate of this merchant, download the certificate, and do not activate it yet: rotate import comes \
+            first.
+
+              paytokenctl rotate start merchant.com.example \\
+                  --out new.certSigningRequest
+
+            Repeated before the certificate is in, it makes no second key and writes the request for the first one \
+            again. The new key is of the old one's type and in its token, unless told otherwise, and in one token only: \
+            where several tokens hold the old one, the output says which of them lack the new one.
+            """)
+
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
+    var merchant: String
+
+    @Option(help: ArgumentHelp("ec or rsa; default: as the merchant's key is now.", valueName: "ec|rsa"))
+    var type: KeyTypeOption?
+
+    @Option(
+        help: ArgumentHelp(
+            "A token by its name in the configuration; default: where the key is now.", valueName: "name"))
+    var token: String?
+
+    @OptionGroup var out: RequestFileOption
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let file = try out.newFile(dryRun)
+        let (answer, bytes) = try await socket.connection.post(
+            dryRun.target("/v1/rotations"),
+            RotationStartRequest(merchantIdentifier: merchant, type: type?.name, token: token),
+            for: RotationStartAnswer.self)
+        if let request = answer.csr, file != nil || format.output == .table { try out.write(request, to: file) }
+        if format.output == .json { try Console.output(json: bytes) }
+        if dryRun.isDryRun {
+            dryRun.report(answer.created ? "the new key can be made" : "the request of the waiting key can be made")
+            return
+        }
+        if !answer.created { Console.error("No key was made: this one waits for its certificate already.") }
+        // Standard output is the request's, or the JSON's.
+        if format.output == .table, file != nil {
+            try Console.output(RotationText.one(answer.rotation))
+        } else {
+            for remark in answer.rotation.remarks { Console.error(remark) }
+            Console.error("Next: \(answer.rotation.next)")
+        }
+    }
+}
+
+struct RotateImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Takes Apple's certificate for the new key in; from then on both keys serve.",
+        discussion: """
+            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Refused is every certificate but a \
+            Payment Processing Certificate of this merchant for the new key. When it is in, activate it in the portal.
+
+              paytokenctl rotate import apple_pay.cer
+            """)
+
+    @OptionGroup var certificate: CertificateArgument
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let (answer, bytes) = try await socket.connection.post(
+            dryRun.target("/v1/rotations/certificate"), certificate.request(), for: RotationImportAnswer.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table where dryRun.isDryRun: try Console.output(MerchantKeyTable.one(answer.key).text)
+        case .table: try Console.output(RotationText.one(answer.rotation))
+        }
+        dryRun.report("the certificate can be imported")
+    }
+}
+
+struct RotateStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Shows how far rotations have come, and what is to be done next.",
+        discussion: """
+            Without a merchant, all rotations under way. What this host opened within the last hour is counted from its \
+            ledger, each transaction once; only that says that a key is in use. UNVERIFIED/H are tokens that named the \
+            key and were refused by this daemon since its start: Apple does not sign which key a token names. Other \
+            hosts have their own ledgers and are not counted: ask on each.
+
+              paytokenctl rotate status
+              paytokenctl rotate status merchant.com.example
+              paytokenctl rotate status --output json | jq -r '.[].next'
+            """)
+
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
+    var merchant: String?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func run() async throws {
+        let path = "/v1/rotations" + (merchant.map { "/" + PercentEncoding.encoded($0) } ?? "")
+        let (list, bytes) = try await socket.connection.send(.get(path), for: ListAnswer<RotationStatus>.self)
+        switch format.output {
+        case .json: try Console.output(json: ListBytes.items(bytes))
+        case .table where list.items.isEmpty: Console.error("No rotation is under way.")
+        case .table where merchant == nil && list.items.count > 1:
+            try Console.output(RotationText.several(list.items))
+        case .table: try Console.output(list.items.map(RotationText.one).joined(separator: "\n"))
+        }
+    }
+}
+
+struct RotateFinishCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "finish",
+        abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",
+        discussion: """
+            Refused while the old key still opens tokens, and before the new one has opened one: then Apple does not \
+            encrypt to it yet, and the certificate is most likely not activated. Only what this host opened counts: with \
+            several hosts, look at rotate status on each first. --force finishes all the same. A deactivated key does \
+            not become active again.
+
+              paytokenctl rotate finish merchant.com.example
+              paytokenctl rotate finish merchant.com.example --cut-off 24h
+
+            When the cut-off has passed, the old key can be destroyed: paytokenctl key destroy.
+            """)
+
+    @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
+    var merchant: String
+
+    @Option(
+        help: ArgumentHelp(
+            "For how long the old key still opens late tokens: 24h; 0s for not at all. Default: 7d.",
+            valueName: "duration"))
+    var cutOff: ShortDuration?
+
+    @Option(help: ArgumentHelp("ec or rsa, when keys of both are being rotated.", valueName: "ec|rsa"))
+    var type: KeyTypeOption?
+
+    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    var reason = "rotated"
+
+    @Flag(help: "Although the old key is in use, or the new one is not.")
+    var force = false
+
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        guard (1...200).contains(reason.unicodeScalars.count) else {
+            throw ValidationError("--reason has 1 to 200 characters.")
+        }
+    }
+
+    func run() async throws {
+        let end: RotationFinishRequest.CutOff =
+            switch cutOff?.seconds {
+            case nil: .standard
+            case .some(0): .now
+            case .some(let seconds): .at(Date(timeIntervalSinceNow: seconds))
+            }
+        let (answer, bytes) = try await socket.connection.post(
+            dryRun.target("/v1/rotations/\(PercentEncoding.encoded(merchant))/finish"),
+            RotationFinishRequest(type: type?.name, cutOff: end, force: force, reason: reason),
+            for: RotationFinishAnswer.self)
+        switch format.output {
+        case .json: try Console.output(json: bytes)
+        case .table:
+            var table = Table(columns: ["OLD KEY", "OPENS LATE TOKENS UNTIL"])
+            for key in answer.retired { table.add([key, answer.cutOff.map(RFC3339.string) ?? "now"]) }
+            try Console.output(table.text)
+        }
+        dryRun.report("the old key can be deactivated")
+    }
+}
