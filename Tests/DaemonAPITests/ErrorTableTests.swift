@@ -47,7 +47,8 @@ struct ErrorTableTests {
     @Test("A refusal of a newer daemon, whose code is not known here, still gives an exit status")
     func unknownCode() throws {
         let answer = try JSONCoding.decode(
-            RefusalAnswer.self, from: Array(#"{"code":"brand_new","message":"m","audit":{"node":"n","sequence":7,"shard":1}}"#.utf8))
+            RefusalAnswer.self,
+            from: Array(#"{"code":"brand_new","message":"m","audit":{"node":"n","sequence":7,"shard":1}}"#.utf8))
         #expect(answer.refusalCode == nil)
         #expect(answer.exitStatus(httpStatus: 422) == .no)
         #expect(answer.exitStatus(httpStatus: 403) == .notPermitted)
