@@ -140,7 +140,7 @@ struct FoundCertificate {
         case .paymentProcessing: "Payment Processing"
         case .merchantIdentity: "Merchant Identity, which decrypts nothing"
         case .authority: "a certification authority"
-        case .other, .unreadable: "no merchant's"
+        case .other, .unreadable: "not a merchant's"
         }
     }
 }

@@ -126,7 +126,7 @@ enum FileContent: Sendable, Equatable {
 
     private static func notRecognised(_ path: String, inPEM: Bool) -> KeyFileError {
         inPEM
-            ? KeyFileError(.unsuitable, path: path, "is PEM, but its block holds nothing that is known here.")
+            ? KeyFileError(.unsuitable, path: path, "is PEM, but of a kind that is not known here.")
             : KeyFileError(
                 .unsuitable, path: path,
                 "is neither PEM nor DER. PEM begins with -----BEGIN …-----; DER is binary and begins with byte 30.")

@@ -1,3 +1,13 @@
+// What people have keys and certificates in, read for paytokenctl's imports: PEM, DER, PKCS#7, PKCS#12.
+//
+// A file is read once, bounded, into locked memory (RecognisedFile.swift), and told from its own bytes, never from its name
+// (FileContent, DERShape, PEMText). MerchantKeyFiles below is the way in for a key with its certificate, CertificateFile for a
+// certificate alone; of several certificates CertificateChoice picks the merchant's.
+//
+// Guaranteed: a KeyFileError says what the file is instead of what was needed, and what to do, and repeats nothing of its
+// content; private keys stay in memory that is wiped. Whether a certificate is the right one is checked by the daemon.
+// `unsafe` is here because of libcrypto, which decodes what swift-crypto cannot.
+
 internal import SecretMemory
 
 /// A merchant's private key and the certificate for it, from the files that people have them in.

@@ -107,7 +107,7 @@ struct AnswerTests {
             checked: ["currencyCode"], repeated: true)
         let json = answer.json(paymentData: payment)
         #expect(json.firstRange(of: payment) != nil)
-        let (read, data) = try #require(DecryptAnswer.read(json))
+        let (read, data, _) = try #require(DecryptAnswer.read(json))
         #expect(read.transactionId == answer.transactionId)
         #expect(read.signingTime == Self.noon)
         #expect(read.checked == ["currencyCode"])

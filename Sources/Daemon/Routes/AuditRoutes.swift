@@ -131,7 +131,7 @@ struct AuditKeyRoute: Sendable {
     let keyChange: AuditKeyChange
 
     func change(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let body = try AuditKeyChangeRequest(parsing: request.body)
+        let body = try ReasonRequest(parsing: request.body)
         let outcome = try await keyChange.change(
             reason: AuditReason(body.reason), by: request.knownCaller(), dryRun: request.isDryRun(),
             draft: request.draft)

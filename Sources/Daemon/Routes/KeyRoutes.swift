@@ -159,7 +159,7 @@ struct KeyRoutes: Sendable {
     /// `POST /v1/keys/{key}/adopt`: a key that came into the HSM token by other means than this daemon may serve.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyAdopt(approval: nil))
-        let body = try KeyAdoptRequest(parsing: request.body)
+        let body = try ReasonRequest(parsing: request.body)
         return try await answer(
             lifecycle.adopt(
                 request.pathArguments[0], reason: AuditReason(body.reason), by: request.knownCaller(),

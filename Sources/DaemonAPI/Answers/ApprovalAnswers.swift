@@ -26,7 +26,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var operation: String
     /// `pending`, `approved` (an import that waits for its requester), `done`, `rejected`, `withdrawn` or `expired`.
     public var status: String
-    /// Base64 of 32 bytes; null where no key is concerned.
+    /// Base64 of 32 bytes; absent where no key is concerned.
     public var publicKeyHash: String?
     /// Whose key it is; absent where none is concerned, or the key is not here yet.
     public var merchantIdentifier: String?
@@ -69,7 +69,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/approvals/{id}`.
 public struct ApprovalDecisionAnswer: Codable, Sendable, Equatable {
     public var approval: ApprovalSummary
-    /// The key as it stands after the operation; null where none is concerned or nothing was carried out.
+    /// The key as it stands after the operation; absent where none is concerned or nothing was carried out.
     public var key: KeySummary?
 
     public init(approval: ApprovalSummary, key: KeySummary?) {

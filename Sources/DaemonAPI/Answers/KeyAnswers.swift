@@ -8,28 +8,28 @@ public import StrictJSON
 public struct KeySummary: Codable, Sendable, Equatable {
     /// Base64 of the 32 bytes, as it stands in Apple's tokens.
     public var publicKeyHash: String
-    public var merchantIdentifier: String?
+    @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
     public var algorithm: String
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
     /// Until when a deactivated key still decrypts, or did; null where it was given no time.
-    public var cutOff: Date?
+    @Nullable public var cutOff: Date?
     /// The certificate's end; null without a certificate.
-    public var notAfter: Date?
+    @Nullable public var notAfter: Date?
     /// Whole days until `notAfter`, rounded down; negative when it has passed.
-    public var daysLeft: Int?
+    @Nullable public var daysLeft: Int?
     /// The protection tier that serves the key now, `A`, `B` or `C`; null when none does.
-    public var tier: String?
+    @Nullable public var tier: String?
     /// The last release with this key that this process made.
-    public var lastUse: Date?
+    @Nullable public var lastUse: Date?
     /// Releases with this key since this process started.
     public var uses: Int
     /// `served`, `external`, `inconsistent` or `missing`.
     public var condition: String
     /// Why, where the condition is not `served`.
-    public var remark: String?
+    @Nullable public var remark: String?
     /// The configured names of the tokens that hold the key.
     public var tokens: [String]
 
@@ -56,29 +56,6 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// Whole days from `now` to `notAfter`, rounded down.
     public static func daysLeft(until notAfter: Date, now: Date) -> Int {
         Int((notAfter.timeIntervalSince(now) / 86_400).rounded(.down))
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case publicKeyHash, merchantIdentifier, algorithm, state, cutOff, notAfter, daysLeft, tier, lastUse, uses
-        case condition, remark, tokens
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(publicKeyHash, forKey: .publicKeyHash)
-        try container.encode(merchantIdentifier, forKey: .merchantIdentifier)
-        try container.encode(algorithm, forKey: .algorithm)
-        try container.encode(state, forKey: .state)
-        try container.encode(cutOff, forKey: .cutOff)
-        try container.encode(notAfter, forKey: .notAfter)
-        try container.encode(daysLeft, forKey: .daysLeft)
-        try container.encode(tier, forKey: .tier)
-        try container.encode(lastUse, forKey: .lastUse)
-        try container.encode(uses, forKey: .uses)
-        try container.encode(condition, forKey: .condition)
-        try container.encode(remark, forKey: .remark)
-        try container.encode(tokens, forKey: .tokens)
     }
 }
 
@@ -202,29 +179,16 @@ public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
 public struct CertificateRequestAnswer: Codable, Sendable, Equatable {
     /// Base64 of 32 bytes.
     public var publicKeyHash: String
-    public var merchantIdentifier: String?
+    @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
     public var algorithm: String
     /// PKCS#10 (RFC 2986) in PEM, as Apple's developer portal takes it; null in a dry run, which signs nothing.
-    public var csr: String?
+    @Nullable public var csr: String?
 
     public init(publicKeyHash: String, merchantIdentifier: String?, algorithm: String, csr: String?) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.csr = csr
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case publicKeyHash, merchantIdentifier, algorithm, csr
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(publicKeyHash, forKey: .publicKeyHash)
-        try container.encode(merchantIdentifier, forKey: .merchantIdentifier)
-        try container.encode(algorithm, forKey: .algorithm)
-        try container.encode(csr, forKey: .csr)
     }
 }

@@ -62,11 +62,13 @@ public struct DecryptAnswer: Sendable {
         return json.bytes
     }
 
-    /// Reads an answer, and the decrypted dictionary in it, for a client; nil when it is none.
+    /// Reads an answer for a client: typed, the decrypted dictionary in it, and all members as they came, those of a newer
+    /// daemon too. Nil when it is none.
     ///
-    /// Unknown members are ignored. The dictionary's own bytes are those of the body: whoever wants them verbatim
-    /// keeps the body.
-    public static func read(_ body: [UInt8]) -> (answer: DecryptAnswer, paymentData: JSONObject)? {
+    /// The dictionary's own bytes are those of the body: whoever wants them verbatim keeps the body.
+    public static func read(
+        _ body: [UInt8]
+    ) -> (answer: DecryptAnswer, paymentData: JSONObject, members: JSONObject)? {
         guard let object = (try? JSONValue(parsing: body, limits: JSONLimits(maximumDepth: 32)))?.objectValue,
             let transactionId = object["transactionId"]?.stringValue,
             let merchantIdentifier = object["merchantIdentifier"]?.stringValue,
@@ -79,7 +81,7 @@ public struct DecryptAnswer: Sendable {
             transactionId: transactionId, merchantIdentifier: merchantIdentifier, publicKeyHash: publicKeyHash,
             version: version, signingTime: signingTime, protection: protection,
             checked: checked.compactMap(\.stringValue), repeated: repeated, audit: AuditReference(object["audit"]))
-        return (answer, paymentData)
+        return (answer, paymentData, object)
     }
 }
 

@@ -24,7 +24,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     /// What is to be done now, for people.
     public var next: String
     /// The key that is to stay; null when there is none.
-    public var newKey: RotationKey?
+    @Nullable public var newKey: RotationKey?
     /// Keys that it replaces: active ones, then deactivated ones that still open late tokens.
     public var oldKeys: [RotationKey]
     public var steps: [Step]
@@ -44,23 +44,6 @@ public struct RotationStatus: Codable, Sendable, Equatable {
         self.steps = steps
         self.remarks = remarks
     }
-
-    private enum CodingKeys: String, CodingKey {
-        case merchantIdentifier, algorithm, phase, next, newKey, oldKeys, steps, remarks
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(merchantIdentifier, forKey: .merchantIdentifier)
-        try container.encode(algorithm, forKey: .algorithm)
-        try container.encode(phase, forKey: .phase)
-        try container.encode(next, forKey: .next)
-        try container.encode(newKey, forKey: .newKey)
-        try container.encode(oldKeys, forKey: .oldKeys)
-        try container.encode(steps, forKey: .steps)
-        try container.encode(remarks, forKey: .remarks)
-    }
 }
 
 /// One key of a rotation, and what arrived for it.
@@ -71,14 +54,14 @@ public struct RotationKey: Codable, Sendable, Equatable {
     public var condition: String
     public var createdAt: Date
     /// The certificate's end; null without a certificate.
-    public var notAfter: Date?
+    @Nullable public var notAfter: Date?
     /// Until when a deactivated key still opens tokens; null in other states.
-    public var cutOff: Date?
+    @Nullable public var cutOff: Date?
     public var tokens: [String]
     /// Tokens that it opened within the last hour, by this host's ledger: first releases, neither repeats nor replays.
     public var openedLastHour: Int
     /// The last of them.
-    public var lastUse: Date?
+    @Nullable public var lastUse: Date?
     /// Tokens that named it and that this process refused within the last hour, replays left out. Unverified: Apple does not
     /// sign which key a token names.
     public var refusedLastHour: Int
@@ -98,26 +81,6 @@ public struct RotationKey: Codable, Sendable, Equatable {
         self.lastUse = lastUse
         self.refusedLastHour = refusedLastHour
     }
-
-    private enum CodingKeys: String, CodingKey {
-        case publicKeyHash, state, condition, createdAt, notAfter, cutOff, tokens, openedLastHour, lastUse
-        case refusedLastHour
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(publicKeyHash, forKey: .publicKeyHash)
-        try container.encode(state, forKey: .state)
-        try container.encode(condition, forKey: .condition)
-        try container.encode(createdAt, forKey: .createdAt)
-        try container.encode(notAfter, forKey: .notAfter)
-        try container.encode(cutOff, forKey: .cutOff)
-        try container.encode(tokens, forKey: .tokens)
-        try container.encode(openedLastHour, forKey: .openedLastHour)
-        try container.encode(lastUse, forKey: .lastUse)
-        try container.encode(refusedLastHour, forKey: .refusedLastHour)
-    }
 }
 
 /// The 200 answer of `POST /v1/rotations`.
@@ -126,24 +89,12 @@ public struct RotationStartAnswer: Codable, Sendable, Equatable {
     /// Whether the new key was made now (in a dry run: would be); false when one was waiting for its certificate.
     public var created: Bool
     /// PKCS#10 in PEM; null in a dry run.
-    public var csr: String?
+    @Nullable public var csr: String?
 
     public init(rotation: RotationStatus, created: Bool, csr: String?) {
         self.rotation = rotation
         self.created = created
         self.csr = csr
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case rotation, created, csr
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(rotation, forKey: .rotation)
-        try container.encode(created, forKey: .created)
-        try container.encode(csr, forKey: .csr)
     }
 }
 
@@ -165,23 +116,11 @@ public struct RotationFinishAnswer: Codable, Sendable, Equatable {
     /// The old keys that were deactivated (in a dry run: would be), base64 of 32 bytes each.
     public var retired: [String]
     /// Until when they still open tokens; null: they do not any more.
-    public var cutOff: Date?
+    @Nullable public var cutOff: Date?
 
     public init(rotation: RotationStatus, retired: [String], cutOff: Date?) {
         self.rotation = rotation
         self.retired = retired
         self.cutOff = cutOff
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case rotation, retired, cutOff
-    }
-
-    // Written out because the synthesised form leaves absent members out.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(rotation, forKey: .rotation)
-        try container.encode(retired, forKey: .retired)
-        try container.encode(cutOff, forKey: .cutOff)
     }
 }

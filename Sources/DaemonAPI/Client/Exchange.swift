@@ -4,22 +4,34 @@ import NIOPosix
 
 /// One request and its answer on a connection of their own.
 struct Exchange: Sendable {
+    /// How the body of a success is wanted. A refusal's is always gathered: it is short.
+    enum Delivery: Sendable {
+        /// Gathered, within the client's limit; its deadline counts until the last byte.
+        case gathered
+        /// In pieces as they are asked for, in as much memory as a few reads of the socket take. The deadline counts until
+        /// the answer's head; then nothing may come for `idle` while more is waited for, nil for ever.
+        case streamed(idle: Duration?)
+    }
+
     let client: UnixSocketClient
     let request: ClientRequest
+    let delivery: Delivery
 
-    func run() async throws -> ClientAnswer {
+    func run() async throws -> StreamedAnswer {
         // A path that does not fit is found here, before a connection is begun.
         let address = try SocketAddress(unixDomainSocketPath: client.path)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let answer = loop.makePromise(of: ClientAnswer.self)
-        let (client, request) = (client, request)
+        let answer = loop.makePromise(of: StreamedAnswer.self)
+        let (client, request, delivery) = (client, request, delivery)
         let connected = ClientBootstrap(group: loop)
             .connectTimeout(TimeAmount(client.deadline))
+            .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.addHTTPClientHandlers()
-                    try pipeline.addHandler(AnswerCollector(client: client, request: request, answer: answer))
+                    try pipeline.addHandler(
+                        AnswerReceiver(client: client, request: request, delivery: delivery, answer: answer))
                 }
             }
             .connect(to: address)
@@ -27,11 +39,9 @@ struct Exchange: Sendable {
         let deadline = loop.scheduleTask(in: TimeAmount(client.deadline)) {
             answer.fail(UnixSocketClientError.deadlineExceeded(path: client.path, after: client.deadline))
         }
-        // However it ends, the connection does too.
-        answer.futureResult.whenComplete { _ in
-            deadline.cancel()
-            connected.whenSuccess { $0.close(promise: nil) }
-        }
+        answer.futureResult.whenComplete { _ in deadline.cancel() }
+        // After a success the receiver closes the connection, when the body has ended or nobody wants more of it.
+        answer.futureResult.whenFailure { _ in connected.whenSuccess { $0.close(promise: nil) } }
         return try await withTaskCancellationHandler {
             try await answer.futureResult.get()
         } onCancel: {
@@ -40,43 +50,106 @@ struct Exchange: Sendable {
     }
 }
 
-/// Sends the request as soon as the connection stands, and gathers the answer within its limit.
-private final class AnswerCollector: ChannelInboundHandler {
+/// Has the socket read when the body's reader wants more, and closes it when there is no reader any more.
+struct StreamReader: NIOAsyncSequenceProducerDelegate {
+    fileprivate let receiver: NIOLoopBound<(AnswerReceiver, ChannelHandlerContext)>
+    fileprivate let eventLoop: any EventLoop
+
+    func produceMore() {
+        eventLoop.execute {
+            let (receiver, context) = receiver.value
+            receiver.wantMore(context)
+        }
+    }
+
+    func didTerminate() {
+        eventLoop.execute { receiver.value.1.close(promise: nil) }
+    }
+}
+
+/// Sends the request as soon as the connection stands, and delivers the answer.
+private final class AnswerReceiver: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
+    private enum State {
+        case waiting
+        case gathering(HTTPResponseHead)
+        case streaming(AnswerBody.Pieces.Source)
+        case done
+    }
+
     private let client: UnixSocketClient
     private let request: ClientRequest
-    private let answer: EventLoopPromise<ClientAnswer>
-    private var head: HTTPResponseHead?
-    private var body: [UInt8] = []
+    private let delivery: Exchange.Delivery
+    private let answer: EventLoopPromise<StreamedAnswer>
+    private var state = State.waiting
+    private var gathered: [UInt8] = []
+    private var wantsMore = true
     private var failure: UnixSocketClientError?
+    private var silence: Scheduled<Void>?
 
-    init(client: UnixSocketClient, request: ClientRequest, answer: EventLoopPromise<ClientAnswer>) {
+    init(
+        client: UnixSocketClient, request: ClientRequest, delivery: Exchange.Delivery,
+        answer: EventLoopPromise<StreamedAnswer>
+    ) {
         self.client = client
         self.request = request
+        self.delivery = delivery
         self.answer = answer
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        request.send(on: context, accepting: "application/json", wrap: wrapOutboundOut)
+        send(context)
+        context.read()
         context.fireChannelActive()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        switch unwrapInboundIn(data) {
-        case .head(let head):
-            self.head = head
-        case .body(let part):
-            guard body.count + part.readableBytes <= client.maximumAnswerBytes else {
+        switch (unwrapInboundIn(data), state) {
+        case (.head(let head), .waiting): begin(head, context)
+        case (.body(let part), .gathering):
+            guard gathered.count + part.readableBytes <= client.maximumAnswerBytes else {
                 answer.fail(UnixSocketClientError.answerTooLarge(limit: client.maximumAnswerBytes))
                 return
             }
-            body.append(contentsOf: part.readableBytesView)
-        case .end:
-            guard let head else { return }
-            let headers = head.headers.map { (name: $0.name, value: $0.value) }
-            answer.succeed(ClientAnswer(status: Int(head.status.code), headers: headers, body: body))
+            gathered.append(contentsOf: part.readableBytesView)
+        case (.body(let part), .streaming(let source)):
+            guard part.readableBytes > 0 else { return }
+            wantsMore = source.yield(Array(part.readableBytesView)) == .produceMore
+        case (.end, .gathering(let head)):
+            state = .done
+            answer.succeed(streamed(head, .whole(gathered)))
+            context.close(promise: nil)
+        case (.end, .streaming(let source)):
+            finish()
+            source.finish()
+            context.close(promise: nil)
+        default: break
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        silence?.cancel()
+        silence = nil
+        switch state {
+        case .waiting, .gathering: context.read()
+        case .streaming where wantsMore: wantMore(context)
+        case .streaming, .done: break
+        }
+        context.fireChannelReadComplete()
+    }
+
+    func wantMore(_ context: ChannelHandlerContext) {
+        guard case .streaming = state else { return }
+        wantsMore = true
+        context.read()
+        guard case .streamed(let idle?) = delivery, silence == nil else { return }
+        let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        silence = context.eventLoop.scheduleTask(in: TimeAmount(idle)) {
+            let (receiver, context) = connection.value
+            receiver.failure = .silent(path: receiver.client.path, for: idle)
+            context.close(promise: nil)
         }
     }
 
@@ -88,27 +161,55 @@ private final class AnswerCollector: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        answer.fail(failure ?? .cutShort(path: client.path))
+        let failure = failure ?? .cutShort(path: client.path)
+        if case .streaming(let source) = state { source.finish(failure) }
+        finish()
+        answer.fail(failure)
         context.fireChannelInactive()
     }
-}
 
-extension ClientRequest {
     /// Writes the request as one message. The connection serves no other.
-    func send(
-        on context: ChannelHandlerContext, accepting type: String, wrap: (HTTPClientRequestPart) -> NIOAny
-    ) {
+    private func send(_ context: ChannelHandlerContext) {
+        let type = if case .gathered = delivery { "application/json" } else { "*/*" }
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": type, "Connection": "close"]
-        if let body {
+        if let body = request.body {
             headers.add(name: "Content-Type", value: "application/json")
             headers.add(name: "Content-Length", value: String(body.count))
         }
         let head = HTTPRequestHead(
-            version: .http1_1, method: HTTPMethod(rawValue: method), uri: target, headers: headers)
-        context.write(wrap(.head(head)), promise: nil)
-        if let body {
-            context.write(wrap(.body(.byteBuffer(context.channel.allocator.buffer(bytes: body)))), promise: nil)
+            version: .http1_1, method: HTTPMethod(rawValue: request.method), uri: request.target, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        if let body = request.body {
+            let buffer = context.channel.allocator.buffer(bytes: body)
+            context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil)
         }
-        context.writeAndFlush(wrap(.end(nil)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+
+    private func begin(_ head: HTTPResponseHead, _ context: ChannelHandlerContext) {
+        // 100 Continue and the like are no answer.
+        guard head.status.code >= 200 else { return }
+        guard case .streamed = delivery, (200..<300).contains(head.status.code) else {
+            state = .gathering(head)
+            return
+        }
+        let pieces = AnswerBody.Pieces.makeSequence(
+            backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
+            delegate: StreamReader(
+                receiver: NIOLoopBound((self, context), eventLoop: context.eventLoop), eventLoop: context.eventLoop))
+        state = .streaming(pieces.source)
+        answer.succeed(streamed(head, .pieces(pieces.sequence)))
+    }
+
+    private func streamed(_ head: HTTPResponseHead, _ source: AnswerBody.Source) -> StreamedAnswer {
+        StreamedAnswer(
+            status: Int(head.status.code), headers: head.headers.map { (name: $0.name, value: $0.value) },
+            body: AnswerBody(source: source, path: client.path))
+    }
+
+    private func finish() {
+        state = .done
+        silence?.cancel()
+        silence = nil
     }
 }

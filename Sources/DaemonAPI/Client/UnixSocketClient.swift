@@ -27,12 +27,28 @@ public struct UnixSocketClient: Sendable {
         self.deadline = deadline
     }
 
+    /// Asks for what is short: the answer comes whole.
     public func send(_ request: ClientRequest) async throws(UnixSocketClientError) -> ClientAnswer {
-        let exchange = Exchange(client: self, request: request)
+        let answer = try await exchange(request, .gathered)
+        guard case .whole(let body) = answer.body.source else { throw .cutShort(path: path) }
+        return ClientAnswer(status: answer.status, headers: answer.headers, body: body)
+    }
+
+    /// Asks for what may be long, or have no end.
+    ///
+    /// - Parameter idle: how long nothing may come of the body while it is waited for; nil waits for ever. Until the
+    ///   answer's head has come, ``deadline`` counts.
+    public func stream(
+        _ request: ClientRequest, idle: Duration? = .seconds(60)
+    ) async throws(UnixSocketClientError) -> StreamedAnswer {
+        try await exchange(request, .streamed(idle: idle))
+    }
+
+    private func exchange(
+        _ request: ClientRequest, _ delivery: Exchange.Delivery
+    ) async throws(UnixSocketClientError) -> StreamedAnswer {
         do {
-            return try await exchange.run()
-        } catch let error as UnixSocketClientError {
-            throw error
+            return try await Exchange(client: self, request: request, delivery: delivery).run()
         } catch {
             throw failure(of: error)
         }

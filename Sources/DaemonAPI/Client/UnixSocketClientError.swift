@@ -46,7 +46,7 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
             "Nothing came from \(path) for \(duration.components.seconds) s in the middle of its answer. "
                 + "Look at the daemon's log, then try again."
         case .answerTooLarge(let limit):
-            "The answer has more than \(limit) bytes, and was given up."
+            "The answer has more than \(limit) bytes, so this program stopped reading it."
         case .cutShort(let path):
             "The connection to \(path) ended before the answer did. What was asked may have happened: "
                 + "look before repeating it."

@@ -5,6 +5,7 @@ public import StrictJSON
 
 /// The envelope of `POST /v1/decrypt`. What is inside `token` and `expected` is read by those whose types they are.
 public struct DecryptRequest: Sendable {
+    /// The payment token, of any JSON type.
     public let token: JSONValue
     public let expected: JSONObject?
     /// 1 to 128 printable ASCII characters.
@@ -12,10 +13,13 @@ public struct DecryptRequest: Sendable {
 
     /// - Throws: `malformed_request`; `malformed_token` where a name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let body = try RequestBody(parsing: body, known: ["token", "expected", "reference"])
-        token = try body.required("token")
-        expected = try body.object("expected")
-        reference = try body.string("reference")
+        let members = try RequestMembers(parsing: body, known: ["token", "expected", "reference"])
+        token = try members.required("token")
+        expected = members.object["expected"]?.objectValue
+        guard expected != nil || members.object["expected"] == nil else {
+            throw RequestMembers.wrongType("expected", "an object")
+        }
+        reference = try members.string("reference")
         if let reference, !Self.isReference(reference) {
             throw Refusal(
                 .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
@@ -55,27 +59,29 @@ public struct VerifyRequest: Sendable {
 
     /// - Throws: `malformed_request`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let body = try RequestBody(parsing: body, known: ["token", "at"])
-        token = try body.required("token")
-        guard let text = try body.string("at") else {
+        let members = try RequestMembers(parsing: body, known: ["token", "at"])
+        token = try members.required("token")
+        guard let text = try members.string("at") else {
             at = nil
             return
         }
-        guard let at = RFC3339.date(text) else { throw RequestBody.wrongType("at", "a time of RFC 3339") }
+        guard let at = RFC3339.date(text) else { throw RequestMembers.wrongType("at", "a time of RFC 3339") }
         self.at = at
     }
 
     /// The request's bytes, for a client.
     ///
-    /// - Parameter token: one JSON value; it goes in as it came.
-    public static func body(token: [UInt8], at: Date?) -> [UInt8] {
+    /// - Parameters:
+    ///   - token: one JSON value; it goes in as it came.
+    ///   - at: a time of RFC 3339 as somebody wrote it, so that nothing of it is rounded.
+    public static func body(token: [UInt8], at: String?) -> [UInt8] {
         var json = JSONWriter(capacity: token.count + 64)
         json.beginObject()
         json.member("token")
         json.rawValue(token)
         if let at {
             json.member("at")
-            json.string(RFC3339.string(at))
+            json.string(at)
         }
         json.endObject()
         return json.bytes

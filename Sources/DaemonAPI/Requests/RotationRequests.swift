@@ -3,7 +3,7 @@ public import Foundation
 public import Refusals
 
 /// The body of `POST /v1/rotations`.
-public struct RotationStartRequest: Codable, Sendable, Equatable {
+public struct RotationStartRequest: StrictRequest {
     public var merchantIdentifier: String
     /// `EC` or `RSA`; without it, what the merchant's active key is.
     public var type: String?
@@ -16,18 +16,12 @@ public struct RotationStartRequest: Codable, Sendable, Equatable {
         self.token = token
     }
 
-    /// - Throws: `malformed_request`.
-    public init(parsing body: [UInt8]) throws(Refusal) {
-        let body = try RequestBody(parsing: body, known: ["merchantIdentifier", "type", "token"])
-        merchantIdentifier = try body.requiredString("merchantIdentifier")
-        type = try body.string("type")
-        token = try body.string("token")
-    }
+    public enum CodingKeys: CodingKey, CaseIterable { case merchantIdentifier, type, token }
 }
 
 /// The body of `POST /v1/rotations/{merchant}/finish`.
-public struct RotationFinishRequest: Codable, Sendable, Equatable {
-    /// Until when the old key still opens tokens.
+public struct RotationFinishRequest: StrictRequest {
+    /// Until when the old key still opens payment tokens. In JSON: absent, null or a time.
     public enum CutOff: Sendable, Equatable {
         /// The daemon's: seven days from now.
         case standard
@@ -38,11 +32,10 @@ public struct RotationFinishRequest: Codable, Sendable, Equatable {
 
     /// `EC` or `RSA`; needed when keys of both are being rotated.
     public var type: String?
-    /// A time; null for now; absent for the standard.
     public var cutOff: CutOff
-    /// Finishes although tokens still arrive under the old key, or none has under the new one.
+    /// Finishes although payment tokens still arrive under the old key, or none has under the new one; false when absent.
     public var force: Bool
-    /// At most 200 printable characters; recorded.
+    /// Why, for the record: 1 to 200 characters; `rotated` when absent.
     public var reason: String
 
     public init(type: String? = nil, cutOff: CutOff = .standard, force: Bool = false, reason: String = "rotated") {
@@ -52,51 +45,41 @@ public struct RotationFinishRequest: Codable, Sendable, Equatable {
         self.reason = reason
     }
 
-    /// - Throws: `malformed_request`.
-    public init(parsing body: [UInt8]) throws(Refusal) {
-        let body = try RequestBody(parsing: body, known: ["type", "cutOff", "force", "reason"])
-        type = try body.string("type")
-        force = try body.bool("force") ?? false
-        reason = body.members["reason"] == nil ? "rotated" : try body.reason()
-        switch body.members["cutOff"] {
-        case nil: cutOff = .standard
-        case .some(let value) where value.isNull: cutOff = .now
-        default:
-            guard let date = try body.string("cutOff").flatMap(RFC3339.date) else {
-                throw RequestBody.wrongType("cutOff", "an RFC 3339 time or null")
-            }
-            cutOff = .at(date)
-        }
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case type, cutOff, force, reason
-    }
+    public enum CodingKeys: CodingKey, CaseIterable { case type, cutOff, force, reason }
 
     public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        type = try container.decodeIfPresent(String.self, forKey: .type)
-        force = try container.decodeIfPresent(Bool.self, forKey: .force) ?? false
-        reason = try container.decodeIfPresent(String.self, forKey: .reason) ?? "rotated"
-        cutOff =
-            if !container.contains(.cutOff) {
-                .standard
-            } else if let date = try container.decodeIfPresent(Date.self, forKey: .cutOff) {
-                .at(date)
-            } else {
-                .now
-            }
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        type = try members.decodeIfPresent(String.self, forKey: .type)
+        force = try members.decodeIfPresent(Bool.self, forKey: .force) ?? false
+        reason = try members.decodeIfPresent(String.self, forKey: .reason) ?? "rotated"
+        cutOff = members.contains(.cutOff) ? try members.decode(CutOff.self, forKey: .cutOff) : .standard
     }
 
     public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encodeIfPresent(type, forKey: .type)
-        try container.encode(force, forKey: .force)
-        try container.encode(reason, forKey: .reason)
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encodeIfPresent(type, forKey: .type)
+        try members.encode(force, forKey: .force)
+        try members.encode(reason, forKey: .reason)
         switch cutOff {
         case .standard: break
-        case .now: try container.encodeNil(forKey: .cutOff)
-        case .at(let date): try container.encode(date, forKey: .cutOff)
+        case .now: try members.encodeNil(forKey: .cutOff)
+        case .at(let date): try members.encode(date, forKey: .cutOff)
+        }
+    }
+
+    public func validate() throws(Refusal) { try validate(reason: reason) }
+}
+
+extension RotationFinishRequest.CutOff: Decodable {
+    /// Of the member where it is there: null or a time.
+    public init(from decoder: any Decoder) throws {
+        let member = try decoder.singleValueContainer()
+        if member.decodeNil() {
+            self = .now
+        } else if let time = RFC3339.date(try member.decode(String.self)) {
+            self = .at(time)
+        } else {
+            throw RequestMembers.wrongType("cutOff", "an RFC 3339 time or null")
         }
     }
 }

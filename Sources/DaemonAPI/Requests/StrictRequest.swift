@@ -1,74 +1,218 @@
-import Refusals
+import Encodings
+import Foundation
+public import Refusals
 import StrictJSON
 
-/// A request's envelope, read strictly: one JSON object, no member twice, none that is not known.
-struct RequestBody {
-    let members: JSONObject
+/// A request's body whose members are told once, by its `CodingKeys`: what `paytokenctl` writes (``JSONCoding``) and what
+/// the daemon reads follow from them.
+///
+/// Reading is strict where JSONDecoder is lenient: JSON as RFC 8259 has it, no member twice, none that is not among the
+/// keys, no null in place of an absent member, a time only as RFC 3339, arrays of 1 to 16 objects.
+public protocol StrictRequest: Codable, Sendable, Equatable {
+    associatedtype CodingKeys: CodingKey & CaseIterable
 
-    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
-        let value: JSONValue
+    /// Checks what the members' types do not say: lengths, names that stand twice.
+    func validate() throws(Refusal)
+}
+
+extension StrictRequest {
+    public func validate() throws(Refusal) {}
+
+    /// - Throws: `malformed_request`.
+    public init(parsing body: [UInt8]) throws(Refusal) {
+        let decoder = StrictDecoder(value: try RequestMembers.json(body), name: nil)
         do {
-            value = try JSONValue(parsing: body)
+            // Also where the type has no members to ask for.
+            _ = try decoder.container(keyedBy: CodingKeys.self)
+            try self.init(from: decoder)
+        } catch let refusal as Refusal {
+            throw refusal
         } catch {
-            // A name that is repeated inside the token makes the token malformed, not its envelope.
-            let isTokens = error.kind == .duplicateMember && error.outermostMember == "token"
-            throw Refusal(
-                isTokens ? .malformedToken : .malformedRequest, "The body is not strict JSON.", details: "\(error)")
+            throw Refusal(.malformedRequest, "The body is not what this request takes.")
         }
-        guard let members = value.objectValue else {
-            throw Refusal(.malformedRequest, "The body is not a JSON object.")
-        }
-        // An unknown name is not repeated: it may be anything, a mistyped account number too.
-        guard members.members.allSatisfy({ known.contains($0.name) }) else {
-            throw Refusal(
-                .malformedRequest, "The body has a member that is not known here.",
-                details: "known are: \(known.sorted().joined(separator: ", "))")
-        }
-        self.members = members
+        try validate()
     }
 
-    init(_ value: JSONValue, named name: String, known: Set<String>) throws(Refusal) {
-        guard let members = value.objectValue, members.members.allSatisfy({ known.contains($0.name) }) else {
+    /// Reasons go into the record, which has room for so much.
+    func validate(reason: String) throws(Refusal) {
+        guard (1...200).contains(reason.unicodeScalars.count) else {
+            throw Refusal(.malformedRequest, "reason must have 1 to 200 characters.", details: "reason")
+        }
+    }
+}
+
+/// The members of a request's JSON object, every one of them known. The hot requests (decrypt, verify) are read with
+/// this directly.
+struct RequestMembers {
+    let object: JSONObject
+
+    static func json(_ body: [UInt8]) throws(Refusal) -> JSONValue {
+        do {
+            return try JSONValue(parsing: body)
+        } catch {
+            // A name that is repeated inside the payment token makes that malformed, not the request around it.
+            let isPaymentToken = error.kind == .duplicateMember && error.outermostMember == "token"
             throw Refusal(
-                .malformedRequest, "\(name) is not an object of the known members.",
+                isPaymentToken ? .malformedToken : .malformedRequest, "The body is not strict JSON.",
+                details: "\(error)")
+        }
+    }
+
+    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
+        try self.init(Self.json(body), name: nil, known: known)
+    }
+
+    /// - Parameter name: of the member that the object stands in; nil for the body itself.
+    init(_ value: JSONValue, name: String?, known: Set<String>) throws(Refusal) {
+        let object = value.objectValue
+        if name == nil, object == nil { throw Refusal(.malformedRequest, "The body is not a JSON object.") }
+        // An unknown name is not repeated: it may be anything, a mistyped account number too.
+        guard let object, object.members.allSatisfy({ known.contains($0.name) }) else {
+            throw Refusal(
+                .malformedRequest,
+                name.map { "\($0) is not an object of the known members." }
+                    ?? "The body has a member that is not known here.",
                 details: "known are: \(known.sorted().joined(separator: ", "))")
         }
-        self.members = members
+        self.object = object
+    }
+
+    func required(_ name: String) throws(Refusal) -> JSONValue {
+        guard let value = object[name] else {
+            throw Refusal(.malformedRequest, "The body has no member \(name).", details: name)
+        }
+        return value
     }
 
     func string(_ name: String) throws(Refusal) -> String? {
-        guard let value = members[name] else { return nil }
+        guard let value = object[name] else { return nil }
         guard let text = value.stringValue else { throw Self.wrongType(name, "a string") }
         return text
     }
 
-    func requiredString(_ name: String) throws(Refusal) -> String {
-        guard let text = try string(name) else { throw Self.missing(name) }
+    static func wrongType(_ name: String, _ type: String) -> Refusal {
+        Refusal(.malformedRequest, "\(name) is not \(type).", details: name)
+    }
+}
+
+/// Decodes a ``StrictRequest``. Every error that it throws is a ``Refusal``.
+private struct StrictDecoder: Decoder {
+    let value: JSONValue
+    /// The member's, for refusals; nil for the body itself.
+    let name: String?
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard let keys = type as? any (CodingKey & CaseIterable).Type else {
+            // A defect of the request's type: unknown members could not be refused.
+            throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
+        }
+        func names<Keys: CodingKey & CaseIterable>(_ keys: Keys.Type) -> Set<String> {
+            Set(keys.allCases.map(\.stringValue))
+        }
+        return KeyedDecodingContainer(
+            KeyedMembers<Key>(members: try RequestMembers(value, name: name, known: names(keys))))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard let elements = value.arrayValue, (1...16).contains(elements.count) else {
+            throw wrongType("an array of 1 to 16 objects")
+        }
+        return Elements(elements: elements, name: "\(name ?? "The body")[]")
+    }
+
+    func singleValueContainer() -> any SingleValueDecodingContainer { self }
+
+    func read<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard type == Date.self else { return try Value(from: self) }
+        guard let time = RFC3339.date(try decode(String.self)) as? Value else { throw wrongType("an RFC 3339 time") }
+        return time
+    }
+
+    private func wrongType(_ type: String) -> Refusal { RequestMembers.wrongType(name ?? "The body", type) }
+}
+
+extension StrictDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { value.isNull }
+
+    func decode(_ type: String.Type) throws -> String {
+        guard let text = value.stringValue else { throw wrongType("a string") }
         return text
     }
 
-    func bool(_ name: String) throws(Refusal) -> Bool? {
-        guard let value = members[name] else { return nil }
-        guard let flag = value.boolValue else { throw Self.wrongType(name, "true or false") }
+    func decode(_ type: Bool.Type) throws -> Bool {
+        guard let flag = value.boolValue else { throw wrongType("true or false") }
         return flag
     }
 
-    func object(_ name: String) throws(Refusal) -> JSONObject? {
-        guard let value = members[name] else { return nil }
-        guard let object = value.objectValue else { throw Self.wrongType(name, "an object") }
-        return object
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        // Another defect: no request has a member of this type, so its bounds are told nowhere.
+        throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
+    }
+}
+
+private struct KeyedMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let members: RequestMembers
+    var codingPath: [any CodingKey] { [] }
+    var allKeys: [Key] { members.object.members.compactMap { Key(stringValue: $0.name) } }
+
+    func contains(_ key: Key) -> Bool { members.object[key.stringValue] != nil }
+
+    /// A null does not make a member absent. What takes it, as ``RotationFinishRequest/CutOff`` does, reads it itself.
+    func decodeNil(forKey key: Key) -> Bool { false }
+
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        try decoder(key).read(type)
     }
 
-    func required(_ name: String) throws(Refusal) -> JSONValue {
-        guard let value = members[name] else { throw Self.missing(name) }
-        return value
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try decoder(key).container(keyedBy: type)
     }
 
-    static func missing(_ name: String) -> Refusal {
-        Refusal(.malformedRequest, "The body has no member \(name).", details: name)
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try decoder(key).unkeyedContainer()
     }
 
-    static func wrongType(_ name: String, _ type: String) -> Refusal {
-        Refusal(.malformedRequest, "\(name) is not \(type).", details: name)
+    func superDecoder() throws -> any Decoder { StrictDecoder(value: .object(members.object), name: nil) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try decoder(key) }
+
+    private func decoder(_ key: Key) throws -> StrictDecoder {
+        StrictDecoder(value: try members.required(key.stringValue), name: key.stringValue)
+    }
+}
+
+private struct Elements: UnkeyedDecodingContainer {
+    let elements: [JSONValue]
+    let name: String
+    private(set) var currentIndex = 0
+    var codingPath: [any CodingKey] { [] }
+    var count: Int? { elements.count }
+    var isAtEnd: Bool { currentIndex == elements.count }
+
+    init(elements: [JSONValue], name: String) {
+        self.elements = elements
+        self.name = name
+    }
+
+    mutating func decodeNil() -> Bool { false }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value { try next().read(type) }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try next().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try next().unkeyedContainer() }
+
+    mutating func superDecoder() throws -> any Decoder { next() }
+
+    private mutating func next() -> StrictDecoder {
+        defer { currentIndex += 1 }
+        return StrictDecoder(value: elements[currentIndex], name: name)
     }
 }
