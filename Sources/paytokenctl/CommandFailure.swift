@@ -24,12 +24,12 @@ struct CommandFailure: Error, Equatable {
 
     /// It waits for a second person.
     ///
-    /// - Parameter remark: what else the person who asked should know.
-    init(_ pending: PendingAnswer, remark: String? = nil) {
+    /// - Parameter note: what else the person who asked should know.
+    init(_ pending: PendingAnswer, note: String? = nil) {
         self.init(
             .tryAgainLater,
             "pending: a second person must permit this before \(RFC3339.string(pending.expires)): "
-                + "paytokenctl approval approve \(pending.approval)", more: remark.map { [$0] } ?? [])
+                + NextStep.approve(pending.approval), more: note.map { [$0] } ?? [])
     }
 
     init(_ error: UnixSocketClientError) {

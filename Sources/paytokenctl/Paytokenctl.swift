@@ -1,3 +1,15 @@
+// The command line of the security team and of auditors. It asks the daemon over its Unix sockets, and touches a private key
+// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it).
+//
+// Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
+//               they share: showing a result, dry runs, reasons, asking for a change that may need a second person.
+// Connection/   the daemon's sockets, files that are read, signals
+// Output/       what people see: tables, masked payment data, new files, the sentences that say what to do next
+//
+// Guaranteed: results go to standard output and all else to standard error; every failure is a CommandFailure, which has one
+// of the exit statuses of DaemonAPI's ErrorTable; what others wrote is made safe for a terminal (Printable) before it is
+// shown; nothing is retried. Begin with `main` below, then read a command, KeyStateCommands.swift for one.
+
 import ArgumentParser
 import DaemonAPI
 import ProductVersion
@@ -140,9 +152,10 @@ struct RotateCommand: ParsableCommand {
                   until the old key has opened no token for an hour
               paytokenctl rotate finish merchant.com.example
 
-            All is read off this host's keys and ledger: whoever looks here on another day finds the same state, and \
-            the single commands (key generate, csr create, certificate import, key retire) do the same steps. Other hosts \
-            have keys and ledgers of their own, and each of them is rotated by itself.
+            How far a rotation has come is read from this host's keys and ledger each time, and nothing else is \
+            remembered: another person may go on another day, and the single commands (key generate, csr create, \
+            certificate import, key retire) do the same steps. Other hosts have keys and ledgers of their own; rotate each \
+            of them by itself.
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,

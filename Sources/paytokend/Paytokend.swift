@@ -1,3 +1,5 @@
+// The daemon's executable: its command line. All that it does is in the target Daemon; begin with DaemonProgram there.
+
 import ArgumentParser
 import Daemon
 import DaemonAPI

@@ -61,7 +61,7 @@ struct AdministrationTranscripts {
         let merchants = table.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
         #expect(merchants == ["over", "same", "soon", "late", "gone", "none"])
         // Of the one that has ended, and not of the one that is gone.
-        #expect(table.error.hasPrefix("A certificate that has ended stops nothing here"), "\(table)")
+        #expect(table.error.hasPrefix("An expired certificate stops nothing here"), "\(table)")
         let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
         let order = [3, 5, 4, 1, 2, 0].map { keys[$0] }.joined(separator: ",")
         #expect(json.output == "[\(order)]\n")

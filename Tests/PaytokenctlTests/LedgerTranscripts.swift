@@ -46,8 +46,8 @@ struct LedgerTranscripts {
         let bytes = [UInt8](repeating: 7, count: 100_000)
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
             (Self.copy(bytes, headers: Self.digest([1])), 70, "internal_error: the copy arrived with another SHA-256"),
-            (Self.copy(bytes, headers: []), 69, "What answers on "),
-            (Self.copy(bytes, headers: [("Repr-Digest", "sha-256=:AAAA:")]), 69, "What answers on "),
+            (Self.copy(bytes, headers: []), 69, "The answer on "),
+            (Self.copy(bytes, headers: [("Repr-Digest", "sha-256=:AAAA:")]), 69, "The answer on "),
             (Self.copy(bytes, headers: Self.digest(bytes), ending: .cut), 69, "The connection to "),
             (.refusal(503, "ledger_unavailable", "The disk is full."), 75, "ledger_unavailable: The disk is full.\n"),
             (.refusal(403, "forbidden", "Not your role."), 77, "forbidden: Not your role.\n"),

@@ -60,11 +60,7 @@ struct DecisionOptions: ParsableArguments {
         let (answer, bytes) = try await socket.connection.post(
             "/v1/approvals/\(approval)", ApprovalDecisionRequest(decision: decision, reason: reason),
             for: ApprovalDecisionAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table:
-            try Console.output(Table(pairs: Self.pairs(answer)).text)
-        }
+        try format.show(bytes, Table(pairs: Self.pairs(answer)).text)
     }
 
     private static func pairs(_ answer: ApprovalDecisionAnswer) -> [(String, String)] {
@@ -79,8 +75,7 @@ struct DecisionOptions: ParsableArguments {
             pairs.append(("State when asked", approval.keyState ?? "-"))
         }
         if approval.operation == "key_import", approval.status == "approved" {
-            let next = "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
-            pairs.append(("Next", next))
+            pairs.append(("Next", NextStep.requesterRepeatsImport(approval)))
         }
         return pairs
     }
@@ -88,9 +83,9 @@ struct DecisionOptions: ParsableArguments {
 
 struct ApprovalApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approve", abstract: "Permits what another person asked for; it is done at once.",
+        commandName: "approve", abstract: "Permits what another person asked for; it is then done at once.",
         discussion: """
-            All but key import: an approved import waits for its requester, who has the key's file and repeats the \
+            Only a key import is not done at once: it waits for its requester, who has the key's file and repeats the \
             same command with --approval ID before the approval expires.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071

@@ -48,9 +48,8 @@ struct DecryptCommand: AsyncParsableCommand {
     @OptionGroup var socket: PaymentsSocketOption
 
     func validate() throws {
-        if let reference {
-            guard (1...128).contains(reference.utf8.count), reference.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
-            else { throw ValidationError("--reference has 1 to 128 printable ASCII characters.") }
+        if let reference, !DecryptRequest.isReference(reference) {
+            throw ValidationError("--reference has 1 to 128 printable ASCII characters.")
         }
         if let expectAmount, JSONNumber(text: expectAmount) == nil {
             throw ValidationError("--expect-amount is a number such as 1099, and not '\(expectAmount)'.")
@@ -63,24 +62,21 @@ struct DecryptCommand: AsyncParsableCommand {
         let token = try InputFile.readToken(file)
         let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
         let body = requestBody(token: token, applicationData: applicationData)
-        let answer = try await socket.connection.send(.post("/v1/decrypt", body: body))
-        guard let whole = try? JSONValue(parsing: answer.body), let object = whole.objectValue else {
-            throw CommandFailure(.unreachable, "The daemon's answer is not understood. Are both of the same version?")
-        }
-        let shown = reveal ? whole : .object(Self.masked(object))
-        switch format.output {
-        case .table: try Console.output(Table(pairs: Flattening.pairs(shown)).text)
+        let connection = socket.connection
+        let answer = try await connection.send(.post("/v1/decrypt", body: body))
+        guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.notOurs(answer.status) }
         // Revealed, it is what the daemon wrote, to the byte.
-        case .json where reveal: try Console.output(json: answer.body)
-        case .json:
-            var writer = JSONWriter()
-            writer.value(shown)
-            try Console.output(json: writer.bytes)
-        }
+        if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
+        let masked = Self.masked(decrypted.members)
+        var writer = JSONWriter()
+        writer.value(.object(masked))
+        try format.show(writer.bytes, Self.text(masked))
     }
 
+    private static func text(_ answer: JSONObject) -> String { Table(pairs: Flattening.pairs(.object(answer))).text }
+
     /// The answer with its payment data masked; the other members never contain what must not be seen.
-    static func masked(_ answer: JSONObject) -> JSONObject {
+    private static func masked(_ answer: JSONObject) -> JSONObject {
         let members = answer.members.map { member in
             member.name == "paymentData"
                 ? (name: member.name, value: PaymentDataMask.masked(member.value)) : member
@@ -89,36 +85,14 @@ struct DecryptCommand: AsyncParsableCommand {
     }
 
     func requestBody(token: [UInt8], applicationData: [UInt8]?) -> [UInt8] {
-        var writer = JSONWriter(capacity: token.count + 512)
-        writer.beginObject()
-        writer.member("token")
-        writer.rawValue(token)
-        if expectCurrency != nil || expectAmount != nil || expectMerchant != nil || applicationData != nil {
-            writer.member("expected")
-            writer.beginObject()
-            if let expectCurrency {
-                writer.member("currencyCode")
-                writer.string(expectCurrency)
-            }
-            if let number = expectAmount.flatMap(JSONNumber.init(text:)) {
-                writer.member("transactionAmount")
-                writer.number(number)
-            }
-            if let applicationData {
-                writer.member("applicationData")
-                writer.string(Base64.encode(applicationData))
-            }
-            if let expectMerchant {
-                writer.member("merchantIdentifier")
-                writer.string(expectMerchant)
-            }
-            writer.endObject()
+        var expected: [(name: String, value: JSONValue)] = []
+        if let expectCurrency { expected.append(("currencyCode", .string(expectCurrency))) }
+        if let amount = expectAmount.flatMap(JSONNumber.init(text:)) {
+            expected.append(("transactionAmount", .number(amount)))
         }
-        if let reference {
-            writer.member("reference")
-            writer.string(reference)
-        }
-        writer.endObject()
-        return writer.bytes
+        if let applicationData { expected.append(("applicationData", .string(Base64.encode(applicationData)))) }
+        if let expectMerchant { expected.append(("merchantIdentifier", .string(expectMerchant))) }
+        return DecryptRequest.body(
+            token: token, expected: expected.isEmpty ? nil : JSONObject(expected), reference: reference)
     }
 }

@@ -29,21 +29,16 @@ struct LedgerBackupCommand: AsyncParsableCommand {
     func run() async throws {
         let (size, digest) = try await Interruption.cancelling { try await copy() }
         let hex = Hexadecimal.encode(digest)
-        switch format.output {
-        case .table:
-            try Console.output(Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)
-        case .json:
-            var writer = JSONWriter()
-            writer.beginObject()
-            writer.member("file")
-            writer.string(file)
-            writer.member("bytes")
-            writer.number(size)
-            writer.member("sha256")
-            writer.string(hex)
-            writer.endObject()
-            try Console.output(json: writer.bytes)
-        }
+        var json = JSONWriter()
+        json.beginObject()
+        json.member("file")
+        json.string(file)
+        json.member("bytes")
+        json.number(size)
+        json.member("sha256")
+        json.string(hex)
+        json.endObject()
+        try format.show(json.bytes, Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)
     }
 
     private func copy() async throws(CommandFailure) -> (size: Int, digest: [UInt8]) {

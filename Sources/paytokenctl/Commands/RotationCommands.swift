@@ -15,9 +15,9 @@ struct RotateStartCommand: AsyncParsableCommand {
               paytokenctl rotate start merchant.com.example \\
                   --out new.certSigningRequest
 
-            Repeated before the certificate is in, it makes no second key and writes the request for the first one \
-            again. The new key is of the old one's type and in its token, unless told otherwise, and in one token only: \
-            where several tokens hold the old one, the output says which of them lack the new one.
+            Run again before the certificate is imported, it makes no second key but writes the first one's request \
+            again. The new key has the old one's type and is made in its token, unless you say otherwise, and in one \
+            token only: where several tokens hold the old key, the output says which of them lack the new one.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -62,28 +62,23 @@ struct RotateStartCommand: AsyncParsableCommand {
 struct RotateImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Takes Apple's certificate for the new key in; from then on both keys serve.",
+        abstract: "Imports Apple's certificate for the new key; from then on both keys serve.",
         discussion: """
-            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Refused is every certificate but a \
-            Payment Processing Certificate of this merchant for the new key. When it is in, activate it in the portal.
+            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Only a Payment Processing Certificate of \
+            the merchant, for the new key, is taken. Once it is imported, activate it in the portal.
 
               paytokenctl rotate import apple_pay.cer
             """)
 
     @OptionGroup var certificate: CertificateArgument
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
     func run() async throws {
-        let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/rotations/certificate"), certificate.request(), for: RotationImportAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table where dryRun.isDryRun: try Console.output(MerchantKeyTable.one(answer.key).text)
-        case .table: try Console.output(RotationText.one(answer.rotation))
-        }
-        dryRun.report("the certificate can be imported")
+        let isDryRun = change.dryRun.isDryRun
+        try await change.post(
+            "/v1/rotations/certificate", certificate.request(), for: RotationImportAnswer.self,
+            dryRunSays: "the certificate can be imported"
+        ) { isDryRun ? MerchantKeyTable.one($0.key).text : RotationText.one($0.rotation) }
     }
 }
 
@@ -126,10 +121,10 @@ struct RotateFinishCommand: AsyncParsableCommand {
         commandName: "finish",
         abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",
         discussion: """
-            Refused while the old key still opens tokens, and before the new one has opened one: then Apple does not \
-            encrypt to it yet, and the certificate is most likely not activated. Only what this host opened counts: with \
-            several hosts, look at rotate status on each first. --force finishes all the same. A deactivated key does \
-            not become active again.
+            Refused while the old key still opens payment tokens, and until the new one has opened one: before that, \
+            Apple does not encrypt to it yet, most likely because the certificate is not activated. Only what this host \
+            opened counts: with several hosts, look at rotate status on each first. --force finishes all the same. A \
+            deactivated key does not become active again.
 
               paytokenctl rotate finish merchant.com.example
               paytokenctl rotate finish merchant.com.example --cut-off 24h
@@ -149,21 +144,15 @@ struct RotateFinishCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("ec or rsa, when keys of both are being rotated.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
 
-    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    @Option(help: ReasonOption.help)
     var reason = "rotated"
 
-    @Flag(help: "Although the old key is in use, or the new one is not.")
+    @Flag(help: "Finishes although the old key is in use, or the new one is not.")
     var force = false
 
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
-    func validate() throws {
-        guard (1...200).contains(reason.unicodeScalars.count) else {
-            throw ValidationError("--reason has 1 to 200 characters.")
-        }
-    }
+    func validate() throws { try ReasonOption.check(reason) }
 
     func run() async throws {
         let end: RotationFinishRequest.CutOff =
@@ -172,17 +161,14 @@ struct RotateFinishCommand: AsyncParsableCommand {
             case .some(0): .now
             case .some(let seconds): .at(Date(timeIntervalSinceNow: seconds))
             }
-        let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/rotations/\(PercentEncoding.encoded(merchant))/finish"),
+        try await change.post(
+            "/v1/rotations/\(PercentEncoding.encoded(merchant))/finish",
             RotationFinishRequest(type: type?.name, cutOff: end, force: force, reason: reason),
-            for: RotationFinishAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table:
+            for: RotationFinishAnswer.self, dryRunSays: "the old key can be deactivated"
+        ) { answer in
             var table = Table(columns: ["OLD KEY", "OPENS LATE TOKENS UNTIL"])
             for key in answer.retired { table.add([key, answer.cutOff.map(RFC3339.string) ?? "now"]) }
-            try Console.output(table.text)
+            return table.text
         }
-        dryRun.report("the old key can be deactivated")
     }
 }

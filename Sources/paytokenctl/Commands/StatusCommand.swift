@@ -13,16 +13,13 @@ struct StatusCommand: AsyncParsableCommand {
               until paytokenctl status > /dev/null; do sleep 1; done
             """)
 
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var look: LookOptions
 
     func run() async throws {
-        let (status, bytes) = try await socket.connection.send(.get("/v1/status"), for: StatusAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table: try Console.output(Self.text(status))
+        let status = try await look.show(.get("/v1/status"), as: StatusAnswer.self, text: Self.text)
+        if look.format.output == .table {
+            for warning in status.warnings { Console.error("warning: \(warning)") }
         }
-        for warning in status.warnings where format.output == .table { Console.error("warning: \(warning)") }
         if !status.ready {
             let lines = status.reasons.map(Self.line)
             throw CommandFailure(.no, lines.first, more: Array(lines.dropFirst()))
@@ -58,10 +55,10 @@ struct StatusCommand: AsyncParsableCommand {
         }
         var text = daemon.text
         if !tokens.isEmpty { text += "\n" + tokens.text }
-        let remarks = status.tokens.flatMap { token in
+        let notes = status.tokens.flatMap { token in
             ([token.message].compactMap { $0 } + token.shortcomings).map { "\(token.name): \($0)\n" }
         }
-        if !remarks.isEmpty { text += "\n" + remarks.map(Printable.line).joined() }
+        if !notes.isEmpty { text += "\n" + notes.map(Printable.line).joined() }
         return text
     }
 }

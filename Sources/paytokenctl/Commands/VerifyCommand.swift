@@ -1,7 +1,6 @@
 import ArgumentParser
 import DaemonAPI
 import Encodings
-import StrictJSON
 
 struct VerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -36,24 +35,8 @@ struct VerifyCommand: AsyncParsableCommand {
     func run() async throws {
         let token = try InputFile.readToken(file)
         let (answer, bytes) = try await socket.connection.send(
-            .post("/v1/verify", body: requestBody(token: token)), for: VerifyAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table: try Console.output(Self.text(answer))
-        }
-    }
-
-    func requestBody(token: [UInt8]) -> [UInt8] {
-        var writer = JSONWriter(capacity: token.count + 64)
-        writer.beginObject()
-        writer.member("token")
-        writer.rawValue(token)
-        if let at {
-            writer.member("at")
-            writer.string(at)
-        }
-        writer.endObject()
-        return writer.bytes
+            .post("/v1/verify", body: VerifyRequest.body(token: token, at: at)), for: VerifyAnswer.self)
+        try format.show(bytes, Self.text(answer))
     }
 
     static func text(_ answer: VerifyAnswer) -> String {

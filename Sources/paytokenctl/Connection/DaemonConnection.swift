@@ -69,13 +69,13 @@ struct DaemonConnection {
         throw failure(answer.refusal, answer.status)
     }
 
-    /// - Parameter remark: what whoever asked is told besides, when it waits for a second person.
+    /// - Parameter note: what else the person who asked should know, when it waits for a second person.
     func send<Answer: Decodable>(
-        _ request: ClientRequest, for type: Answer.Type, whenPending remark: (PendingAnswer) -> String? = { _ in nil }
+        _ request: ClientRequest, for type: Answer.Type, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws(CommandFailure) -> (answer: Answer, bytes: [UInt8]) {
         let answer = try await send(request)
         if answer.status == 202, let pending = try? answer.decoded(as: PendingAnswer.self) {
-            throw CommandFailure(pending, remark: remark(pending))
+            throw CommandFailure(pending, note: note(pending))
         }
         do {
             return (try answer.decoded(as: type), answer.body)
@@ -86,12 +86,12 @@ struct DaemonConnection {
 
     func post<Body: Encodable, Answer: Decodable>(
         _ target: String, _ body: Body, for type: Answer.Type,
-        whenPending remark: (PendingAnswer) -> String? = { _ in nil }
+        whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws(CommandFailure) -> (answer: Answer, bytes: [UInt8]) {
         guard let bytes = try? JSONCoding.encode(body) else {
             throw CommandFailure(.defect, "internal_error: the request could not be written.")
         }
-        return try await send(.post(target, body: bytes), for: type, whenPending: remark)
+        return try await send(.post(target, body: bytes), for: type, whenPending: note)
     }
 
     private func failure(_ refusal: RefusalAnswer?, _ status: Int) -> CommandFailure {
@@ -102,8 +102,8 @@ struct DaemonConnection {
     func notOurs(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
-            "What answers on \(client.path) is not paytokend as this program knows it (HTTP \(status)). Is it the right "
-                + "socket, and are both of the same version?")
+            "The answer on \(client.path) (HTTP \(status)) is not one that this program understands. Is it paytokend's socket, "
+                + "and have paytokend and paytokenctl the same version?")
     }
 }
 

@@ -4,13 +4,6 @@ import Foundation
 
 /// Merchant keys as people read them.
 enum MerchantKeyTable {
-    static func show(_ key: KeySummary, _ bytes: [UInt8], _ format: OutputFormat) throws(CommandFailure) {
-        switch format {
-        case .json: try Console.output(json: bytes)
-        case .table: try Console.output(one(key).text)
-        }
-    }
-
     static func one(_ key: KeySummary, now: Date = Date()) -> Table {
         var pairs = [
             ("Merchant", key.merchantIdentifier ?? "-"),
@@ -29,7 +22,7 @@ enum MerchantKeyTable {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
         }
-        if KeyListCommand.isExpiring(key, before: now) { pairs.append(("Certificate", ended)) }
+        if KeyListCommand.isExpiring(key, before: now) { pairs.append(("Certificate", NextStep.renewCertificate)) }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
@@ -48,11 +41,6 @@ enum MerchantKeyTable {
         }
         return table
     }
-
-    /// Said of a certificate whose key is in service: expiry changes no state and no readiness.
-    static let ended =
-        "A certificate that has ended stops nothing here: its key opens what still comes, but Apple encrypts nothing "
-        + "more to it. Renew it: paytokenctl help rotate."
 
     /// The state, with its end where it has one, and the condition where it keeps the key from being used.
     private static func state(_ key: KeySummary, _ now: Date, _ until: String) -> String {

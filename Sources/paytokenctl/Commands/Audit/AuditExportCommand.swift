@@ -16,10 +16,10 @@ struct AuditExportCommand: AsyncParsableCommand {
             made for the export. A part by time begins with the checkpoint before its first record, so it can be \
             verified by itself. CSV cannot be verified.
 
-            With --key, --merchant, --caller, --outcome or --transaction only the records are written that meet all \
-            of these. What stands between them is left out, so such an export proves nothing by itself, as its first \
-            line says, and audit verify calls it filtered. Its lines stand byte for byte in the export without \
-            conditions. Who used that key in March:
+            With --key, --merchant, --caller, --outcome or --transaction only the records that meet all of these are \
+            written. The records between them are missing, so such an export proves nothing by itself, as its first \
+            line says, and audit verify calls it filtered. Each of its lines is, byte for byte, in the export without \
+            conditions too. Who used that key in March:
 
               paytokenctl audit export --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
 
@@ -56,7 +56,7 @@ struct AuditExportCommand: AsyncParsableCommand {
         if follow, !conditions.query.isEmpty {
             throw ValidationError(
                 "--follow writes every record as it comes: leave out "
-                    + "\(conditions.query.map { "--\($0.name)" }.joined(separator: ", ")), and choose where they arrive."
+                    + "\(conditions.query.map { "--\($0.name)" }.joined(separator: ", ")), and filter where they arrive."
             )
         }
     }

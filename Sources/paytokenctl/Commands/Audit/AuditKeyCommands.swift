@@ -23,13 +23,8 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
         let (answer, bytes) = try await socket.connection.send(
             .get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self)
         let keys = try VerificationInputs.keys(answer)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        // As this program reads them, so that nothing but keys is printed.
-        case .table:
-            try Console.output(
-                answer.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { keys[$0] }?.pem }.joined())
-        }
+        // The keys as this program has read them, so that nothing but keys is printed.
+        try format.show(bytes, answer.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { keys[$0] }?.pem }.joined())
     }
 }
 
@@ -46,36 +41,18 @@ struct AuditChangeKeyCommand: AsyncParsableCommand {
               paytokenctl audit public-key > keys.pem
             """)
 
-    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
-    var reason: String
-
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
-
-    func validate() throws {
-        guard (1...200).contains(reason.unicodeScalars.count) else {
-            throw ValidationError("--reason has 1 to 200 characters.")
-        }
-    }
+    @OptionGroup var why: ReasonOption
+    @OptionGroup var change: ChangeOptions
 
     func run() async throws {
-        let (answer, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/audit/key"), AuditKeyChangeRequest(reason: reason), for: AuditKeyChangeAnswer.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table:
-            try Console.output(
-                Table(pairs: [
-                    ("Status", answer.status), ("Signed until now", answer.from),
-                    ("Signs now", answer.to ?? answer.from),
-                ])
-                .text)
+        let answer = try await change.post(
+            "/v1/audit/key", ReasonRequest(reason: why.reason), for: AuditKeyChangeAnswer.self,
+            dryRunSays: "the audit key can be changed"
+        ) { answer in
+            Table(pairs: [
+                ("Status", answer.status), ("Signed until now", answer.from), ("Signs now", answer.to ?? answer.from),
+            ]).text
         }
-        if answer.to != nil {
-            Console.error(
-                "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem")
-        }
-        dryRun.report("the audit key can be changed")
+        if answer.to != nil { Console.error(NextStep.giveAuditorsTheKey) }
     }
 }

@@ -8,7 +8,7 @@ struct AuditListCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the record of who used which key, the newest first.",
         discussion: """
-            Each condition that is given must hold. --output json prints the records as they are stored. Looking is \
+            Lists the records that meet every condition that is given. --output json prints the records as they are stored. Looking is \
             recorded too.
 
               paytokenctl audit list --since 24h --outcome decryption_failed
@@ -66,7 +66,8 @@ struct AuditListCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(
                 .unreachable,
-                "A record is not understood: \(error). Are both of the same version? --output json prints it as it is.")
+                "A record is not understood: \(error). Have paytokend and paytokenctl the same version? --output json prints it as it is."
+            )
         }
     }
 

@@ -121,7 +121,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             let place = [fault.line.map { "line \($0)" } ?? "head", fault.position?.description].compactMap { $0 }
             throw CommandFailure(
                 .no,
-                "chain_broken: \(place.joined(separator: ", ")). What stands behind it was not checked. Keep this export, "
+                "chain_broken: \(place.joined(separator: ", ")). What comes after it was not checked. Keep this export, "
                     + "and compare it with an older one or with a backup.")
         }
     }

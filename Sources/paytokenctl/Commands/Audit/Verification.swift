@@ -36,13 +36,14 @@ enum VerificationInputs {
         guard !answer.keys.isEmpty else {
             throw CommandFailure(
                 .tryAgainLater,
-                "hsm_unavailable: the daemon has no audit key yet. It is made in the token when ledger and token meet for "
-                    + "the first time; `paytokenctl status` says what is missing.")
+                "hsm_unavailable: the daemon has no audit key yet. It is made in the token the first time that the "
+                    + "daemon opens it with this ledger; `paytokenctl status` says what is missing.")
         }
         let keys = answer.keys.compactMap { CheckpointKey(pem: $0.publicKey) }
         guard keys.map(\.keyId.hex) == answer.keys.map(\.keyId) else {
             throw CommandFailure(
-                .unreachable, "The daemon's audit keys are not understood. Are both of the same version?")
+                .unreachable,
+                "The daemon's audit keys are not understood. Have paytokend and paytokenctl the same version?")
         }
         return CheckpointKeys(keys)
     }
@@ -55,7 +56,8 @@ enum VerificationInputs {
         }
         guard let heads = SignedCheckpoint.list(parsing: Array(line.utf8)) else {
             throw CommandFailure(
-                .unreachable, "The checkpoint that the token remembers is not understood. Are both of the same version?"
+                .unreachable,
+                "The checkpoint that the token remembers is not understood. Have paytokend and paytokenctl the same version?"
             )
         }
         return heads

@@ -18,15 +18,13 @@ struct CertificateImportCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var certificate: CertificateArgument
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
     func run() async throws {
-        let (summary, bytes) = try await socket.connection.post(
-            dryRun.target("/v1/certificates"), certificate.request(), for: KeySummary.self)
-        try MerchantKeyTable.show(summary, bytes, format.output)
-        dryRun.report("the certificate can be imported")
+        try await change.post(
+            "/v1/certificates", certificate.request(), for: KeySummary.self,
+            dryRunSays: "the certificate can be imported"
+        ) { MerchantKeyTable.one($0).text }
     }
 }
 

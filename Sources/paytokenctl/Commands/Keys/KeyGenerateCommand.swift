@@ -29,12 +29,12 @@ struct KeyGenerateCommand: AsyncParsableCommand {
             The key is in one token only. Several tokens hold the same key only by their vendor's cloning, or when a \
             key from a file is imported into each.
 
-            Repeated after it has succeeded, it makes another key that waits for a certificate; rotate start is the \
-            one that takes a waiting key again. What is not needed goes by key destroy.
+            Run again after it has succeeded, it makes another key that waits for a certificate (rotate start takes the \
+            waiting one instead). Remove keys that are not needed with key destroy.
 
-            A worker that ends meanwhile costs nothing: the command goes on, or the next one for this merchant \
-            finishes what it began. If the daemon itself ends in that moment, the token may be left with a key that \
-            key list shows as external: it is used for nothing, and the same command makes another.
+            If the worker process dies meanwhile, nothing is lost: the command goes on, or the next one for this merchant \
+            finishes what it began. If the daemon itself ends in that moment, a key may be left in the token that key \
+            list shows as external: it is used for nothing, and the same command makes another.
             """)
 
     @Option(help: ArgumentHelp("The merchant, as Apple's portal has it.", valueName: "id"))
@@ -48,9 +48,7 @@ struct KeyGenerateCommand: AsyncParsableCommand {
             "A token by its name in the configuration; needed when there are several.", valueName: "name"))
     var token: String?
 
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
     func validate() throws {
         guard !merchantIdentifier.isEmpty else { throw ValidationError("--merchant-identifier is empty.") }
@@ -59,21 +57,19 @@ struct KeyGenerateCommand: AsyncParsableCommand {
     func run() async throws {
         let request = KeyGenerationRequest(
             merchantIdentifier: merchantIdentifier, type: type.name, token: token)
-        let target = dryRun.target("/v1/keys")
-        guard dryRun.isDryRun else {
-            let (summary, bytes) = try await socket.connection.post(target, request, for: KeySummary.self)
-            return try MerchantKeyTable.show(summary, bytes, format.output)
-        }
-        let (answer, bytes) = try await socket.connection.post(target, request, for: KeyGenerationDryRun.self)
-        switch format.output {
-        case .json: try Console.output(json: bytes)
-        case .table:
-            try Console.output(
+        if change.dryRun.isDryRun {
+            try await change.post(
+                "/v1/keys", request, for: KeyGenerationDryRun.self, dryRunSays: "the key can be made"
+            ) { answer in
                 Table(pairs: [
                     ("Merchant", answer.merchantIdentifier), ("Algorithm", answer.algorithm), ("Token", answer.token),
-                ]).text)
+                ]).text
+            }
+        } else {
+            try await change.post("/v1/keys", request, for: KeySummary.self, dryRunSays: nil) {
+                MerchantKeyTable.one($0).text
+            }
         }
-        dryRun.report("the key can be made")
     }
 }
 
@@ -91,11 +87,7 @@ struct CSRCreateCommand: AsyncParsableCommand {
               paytokenctl certificate import apple_pay.cer
             """)
 
-    @Argument(
-        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
-        completion: .key, transform: KeyReference.parse)
-    var key: KeyReference
-
+    @OptionGroup var key: KeyArgument
     @OptionGroup var out: RequestFileOption
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var socket: AdminSocketOption
@@ -103,7 +95,7 @@ struct CSRCreateCommand: AsyncParsableCommand {
     func run() async throws {
         let file = try out.newFile(dryRun)
         let (answer, _) = try await socket.connection.post(
-            dryRun.target("/v1/keys/\(key.hex)/csr"), EmptyRequest(), for: CertificateRequestAnswer.self)
+            dryRun.target("/v1/keys/\(key.key.hex)/csr"), EmptyRequest(), for: CertificateRequestAnswer.self)
         if let request = answer.csr { try out.write(request, to: file) }
         dryRun.report("the request can be made")
     }

@@ -77,9 +77,7 @@ struct KeyImportCommand: AsyncParsableCommand {
         help: ArgumentHelp("The approval that this import waited for.", valueName: "id"), completion: .approval)
     var approval: String?
 
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
     func validate() throws {
         if pkcs12 != nil {
@@ -97,8 +95,7 @@ struct KeyImportCommand: AsyncParsableCommand {
         // The files first: nothing is asked of the daemon before they are what they should be.
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
-        let connection = socket.connection
-        let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
+        let status = try await change.socket.connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
         // All of them before anything is sealed: one ceremony puts the key into every token or into none.
         var sealedKeys: [KeyImportRequest.SealedKey] = []
         for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
@@ -112,12 +109,10 @@ struct KeyImportCommand: AsyncParsableCommand {
         let request = KeyImportRequest(
             merchantIdentifier: merchantIdentifier, certificate: Base64.encode(files.certificate.der),
             sealedKeys: sealedKeys, allowExpired: allowExpired, approval: approval)
-        let target = dryRun.target("/v1/keys/import")
-        let (summary, bytes) = try await connection.post(target, request, for: KeySummary.self) { pending in
-            "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
-        }
-        try MerchantKeyTable.show(summary, bytes, format.output)
-        dryRun.report("the key can be imported")
+        try await change.post(
+            "/v1/keys/import", request, for: KeySummary.self, dryRunSays: "the key can be imported",
+            whenPending: NextStep.repeatImport
+        ) { MerchantKeyTable.one($0).text }
     }
 
     private func readFiles() throws(CommandFailure) -> MerchantKeyFiles {

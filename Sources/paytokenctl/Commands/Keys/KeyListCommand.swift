@@ -9,10 +9,12 @@ struct KeyListCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the merchants' keys with state, expiry, tier and use.",
         discussion: """
-            The certificate that ends soonest comes first, keys without one last. One that has ended stops nothing here: \
-            its key opens what still comes, but Apple encrypts nothing more to it. With --expiring, only the keys whose \
-            certificate ends within that time or has ended, but not what is retired, compromised or destroyed and needs \
-            no new one; exit status 1 when there is one, 0 when there is none, for a monitoring job:
+            The certificate that expires soonest comes first, keys without a certificate last. An expired certificate \
+            stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts no new ones to it.
+
+            With --expiring, only keys are listed that need a new certificate: it expires within that time or has expired, \
+            and the key is not retired, compromised or destroyed. Exit status 1 when there is such a key, 0 when there is \
+            none, for a monitoring job:
 
               paytokenctl key list
               paytokenctl key list --output json | jq -r '.[].merchantIdentifier'
@@ -45,7 +47,9 @@ struct KeyListCommand: AsyncParsableCommand {
             } else {
                 try Console.output(MerchantKeyTable.several(keys).text)
                 let now = Date()
-                if keys.contains(where: { Self.isExpiring($0, before: now) }) { Console.error(MerchantKeyTable.ended) }
+                if keys.contains(where: { Self.isExpiring($0, before: now) }) {
+                    Console.error(NextStep.renewCertificate)
+                }
             }
         }
         if expiring != nil, !keys.isEmpty { throw CommandFailure(.no, nil) }
@@ -101,16 +105,10 @@ struct KeyShowCommand: AsyncParsableCommand {
               paytokenctl key show AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
             """)
 
-    @Argument(
-        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
-        completion: .key, transform: KeyReference.parse)
-    var key: KeyReference
-
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var key: KeyArgument
+    @OptionGroup var look: LookOptions
 
     func run() async throws {
-        let (summary, bytes) = try await socket.connection.send(.get("/v1/keys/\(key.hex)"), for: KeySummary.self)
-        try MerchantKeyTable.show(summary, bytes, format.output)
+        try await look.show(.get("/v1/keys/\(key.key.hex)"), as: KeySummary.self) { MerchantKeyTable.one($0).text }
     }
 }

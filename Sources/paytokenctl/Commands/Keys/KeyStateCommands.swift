@@ -5,48 +5,39 @@ import Foundation
 
 /// What every change of a key's state is told.
 struct KeyStateOptions: ParsableArguments {
-    @Argument(
-        help: ArgumentHelp("The key: its publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
-        completion: .key, transform: KeyReference.parse)
-    var key: KeyReference
+    @OptionGroup var key: KeyArgument
+    @OptionGroup var why: ReasonOption
+    @OptionGroup var change: ChangeOptions
 
-    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
-    var reason: String
-
-    @OptionGroup var dryRun: DryRunOption
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
-
-    func validate() throws {
-        guard (1...200).contains(reason.unicodeScalars.count) else {
-            throw ValidationError("--reason has 1 to 200 characters.")
-        }
+    /// Asks for the key to be in another state.
+    func post(
+        _ state: String, cutOff: Date? = nil, whenPending note: (PendingAnswer) -> String? = { _ in nil }
+    ) async throws {
+        try await post("state", KeyStateRequest(to: state, reason: why.reason, cutOff: cutOff), note)
     }
 
-    func post(
-        _ path: String, _ body: some Encodable, whenPending remark: (PendingAnswer) -> String? = { _ in nil }
-    ) async throws {
-        let target = dryRun.target("/v1/keys/\(key.hex)/\(path)")
-        let (summary, bytes) = try await socket.connection.post(
-            target, body, for: KeySummary.self, whenPending: remark)
-        try MerchantKeyTable.show(summary, bytes, format.output)
+    func postAdoption() async throws { try await post("adopt", ReasonRequest(reason: why.reason)) { _ in nil } }
+
+    private func post(_ path: String, _ body: some Encodable, _ note: (PendingAnswer) -> String?) async throws {
+        // The daemon's remark says that it was a dry run, and whether a second person would be needed.
+        try await change.post(
+            "/v1/keys/\(key.key.hex)/\(path)", body, for: KeySummary.self, dryRunSays: nil, whenPending: note
+        ) { MerchantKeyTable.one($0).text }
     }
 }
 
 struct KeySuspendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "suspend", abstract: "Sets a key aside at once; resume takes it back.",
+        commandName: "suspend", abstract: "Stops a key at once; resume takes it back into service.",
         discussion: """
-            When this has answered nothing is released under the key, requests on their way included.
+            Once this has answered, nothing more is released under the key, not even for requests that had begun before.
 
               paytokenctl key suspend 9c1185a5 --reason "laptop stolen"
             """)
 
     @OptionGroup var options: KeyStateOptions
 
-    func run() async throws {
-        try await options.post("state", KeyStateRequest(to: "suspended", reason: options.reason))
-    }
+    func run() async throws { try await options.post("suspended") }
 }
 
 struct KeyResumeCommand: AsyncParsableCommand {
@@ -58,7 +49,7 @@ struct KeyResumeCommand: AsyncParsableCommand {
 
     @OptionGroup var options: KeyStateOptions
 
-    func run() async throws { try await options.post("state", KeyStateRequest(to: "active", reason: options.reason)) }
+    func run() async throws { try await options.post("active") }
 }
 
 struct KeyRetireCommand: AsyncParsableCommand {
@@ -78,8 +69,7 @@ struct KeyRetireCommand: AsyncParsableCommand {
     @OptionGroup var options: KeyStateOptions
 
     func run() async throws {
-        let end = cutOff.map { Date(timeIntervalSinceNow: $0.seconds) }
-        try await options.post("state", KeyStateRequest(to: "deactivated", reason: options.reason, cutOff: end))
+        try await options.post("deactivated", cutOff: cutOff.map { Date(timeIntervalSinceNow: $0.seconds) })
     }
 }
 
@@ -95,7 +85,7 @@ struct KeyCompromiseCommand: AsyncParsableCommand {
     @OptionGroup var options: KeyStateOptions
 
     func run() async throws {
-        try await options.post("state", KeyStateRequest(to: "compromised", reason: options.reason)) { pending in
+        try await options.post("compromised") { pending in
             pending.keyState == "suspended" ? "The key is suspended now." : nil
         }
     }
@@ -112,9 +102,7 @@ struct KeyDestroyCommand: AsyncParsableCommand {
 
     @OptionGroup var options: KeyStateOptions
 
-    func run() async throws {
-        try await options.post("state", KeyStateRequest(to: "destroyed", reason: options.reason))
-    }
+    func run() async throws { try await options.post("destroyed") }
 }
 
 struct KeyAdoptCommand: AsyncParsableCommand {
@@ -130,5 +118,5 @@ struct KeyAdoptCommand: AsyncParsableCommand {
 
     @OptionGroup var options: KeyStateOptions
 
-    func run() async throws { try await options.post("adopt", KeyAdoptRequest(reason: options.reason)) }
+    func run() async throws { try await options.postAdoption() }
 }

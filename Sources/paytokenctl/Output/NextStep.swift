@@ -1,0 +1,26 @@
+import DaemonAPI
+
+/// What somebody does next, in this program's words: the daemon's types say what is the case, and the sentences with
+/// `paytokenctl …` in them stand here.
+enum NextStep {
+    /// What a second person types.
+    static func approve(_ approval: String) -> String { "paytokenctl approval approve \(approval)" }
+
+    /// To the person whose import waits for approval.
+    static func repeatImport(_ pending: PendingAnswer) -> String {
+        "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
+    }
+
+    /// To the person who has approved an import.
+    static func requesterRepeatsImport(_ approval: ApprovalSummary) -> String {
+        "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
+    }
+
+    static let giveAuditorsTheKey =
+        "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
+
+    /// Of a certificate whose key is in service: its end changes no state and no readiness.
+    static let renewCertificate =
+        "An expired certificate stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts no "
+        + "new ones to it. Renew it: paytokenctl help rotate."
+}
