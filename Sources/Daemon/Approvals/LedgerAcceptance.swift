@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 import Foundation
 import Ledger
 import Logging
