@@ -109,7 +109,7 @@ struct AdministrationTranscripts {
         #expect(json.output == Sample.key + "\n")
     }
 
-    @Test("key list and key show say of an ended certificate that it stops nothing here, and of no other")
+    @Test("key list and key show say of an expired certificate that it stops nothing here, and of no other")
     func ended() async throws {
         func key(_ notAfter: String, _ state: String) -> String {
             Sample.key(merchant: "m", notAfter: notAfter, daysLeft: 0, state: state)
@@ -122,9 +122,9 @@ struct AdministrationTranscripts {
                 "GET /v1/keys?limit=1000": .ok(#"{"items":[\#(key)]}"#), "GET /v1/keys/00010203": .ok(key),
             ])
             let list = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
-            #expect(list.status == 0 && list.error.contains("Apple encrypts nothing more to it") == isSaid, "\(list)")
+            #expect(list.status == 0 && list.error.contains("Apple encrypts no new ones to it") == isSaid, "\(list)")
             let shown = try await Command.paytokenctl(["key", "show", "00010203"], socket: daemon.path)
-            #expect(shown.output.contains("Apple encrypts nothing more to it") == isSaid, "\(shown)")
+            #expect(shown.output.contains("Apple encrypts no new ones to it") == isSaid, "\(shown)")
         }
     }
 
@@ -253,7 +253,7 @@ struct AdministrationTranscripts {
         let other = try await FakeDaemon(["GET /v1/status": .ok("<html>")])
         let foreign = try await Command.paytokenctl(["status"], socket: other.path)
         #expect(foreign.status == 69)
-        #expect(foreign.error.contains("is not paytokend as this program knows it (HTTP 200)"))
+        #expect(foreign.error.contains("(HTTP 200) is not one that this program understands"))
     }
 
     /// Runs the built program as nobody; it may be hidden from nobody by the directories above it.
