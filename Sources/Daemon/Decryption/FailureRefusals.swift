@@ -79,8 +79,8 @@ extension WorkerFailure {
     private static func refusedInput(for seconds: Int) -> Refusal {
         Refusal(
             .hsmUnavailable,
-            "This payment was not opened: twice an HSM worker ended while it decrypted this payment token. For "
-                + "\(seconds) s the token is not tried again; repeat the request then, with the same reference.",
+            "This payment was not opened: twice an HSM worker ended while it decrypted this payment token. It is not "
+                + "tried again for \(seconds) s; repeat the request then, with the same reference.",
             retryAfter: seconds)
     }
 }
