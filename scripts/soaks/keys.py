@@ -7,10 +7,11 @@ HSM operations on a session copy of the same keys, as the worker has them, and o
 calls to the tokens.
 
 Releases and raw loop are measured in turns, few and many keys one after the other in every round, so that whatever else
-the machine does meets both; what counts is the rounds' median.
+the machine does meets both; what counts is the rounds' median. Beside the rates stands the processor time of one release
+and of one operation, which other programs on the machine change much less.
 
-Wrong is a refused release, a list that is not whole, and releases that get slower with the number of keys by more than the
-raw loop does.
+Wrong is a refused release, a list that is not whole, and releases whose processor time grows with the number of keys by more
+than the raw loop's does.
 """
 import argparse
 import collections
@@ -139,11 +140,11 @@ class Keys:
         return len(times) / took, spent / len(times) * 1e6
 
     def raw(self, seconds):
-        """The raw loop's operations a second on a key of each token, the tokens one after the other: the token's object,
-        and a session copy of it, which is what the worker uses."""
+        """The raw loop on a key of each token, the tokens one after the other: operations a second on the token's object and
+        on a session copy of it, which is what the worker uses, and the processor time of one on each in microseconds."""
         rates = [service.run("./raw-loop", MODULE, name, "pin", digest, 2, seconds, env=self.environment(name)).split()
                  for name, digest in self.hashes()]
-        return [statistics.mean(float(pair[place]) for pair in rates) for place in (0, 1)]
+        return [statistics.mean(float(figures[place]) for figures in rates) for place in range(4)]
 
     def import_one(self):
         name = f"{self.tag}-more"
@@ -201,17 +202,18 @@ def rounds(sides, table, options, wrong):
     for number in range(1 if options.short else options.rounds):
         # Whoever is first has the cooler machine.
         for tag in (sides if number % 2 == 0 else reversed(sides)):
-            token, copy = sides[tag].raw(0.5 if options.short else 1)
+            token, copy, _, spent = sides[tag].raw(0.5 if options.short else 1)
             rates[tag]["raw loop, object"].append(token)
             rates[tag]["raw loop, copy"].append(copy)
+            rates[tag]["  processor time of it"].append(spent)
         for tag in (sides if number % 2 == 0 else reversed(sides)):
             served, spent = sides[tag].releases(2 if options.short else options.seconds, options.debug, 8, wrong)
             rates[tag]["releases"].append(served)
-            rates[tag]["processor time of one"].append(spent)
+            rates[tag]["  processor time of one"].append(spent)
     for tag, rows in rates.items():
         for name, values in rows.items():
-            unit = "µs" if name.startswith("processor") else "/s"
-            table[tag][name] = statistics.median(values), unit, "SoftHSM" if name.startswith("raw") else None
+            unit = "µs" if "processor" in name else "/s"
+            table[tag][name] = statistics.median(values), unit, "SoftHSM" if "raw" in name or "of it" in name else None
     return {name: statistics.median(many / few for few, many in zip(rates["few"][name], rates["many"][name]))
             for name in rates["few"]}
 
@@ -226,8 +228,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=10_000, help="the many (10000; 400 with --short)")
     parser.add_argument("--tokens", type=int, default=4, help="over which they are spread (4; 2 with --short)")
-    parser.add_argument("--rounds", type=int, default=5, help="of releases and raw loop (5; 1 with --short)")
-    parser.add_argument("--seconds", type=float, default=4, help="of load a round (4; 2 with --short)")
+    parser.add_argument("--rounds", type=int, default=9, help="of releases and raw loop (9; 1 with --short)")
+    parser.add_argument("--seconds", type=float, default=3, help="of load a round (3; 2 with --short)")
     options = service.arguments(parser)
     many, tokens = (400, 2) if options.short else (options.keys, options.tokens)
     few = 40 if options.short else BASE
@@ -258,6 +260,10 @@ def main():
     print(f"look-up     {many} keys serve {served:.2f} times as many releases as {few}; the tokens alone do {alone:.2f} "
           f"times as many operations ({ratios['raw loop, object']:.2f} on the tokens' own objects): "
           f"{served / min(alone, 1):.2f} of that")
+    # What else runs on the machine changes rates from one round to the next, and processor time hardly.
+    served, alone = 1 / ratios["  processor time of one"], 1 / ratios["  processor time of it"]
+    print(f"by time     of a processor {many} keys get {served:.2f} times as many releases as {few}, and the tokens alone do "
+          f"{alone:.2f} times as many operations: {served / min(alone, 1):.2f} of that")
     # A short run on a debug build says little about speed.
     if not options.short and served < 0.97 * min(alone, 1):
         wrong.append("releases get slower with the number of keys by more than the tokens do")

@@ -4,7 +4,7 @@
  *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX THREADS SECONDS
  *
  * Prints two rates a second: with the token's key, and with a session copy of it (CKA_TOKEN false), which spares
- * SoftHSM its file locking. */
+ * SoftHSM its file locking; then the processor time of one operation of each, in microseconds. */
 #include <p11-kit/pkcs11.h>
 
 #include <dlfcn.h>
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* P-256's generator: any point on the curve costs the token the same. */
@@ -67,17 +68,26 @@ static void *work(void *count) {
     return NULL;
 }
 
-static double rate(int threads, double seconds) {
+static double processor_time(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+/* Operations a second; `each` gets the processor time of one in microseconds. */
+static double rate(int threads, double seconds, double *each) {
     pthread_t running[64];
     unsigned long counts[64][8] = {0}; /* a cache line each */
     unsigned long sum = 0;
-    double began = now();
+    double began = now(), spent = processor_time();
     until = began + seconds;
     for (int i = 0; i < threads; i++) pthread_create(&running[i], NULL, work, counts[i]);
     for (int i = 0; i < threads; i++) {
         pthread_join(running[i], NULL);
         sum += counts[i][0];
     }
+    *each = sum == 0 ? 0 : (processor_time() - spent) * 1e6 / (double)sum;
     return (double)sum / (now() - began);
 }
 
@@ -123,11 +133,13 @@ int main(int count, char **arguments) {
 
     int threads = atoi(arguments[5]);
     if (threads < 1 || threads > 64) return 64;
-    double first = rate(threads, atof(arguments[6]));
+    double each[2];
+    double first = rate(threads, atof(arguments[6]), &each[0]);
     CK_BBOOL no = CK_FALSE;
     CK_ATTRIBUTE change = {CKA_TOKEN, &no, sizeof no};
     check(hsm->C_CopyObject(session, key, &change, 1, &key), "C_CopyObject");
-    printf("%.0f %.0f\n", first, rate(threads, atof(arguments[6])));
+    double second = rate(threads, atof(arguments[6]), &each[1]);
+    printf("%.0f %.0f %.2f %.2f\n", first, second, each[0], each[1]);
     fflush(stdout);
     _exit(0); /* SoftHSM's destructors are not to be relied on. */
 }

@@ -31,7 +31,7 @@ def main():
         daemon.start()
         daemon.import_merchant()
         # As many threads as the worker has sessions.
-        raw, copied = map(float, service.run(
+        raw, copied, *_ = map(float, service.run(
             "./raw-loop", os.environ["SOAK_MODULE"], "sandbox", "pin", public_key_hash(), 2,
             1 if options.short else 3).split())
         times, refusals = [], collections.Counter()
