@@ -2,7 +2,7 @@
 ///
 /// To add one: a property here, and its name in MetricsTests, which fail until it stands there.
 struct Instruments: Sendable {
-    /// `outcome` is `ok`, `repeat` or a refusal's code.
+    /// `outcome` is `ok`, `repeat`, a refusal's code, or `pending`, `not_ready` or `interrupted`.
     let requests = Counter(
         "paytokend_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(

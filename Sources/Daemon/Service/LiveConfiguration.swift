@@ -5,8 +5,8 @@ import Refusals
 import Synchronization
 import X509
 
-/// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust and the
-/// log level. Everything else needs a restart and is left as it was started.
+/// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust, the
+/// signing-time window and the log level. Everything else needs a restart and is left as it was started.
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
     private let inForce: Mutex<Configuration>
@@ -114,8 +114,8 @@ final class CurrentPolicies: Sendable {
     }
 }
 
-/// SIGHUP: access, trust, log level and PIN files are read again, all or nothing. On open connections the new rules apply
-/// from the next request on.
+/// SIGHUP: access, trust, the signing-time window, the log level and PIN files are read again, all or nothing. On open
+/// connections the new rules apply from the next request on.
 struct Reload: Sendable {
     let file: String
     let assembly: Assembly
