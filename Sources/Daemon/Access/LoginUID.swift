@@ -102,7 +102,8 @@ struct NumberedProcess: ConnectedProcess {
         guard pid > 0, let stat = ProcessFile.text("stat", of: pid), let name = stat.lastIndex(of: ")"),
             ProcessFile.effectiveUID(of: pid) == uid
         else { return nil }
-        // After the name in parentheses, which can hold anything: state, and 18 fields on the start.
+        // After the name in parentheses, which can hold anything: the state is field 0, the start time field 19 (the 3rd
+        // and the 22nd of proc(5)).
         let fields = stat[stat.index(after: name)...].split(separator: " ")
         guard fields.count > 19, !["Z", "X"].contains(fields[0]), let start = UInt64(fields[19]) else { return nil }
         return .startedAt(start)

@@ -25,8 +25,8 @@ struct PaymentRoutes: Sendable {
     ///
     /// The transactionId in the answer is what the payment token names. The signature covers data ‖ transactionId ‖
     /// applicationData without their lengths, so a payment token in which 32 bytes were moved from one to the other
-    /// verifies too; only decrypting finds it (`PaymentToken` leaves no other length). Who must be sure of the
-    /// transactionId decrypts.
+    /// verifies too; only decrypting finds it (`PaymentToken` leaves no other length). A caller that must be sure of the
+    /// transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.is(.verify)

@@ -15,10 +15,10 @@ final class WorkerSupervisor: Sendable {
         case stop
     }
 
-    /// By so much may a worker grow after it has opened its token, in bytes. SoftHSM 2.6.1 loses about 265 bytes with
-    /// each derivation: that is a million of them, as many as `recycle_after` allows by default. What grows faster loses
-    /// objects, which makes its sessions slow long before memory runs out. A worker that holds thousands of keys is
-    /// large from the start, and so it is growth that counts and not size.
+    /// A worker that has grown by more bytes than this since it opened its token is replaced. SoftHSM 2.6.1 loses about
+    /// 265 bytes with each derivation: that is a million of them, as many as `recycle_after` allows by default. What grows
+    /// faster loses objects, which makes its sessions slow long before memory runs out. A worker that holds thousands of
+    /// keys is large from the start, and so it is growth that counts and not size.
     static let memoryGrowth = 256 * 1024 * 1024
 
     private struct State {
@@ -285,8 +285,8 @@ struct RespawnDelay {
     private var deaths = 0
     private var refusals = 0
 
-    /// One that ends again and again, but answers calls in between, is worth being there between its ends: the pause
-    /// only keeps it from taking a whole core.
+    /// For a worker that ends again and again, but answers calls in between: the next one is started after this short
+    /// pause, which only keeps the restarts from taking a whole core.
     static let useful = Duration.milliseconds(200)
 
     /// After the end of a worker that served: none at first, then 1, 2, 4 … 30 s, or ``useful``.

@@ -3,8 +3,8 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// The objects that one audit key is in a token: private and public key with the same CKA_ID, 16 bytes, and a label
-/// that tells them from the merchants' keys.
+/// One audit key's two objects in a token: private and public key with the same CKA_ID, 16 bytes, and a label that tells
+/// them from the merchants' keys.
 struct AuditKeyObjects: Sendable {
     static let label = "paytokend audit"
 
