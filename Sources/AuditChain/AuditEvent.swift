@@ -10,7 +10,7 @@ public enum AuditEvent: Sendable, Equatable {
     case verify
     /// A request of an authorised caller that was refused before it reached an operation.
     case request
-    /// Refusals before authorisation, counted: one record a uid and minute.
+    /// Refusals before a request was read whole, counted: one record a uid and minute.
     case refusals(RefusalSummary)
 
     case start(version: AuditText)

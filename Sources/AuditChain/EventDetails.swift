@@ -1,6 +1,6 @@
 public import Refusals
 
-/// Refusals of one uid before authorisation within one minute.
+/// Refusals of one uid, before its requests were read whole, within one minute.
 public struct RefusalSummary: Sendable, Equatable {
     /// When the minute began.
     public let since: AuditTime

@@ -4,7 +4,7 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals before authorisation: a flood becomes one record a uid and minute, whatever its size.
+/// Counts refusals before a request was read whole: a flood becomes one record a uid and minute, whatever its size.
 final class RefusalTally: Sendable {
     private struct Bucket: Hashable {
         /// Seconds since 1970, a whole minute's.
