@@ -4,11 +4,13 @@ import Synchronization
 /// Logs why requests are being answered with 503: at once when a fault begins, then at most every ten seconds with the
 /// number of requests, and once when it has ended. A thousand refused requests a second take one line, and so does a fault
 /// that comes and goes, as with a disk's last free blocks: it has ended when it has stayed away for a second.
+///
+/// A component has one fault at a time, whatever the reasons: they may differ with each request, as when a refusal says how
+/// many calls wait. The line has the reason of the request with which it is logged, and counts all since the line before.
 final class FaultLog: Sendable {
     private struct Fault {
-        var reason: String
         var loggedAt: ContinuousClock.Instant
-        /// Requests since then.
+        /// Requests since then, for whatever reason.
         var unlogged = 0
         /// Since when it stays away; nil while it is there.
         var awaySince: ContinuousClock.Instant?
@@ -34,14 +36,14 @@ final class FaultLog: Sendable {
     func began(_ component: String, _ reason: String) {
         let now = now()
         let count = faults.withLock { faults -> Int? in
-            if var known = faults[component], known.reason == reason, now - known.loggedAt < Self.pause {
+            if var known = faults[component], now - known.loggedAt < Self.pause {
                 known.unlogged += 1
                 known.awaySince = nil
                 faults[component] = known
                 return nil
             }
             let unlogged = faults[component]?.unlogged ?? 0
-            faults[component] = Fault(reason: reason, loggedAt: now)
+            faults[component] = Fault(loggedAt: now)
             return unlogged + 1
         }
         guard let count else { return }

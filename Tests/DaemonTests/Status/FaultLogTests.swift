@@ -8,6 +8,7 @@ import Testing
 @Suite struct FaultLogTests {
     private final class Lines: LogHandler, Sendable {
         private let said = Mutex<[String]>([])
+        private let reason = Mutex<String?>(nil)
         var logLevel: Logger.Level {
             get { .trace }
             set {}
@@ -23,7 +24,11 @@ import Testing
 
         func log(event: LogEvent) {
             said.withLock { $0.append("\(event.message) \(event.metadata?["requests"] ?? "-")") }
+            reason.withLock { $0 = event.metadata?["reason"]?.description }
         }
+
+        /// Of the last line; nil when it has none.
+        var lastReason: String? { reason.withLock { $0 } }
 
         func taken() -> [String] {
             said.withLock { said in
@@ -78,12 +83,30 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
-    @Test("another reason is logged at once")
-    func anotherReason() {
+    @Test("reasons that differ with each request take no more lines than one reason, and every request is counted once")
+    func changingReasons() {
+        for waiting in 0..<100 { faults.began("hsm", "\(1024 + waiting) calls wait") }
+        #expect(lines.taken() == ["unavailable 1"])
+        // Two reasons in turn, through five pauses.
+        for second in 1...50 {
+            clock.pass(.seconds(1))
+            faults.began("hsm", second.isMultiple(of: 2) ? "overloaded" : "hangs")
+        }
+        // The 99 of before are in the first of them, and no other.
+        #expect(lines.taken() == ["unavailable 109"] + Array(repeating: "unavailable 10", count: 4))
+        #expect(lines.lastReason == "overloaded")
+    }
+
+    @Test("another component's fault is another fault, and logged at once")
+    func anotherComponent() {
         faults.began("ledger", "full")
         faults.began("ledger", "read-only")
         faults.began("token", "gone")
-        #expect(lines.taken() == ["unavailable 1", "unavailable 1", "unavailable 1"])
+        #expect(lines.taken() == ["unavailable 1", "unavailable 1"])
+        clock.pass(.seconds(10))
+        faults.began("ledger", "read-only")
+        #expect(lines.taken() == ["unavailable 2"])
+        #expect(lines.lastReason == "read-only")
     }
 
     @Test("what never had a fault is not available again")
