@@ -252,6 +252,7 @@ struct TokenDecryptor: Sendable {
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Self.repeatedTooOften
         case .forgotten(let before):
+            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
                 .transactionReplayed,
                 "This transaction may have been released before: claims of tokens as old as this are forgotten.",

@@ -26,7 +26,7 @@ final class RefusedArrivals: Sendable {
         }
     }
 
-    /// It was released, or is a replay of one that was.
+    /// It was released, or is answered as a replay of one that was or may have been.
     func takeBack(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in

@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import GRDB
 import Glibc
 import Ledger
 import MerchantKeys
@@ -19,6 +20,7 @@ final class PaymentRoutesFixture: Sendable {
     let hsm = KnownPlaintext()
     let record: RecordFixture
     let instruments = Instruments()
+    let arrivals = RefusedArrivals()
     let router: Router
     let policies: CurrentPolicies
     private let directory: FreshDirectory
@@ -62,7 +64,7 @@ final class PaymentRoutesFixture: Sendable {
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
             recorder: record.recorder, instruments: instruments, faults: record.faults, clock: .system,
-            arrivals: RefusedArrivals())
+            arrivals: arrivals)
         router = Router(
             endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),
             policies: policies,
@@ -94,6 +96,17 @@ final class PaymentRoutesFixture: Sendable {
             TokenRecipe(merchant: merchant.merchant, payload: payload.json, applicationData: applicationData))
         hsm.opens(to: payload.json)
         return token
+    }
+
+    /// As a program leaves the ledger that pruned while its clock was ahead.
+    func forgetClaims(before time: Date) throws {
+        let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
+        try queue.write { db in
+            try db.execute(
+                sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)",
+                arguments: [String(Int64(time.timeIntervalSince1970 * 1000))])
+        }
+        try queue.close()
     }
 
     func post(_ path: String, _ body: [UInt8], query: [String: String] = [:]) async throws -> (

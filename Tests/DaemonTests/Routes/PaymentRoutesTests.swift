@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import PaymentToken
 import StrictJSON
 import TestSupport
 import Testing
@@ -42,6 +43,24 @@ struct PaymentRoutesTests {
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
         // Nothing was claimed: without a reference a second release would be a replay.
         #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 200)
+    }
+
+    @Test("what is answered as a replay is not among the refused arrivals, whether its claim is there or forgotten")
+    func replaysAreNoArrivals() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo)
+        let token = try fixture.mint()
+        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 200)
+        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 409)
+        #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
+        try fixture.forgetClaims(before: Date(timeIntervalSinceNow: 86_400))
+        let forgotten = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
+        #expect(try JSONValue(parsing: forgotten.body).objectValue?["code"] == .string("transaction_replayed"))
+        #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
+        // Another refusal is one.
+        let other = try fixture.mint().decryptBody(expected: #"{"currencyCode":"978"}"#)
+        #expect(try await fixture.post("/v1/decrypt", other).status == 422)
+        #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
     }
 
     @Test("a release is one line of the log, with these members and no others")
