@@ -28,6 +28,8 @@ public struct KeyEntry: Sendable, Equatable {
     public let certificate: MerchantCertificate?
     /// The configured names of the HSM tokens that show the key in good order.
     public let hsmTokens: [String]
+    /// The configured names of all HSM tokens that show the key, in good order or not.
+    public internal(set) var shownBy: [String] = []
     /// What a person should know though it stops nothing: no certificate, another HSM token's copy out of order.
     public let warnings: [String]
 

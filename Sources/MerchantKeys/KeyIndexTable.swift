@@ -177,6 +177,7 @@ extension KeyEntry {
             }
         self.certificate = certificate
         hsmTokens = good.map(\.0)
+        shownBy = copies.map(\.hsmToken)
         self.warnings = warnings
     }
 

@@ -1,4 +1,5 @@
 import DaemonAPI
+import Foundation
 import Ledger
 import MerchantKeys
 import Refusals
@@ -18,15 +19,10 @@ final class Readiness: Sendable {
 
     private let hsmTokens: HSMTokenPool
     private let gate: LedgerGate
-    private let faults: FaultLog
     private let catalogue: KeyCatalogue
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
-    private let ledgerClock: LedgerClock
-    private let clockLook = Mutex<(at: ContinuousClock.Instant, reasons: [ReadinessAnswer.Reason])?>(nil)
-
-    /// Anybody may ask, and each look reads the ledger: one look serves all who ask within this time.
-    private static let lookLasts = Duration.seconds(1)
+    private let clockProbe: ClockProbe
 
     init(
         hsmTokens: HSMTokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
@@ -34,14 +30,13 @@ final class Readiness: Sendable {
     ) {
         self.hsmTokens = hsmTokens
         self.gate = gate
-        self.faults = faults
         self.catalogue = catalogue
         self.clock = clock
         ledgerProbe = LedgerProbe(faults: faults) { () throws(LedgerFailure) in
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
         }
-        self.ledgerClock = ledgerClock
+        clockProbe = ClockProbe(faults: faults) { () throws(LedgerFailure) in try await ledgerClock.look().reasons }
     }
 
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
@@ -49,77 +44,95 @@ final class Readiness: Sendable {
     func findings() async -> Findings {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
-        var findings = hsmTokenFindings()
+        var findings = Self.findings(
+            hsmTokens.tokens.map { HSMTokenLook(name: $0.name, condition: $0.condition) },
+            keys: { catalogue.index.entries }, now: clock.now())
         if let ledgerFault {
-            findings.reasons.append(reason("ledger", .ledgerUnavailable, ledgerFault))
+            findings.reasons.append(.init("ledger", .ledgerUnavailable, ledgerFault))
         }
         switch gate.position {
         case .open: break
         case .waiting:
             findings.reasons.append(
-                reason("ledger", .ledgerUnavailable, "The ledger waits for the HSM that remembers its end."))
+                .init("ledger", .ledgerUnavailable, "The ledger waits for the HSM that remembers its end."))
         case .held(let disagreement):
-            findings.reasons.append(reason("ledger", .ledgerUnavailable, disagreement.description))
+            findings.reasons.append(.init("ledger", .ledgerUnavailable, disagreement.description))
         }
-        if ledgerFault == nil { findings.reasons += await clockReasons() }
+        // While the ledger cannot be read it says nothing about the clock.
+        if ledgerFault == nil { findings.reasons += await clockProbe.reasons() }
         return findings
     }
+}
 
-    /// Asked only while the ledger can be read: otherwise it says nothing about the clock.
-    private func clockReasons() async -> [ReadinessAnswer.Reason] {
-        if let look = clockLook.withLock({ $0 }), look.at.duration(to: .now) < Self.lookLasts { return look.reasons }
-        let reasons = (try? await ledgerClock.look())?.reasons ?? []
-        clockLook.withLock { $0 = (.now, reasons) }
-        for reason in reasons { faults.began(reason.component, reason.message) }
-        if reasons.isEmpty { faults.ended("clock") }
-        return reasons
+extension Readiness {
+    /// One HSM token at one look.
+    struct HSMTokenLook: Sendable {
+        let name: String
+        let condition: HSMTokenCondition
+
+        /// Whether it would open a payment for this key now.
+        func opens(_ key: KeyEntry) -> Bool {
+            key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
+        }
+
+        /// Whether it is on this token that payments for this key wait, given that no token opens them now.
+        func isMissed(for key: KeyEntry) -> Bool {
+            if case .ready = condition {
+                // The worker cannot test such a key and lists it as out of order, so ``KeyEntry/hsmTokens`` lacks this one.
+                return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
+            }
+            guard key.condition == .served || key.condition == .missing else { return false }
+            // A key that no token shows may be in any that is away.
+            return key.hsmTokens.isEmpty || key.hsmTokens.contains(name)
+        }
+
+        var opensNothing: Bool { condition.tier(for: .ecV1) == nil && condition.tier(for: .rsaV1) == nil }
+
+        /// Why it opens nothing, or only payments of one version; nil when it opens both.
+        var fault: String? {
+            switch condition {
+            case .ready(let description):
+                description.tierECv1 == nil || description.tierRSAv1 == nil
+                    ? Self.advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil
+            case .starting: "The worker is starting."
+            case .unavailable(let failure): failure.message
+            }
+        }
+
+        /// What can be done, where it is known, to be put before the reason.
+        private static func advice(on shortcomings: [String]) -> String {
+            shortcomings.contains { $0.contains("allow_extractable_secret is false") }
+                ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
+        }
     }
 
     /// An HSM token that is away makes the daemon unready only when it may hold a key that no other serves now. Where two
     /// tokens hold the same keys and one dies, a load balancer that took the host out would turn half an outage into a
-    /// whole one, and on every host at once when the tokens are shared.
-    private func hsmTokenFindings() -> Findings {
+    /// whole one, and on every host at once when the tokens are shared. A token that opens payments of one version only is
+    /// away for its keys of the other type: the daemon is unready when it holds such a key and no other token opens it.
+    static func findings(_ hsmTokens: [HSMTokenLook], keys: () -> [KeyEntry], now: Date) -> Findings {
         // Most of the time no token has a fault. Then no key is looked at, however many there are.
-        guard hsmTokens.tokens.contains(where: { Self.fault(of: $0) != nil }) else { return Findings() }
-        let now = clock.now()
-        let unserved = catalogue.index.entries.filter { entry in
-            (entry.condition == .served || entry.condition == .missing)
-                && entry.stateDecrypts(at: now) && !hsmTokens.serves(entry)
+        guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
+        let unserved = keys().filter { key in
+            key.stateDecrypts(at: now) && !hsmTokens.contains { $0.opens(key) }
         }
-        let anyServes = hsmTokens.tokens.contains { Self.fault(of: $0) == nil }
+        let anyServes = hsmTokens.contains { !$0.opensNothing }
         var findings = Findings()
-        for hsmToken in hsmTokens.tokens {
-            guard let fault = Self.fault(of: hsmToken) else { continue }
-            // A key that no token shows may be in any that is away.
-            let isMissed = unserved.contains { $0.hsmTokens.isEmpty || $0.hsmTokens.contains(hsmToken.name) }
-            if isMissed || !anyServes {
-                findings.reasons.append(reason("token \(hsmToken.name)", .hsmUnavailable, fault))
-            } else {
+        for hsmToken in hsmTokens {
+            guard let fault = hsmToken.fault else { continue }
+            if !anyServes || unserved.contains(where: { hsmToken.isMissed(for: $0) }) {
+                findings.reasons.append(.init("token \(hsmToken.name)", .hsmUnavailable, fault))
+            } else if hsmToken.opensNothing {
                 findings.warnings.append("token \(hsmToken.name) serves nothing, the others hold every key: \(fault)")
             }
         }
         return findings
     }
+}
 
-    /// Why an HSM token opens nothing now; nil when it serves a version.
-    private static func fault(of hsmToken: HSMToken) -> String? {
-        switch hsmToken.condition {
-        case .ready(let description):
-            description.tierECv1 == nil && description.tierRSAv1 == nil
-                ? advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil
-        case .starting: "The worker is starting."
-        case .unavailable(let failure): failure.message
-        }
-    }
-
-    /// What can be done, where it is known, to be put before the reason.
-    private static func advice(on shortcomings: [String]) -> String {
-        shortcomings.contains { $0.contains("allow_extractable_secret is false") }
-            ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
-    }
-
-    private func reason(_ component: String, _ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {
-        ReadinessAnswer.Reason(component: component, code: code.rawValue, message: message)
+extension ReadinessAnswer.Reason {
+    fileprivate init(_ component: String, _ code: RefusalCode, _ message: String) {
+        self.init(component: component, code: code.rawValue, message: message)
     }
 }
 
@@ -193,5 +206,51 @@ final class LedgerProbe: Sendable {
             state.running = nil
         }
         return fault
+    }
+}
+
+/// What the ledger says against the clock, for readiness. Anybody may ask, and each look reads the ledger: one look serves
+/// all who ask within a second.
+final class ClockProbe: Sendable {
+    private static let component = "clock"
+    private static let lookLasts = Duration.seconds(1)
+    private let faults: FaultLog
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let look: @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
+    private let last = Mutex<(at: ContinuousClock.Instant, reasons: [ReadinessAnswer.Reason])?>(nil)
+
+    /// - Parameter look: throws when the ledger cannot be read.
+    init(
+        faults: FaultLog, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        look: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
+    ) {
+        self.faults = faults
+        self.now = now
+        self.look = look
+    }
+
+    /// Why payments are refused by the clock. When the ledger cannot be read, that is the reason instead: nobody knows
+    /// then whether the clock is right, and a fault of it that was known before has not ended.
+    func reasons() async -> [ReadinessAnswer.Reason] {
+        let now = now()
+        if let last = last.withLock({ $0 }), last.at.duration(to: now) < Self.lookLasts { return last.reasons }
+        let reasons = await found()
+        last.withLock { $0 = (now, reasons) }
+        return reasons
+    }
+
+    private func found() async -> [ReadinessAnswer.Reason] {
+        do throws(LedgerFailure) {
+            let reasons = try await look()
+            if reasons.isEmpty {
+                faults.ended(Self.component)
+            } else {
+                faults.began(Self.component, reasons.map(\.message).joined(separator: " "))
+            }
+            return reasons
+        } catch {
+            faults.began(FaultLog.ledger, error.description)
+            return [.init(FaultLog.ledger, .ledgerUnavailable, error.description)]
+        }
     }
 }

@@ -142,8 +142,13 @@ struct OpenedTransaction: Sendable {
 
 extension HSMToken {
     /// The tier at which payment tokens of this version are opened now; nil when they are not.
+    func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
+}
+
+extension HSMTokenCondition {
+    /// The tier at which an HSM token in this condition opens payment tokens of this version; nil when it does not.
     func tier(for scheme: RestorationScheme) -> ProtectionTier? {
-        guard case .ready(let description) = condition else { return nil }
+        guard case .ready(let description) = self else { return nil }
         return switch scheme {
         case .ecV1: description.tierECv1
         case .rsaV1: description.tierRSAv1

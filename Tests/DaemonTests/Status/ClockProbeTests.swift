@@ -1,0 +1,57 @@
+import DaemonAPI
+import Ledger
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// What readiness says of the clock, at times that the test makes.
+@Suite struct ClockProbeTests {
+    private static let behind = ReadinessAnswer.Reason(
+        component: "clock", code: "transaction_replayed", message: "The clock is behind.")
+
+    private let found = Shared<Result<[ReadinessAnswer.Reason], LedgerFailure>>(.success([]))
+    private let looks = Shared(0)
+    private let time = Shared(ContinuousClock.now)
+    private let faults = FaultLog(logger: RecordFixture.quiet)
+    private let probe: ClockProbe
+
+    init() {
+        let (found, looks, time) = (found, looks, time)
+        probe = ClockProbe(
+            faults: faults, now: { time.current },
+            look: { () throws(LedgerFailure) in
+                looks.increment()
+                return try found.current.get()
+            })
+    }
+
+    /// What a look finds a second later.
+    private func reasons(_ result: Result<[ReadinessAnswer.Reason], LedgerFailure>) async -> [ReadinessAnswer.Reason] {
+        found.change { $0 = result }
+        time.change { $0 += .seconds(1) }
+        return await probe.reasons()
+    }
+
+    @Test("a look that fails is the ledger's fault, and does not end the clock's")
+    func failed() async {
+        #expect(await reasons(.success([Self.behind])) == [Self.behind])
+        #expect(faults.isOngoing("clock"))
+        let failed = await reasons(.failure(.unavailable(reason: "disk I/O error")))
+        #expect(failed.map(\.component) == ["ledger"] && failed.map(\.code) == ["ledger_unavailable"])
+        #expect(failed.first?.message.contains("disk I/O error") == true)
+        #expect(faults.isOngoing("clock") && faults.isOngoing(FaultLog.ledger))
+        #expect(await reasons(.success([])).isEmpty)
+        #expect(!faults.isOngoing("clock"))
+    }
+
+    @Test("one look serves all who ask within a second, one that failed too")
+    func oneLook() async {
+        let failure = Result<[ReadinessAnswer.Reason], LedgerFailure>.failure(.unavailable(reason: "locked"))
+        for _ in 0..<5 { #expect(await probe.reasons().isEmpty) }
+        #expect(looks.current == 1)
+        #expect(await reasons(failure).count == 1)
+        for _ in 0..<5 { #expect(await probe.reasons().count == 1) }
+        #expect(looks.current == 2)
+    }
+}

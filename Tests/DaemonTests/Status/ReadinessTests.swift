@@ -1,0 +1,110 @@
+import Foundation
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What the HSM tokens' conditions mean for readiness: whether a payment for every key would be opened.
+@Suite struct ReadinessTests {
+    private static let now = Date(timeIntervalSince1970: 1_800_000_000)
+    private static let lack = "EC_v1: the token lacks CKM_ECDH1_DERIVE"
+
+    private func ready(_ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c) -> Readiness.HSMTokenLook {
+        Readiness.HSMTokenLook(
+            name: name,
+            condition: .ready(
+                HSMTokenDescription(
+                    label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 1, tierECv1: ec,
+                    tierRSAv1: rsa, shortcomings: (ec == nil ? [Self.lack] : []) + (rsa == nil ? ["RSA_v1: none"] : []),
+                    importKey: [])))
+    }
+
+    private func away(_ name: String) -> Readiness.HSMTokenLook {
+        Readiness.HSMTokenLook(name: name, condition: .unavailable(WorkerFailure(.tokenUnavailable, "No such token.")))
+    }
+
+    /// The keys of both merchants, as the workers of these HSM tokens list them.
+    private func keys(in hsmTokens: [Readiness.HSMTokenLook], ec state: KeyState = .active) throws -> [KeyEntry] {
+        let merchants: [(ForgedMerchant, KeyAlgorithm, KeyState)] = [
+            (try SharedForge.ecMerchant, .ec, state), (try SharedForge.rsaMerchant, .rsa, .active),
+        ]
+        let index = KeyIndex()
+        index.rebuild(
+            hsmTokens: hsmTokens.map { hsmToken in
+                (
+                    hsmToken.name,
+                    merchants.map { merchant, algorithm, _ in
+                        KeyDescription(
+                            identifier: PublicKeyHash.of(
+                                subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo
+                            ).bytes,
+                            label: merchant.merchant.identifier, algorithm: algorithm,
+                            subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
+                            certificates: [merchant.certificate], isProtected: true,
+                            // A worker tests each pair, and cannot where the token has no tier for it.
+                            inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
+                                ? "The token cannot serve it." : nil)
+                    }
+                )
+            },
+            keyRecords: merchants.map { merchant, algorithm, state in
+                KeyRecord(
+                    publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
+                    merchantIdentifier: merchant.merchant.identifier, algorithm: algorithm, state: state,
+                    createdAt: Self.now, origin: .imported)
+            }, now: Self.now)
+        return index.entries
+    }
+
+    private func findings(_ hsmTokens: [Readiness.HSMTokenLook], _ keys: [KeyEntry]) -> Readiness.Findings {
+        Readiness.findings(hsmTokens, keys: { keys }, now: Self.now)
+    }
+
+    @Test("the only token opens no payments of one type, and holds an active key of it: not ready, and why")
+    func oneTier() throws {
+        let only = ready("primary", ec: nil)
+        let found = findings([only], try keys(in: [only]))
+        #expect(found.reasons.map(\.component) == ["token primary"])
+        #expect(found.reasons.map(\.code) == ["hsm_unavailable"])
+        #expect(found.reasons.map(\.message) == [Self.lack])
+        #expect(found.warnings.isEmpty)
+        // Also when the key was listed before the tier was lost.
+        #expect(findings([only], try keys(in: [ready("primary")])).reasons.map(\.component) == ["token primary"])
+    }
+
+    @Test("a type that no active key has may lack a tier")
+    func unusedType() throws {
+        let only = ready("primary", ec: nil)
+        for state: KeyState in [.suspended, .preActivation, .destroyed] {
+            let found = findings([only], try keys(in: [only], ec: state))
+            #expect(found.reasons.isEmpty && found.warnings.isEmpty, "\(state)")
+        }
+    }
+
+    @Test("what one token lacks the other makes up for, while it is there")
+    func otherToken() throws {
+        let (partial, whole) = (ready("north", ec: nil), ready("south"))
+        let held = try keys(in: [partial, whole])
+        let found = findings([partial, whole], held)
+        #expect(found.reasons.isEmpty && found.warnings.isEmpty)
+        // The other serves the type, and does not hold this key.
+        #expect(findings([partial, whole], try keys(in: [partial])).reasons.map(\.component) == ["token north"])
+        #expect(
+            findings([partial, away("south")], held).reasons.map(\.component) == ["token north", "token south"])
+    }
+
+    @Test("a token that opens nothing is a warning while another holds every key, and else a reason")
+    func nothing() throws {
+        let (useless, whole) = (ready("north", ec: nil, rsa: nil), ready("south"))
+        let found = findings([useless, whole], try keys(in: [useless, whole]))
+        #expect(found.reasons.isEmpty && found.warnings.count == 1)
+        #expect(findings([useless, whole], try keys(in: [useless])).reasons.map(\.component) == ["token north"])
+        #expect(findings([useless], []).reasons.map(\.component) == ["token north"])
+        #expect(findings([away("north"), whole], try keys(in: [ready("north")])).reasons.count == 1)
+        #expect(findings([away("north"), whole], try keys(in: [whole])).warnings.count == 1)
+    }
+}
