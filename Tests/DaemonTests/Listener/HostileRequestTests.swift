@@ -261,7 +261,7 @@ struct HostileRequestTests {
 
     @Test("empty lines between requests belong to none: the connection is idle, and serves on")
     func ignoresEmptyLines() async throws {
-        try await ListenerFixture(request: .milliseconds(200), idle: .seconds(1)).use { fixture in
+        try await ListenerFixture(request: .milliseconds(200), idle: .seconds(6)).use { fixture in
             let client = try await fixture.connect()
             try await client.send("\r\n\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n\r\n\r")
             #expect(try await client.answer().body == "GET /a 0")

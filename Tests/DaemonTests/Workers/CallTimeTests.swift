@@ -10,23 +10,25 @@ import WorkerProtocol
         CallQueue.forTest(window: window, waiting: 200, sessions: sessions)
     }
 
-    /// A queue and the worker that it serves with, which has got its calls; the rest waits.
+    /// A queue and the worker that it serves with, which has got its calls; the rest waits. The worker is there when all
+    /// calls wait, so that their time counts from `began`, however long it took to make them.
     private func load(
         _ queue: CallQueue, calls: Int, held: Int
-    ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>]) {
+    ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
+        let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
+        try await until { queue.waitingCount == calls }
         let worker = FakeWorker(1)
         queue.add(worker.connected)
-        _ = queue.serve(with: 1)
-        let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
-        try await until { queue.load == calls && worker.count == held }
-        return (worker, tasks)
+        let began = ContinuousClock.now
+        #expect(queue.serve(with: 1, now: began))
+        #expect(queue.load == calls && worker.count == held)
+        return (worker, tasks, began)
     }
 
     @Test("a call's limit counts from when a session begins with it, and not from when its worker got it")
     func limitFromBeginning() async throws {
         let queue = Self.queue()
-        let began = ContinuousClock.now
-        let (worker, calls) = try await load(queue, calls: 4, held: 3)
+        let (worker, calls, began) = try await load(queue, calls: 4, held: 3)
         let sent = try worker.requests
         // Two sessions; the third call waits in the worker until the first is answered.
         for call in sent[..<2] {
@@ -44,8 +46,7 @@ import WorkerProtocol
     @Test("a worker that answers nothing is ended when the oldest call has had its limit")
     func noAnswers() async throws {
         let queue = Self.queue()
-        let (worker, calls) = try await load(queue, calls: 4, held: 3)
-        let now = ContinuousClock.now
+        let (worker, calls, now) = try await load(queue, calls: 4, held: 3)
         queue.expire(now: now + .seconds(4))
         #expect(worker.killed == nil)
         queue.expire(now: now + .seconds(6))
@@ -58,8 +59,7 @@ import WorkerProtocol
     @Test("one session that hangs ends its worker though the other goes on answering")
     func oneSessionHangs() async throws {
         let queue = Self.queue()
-        let (worker, calls) = try await load(queue, calls: 30, held: 3)
-        let began = ContinuousClock.now
+        let (worker, calls, began) = try await load(queue, calls: 30, held: 3)
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
@@ -78,8 +78,7 @@ import WorkerProtocol
     @Test("a worker that has fewer sessions than the daemon counts with, and answers, is not ended")
     func fewerSessions() async throws {
         let queue = Self.queue(sessions: 4)
-        let (worker, calls) = try await load(queue, calls: 6, held: 5)
-        let began = ContinuousClock.now
+        let (worker, calls, began) = try await load(queue, calls: 6, held: 5)
         for number in 0..<6 {
             let now = began + .seconds(4 * (number + 1))
             queue.expire(now: now)
@@ -113,8 +112,7 @@ import WorkerProtocol
     @Test("a token's slow answers are noticed: no more calls are handed over than its sessions can soon begin with")
     func slowAnswers() async throws {
         let queue = Self.queue()
-        let began = ContinuousClock.now
-        let (worker, calls) = try await load(queue, calls: 40, held: 3)
+        let (worker, calls, began) = try await load(queue, calls: 40, held: 3)
         for number in 0..<40 {
             let call = try worker.requests[number]
             #expect(
@@ -129,8 +127,7 @@ import WorkerProtocol
     @Test("what waits while a worker hangs and the next one starts is answered by that one")
     func waitingForNextWorker() async throws {
         let queue = Self.queue()
-        let (worker, calls) = try await load(queue, calls: 8, held: 3)
-        let now = ContinuousClock.now
+        let (worker, calls, now) = try await load(queue, calls: 8, held: 3)
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
@@ -157,7 +154,7 @@ import WorkerProtocol
         let queue = Self.queue()
         let call = queue.start(.input(1))
         try await until { !queue.isIdle }
-        queue.expire(now: .now + .seconds(14))
+        queue.expire(now: .now + .seconds(8))
         #expect(!queue.isIdle)
         queue.expire(now: .now + .seconds(16))
         #expect(await call.value.kind == .tokenUnavailable)
@@ -166,8 +163,7 @@ import WorkerProtocol
     @Test("beside a worker that answers others, a call that waited too long is overloaded")
     func waitedTooLong() async throws {
         let queue = Self.queue(window: 1, sessions: 1)
-        let began = ContinuousClock.now
-        let (worker, calls) = try await load(queue, calls: 8, held: 1)
+        let (worker, calls, began) = try await load(queue, calls: 8, held: 1)
         for number in 0..<3 {
             let at = began + .seconds(4 * (number + 1))
             #expect(
@@ -188,7 +184,7 @@ import WorkerProtocol
     @Test("calls that are given up are answered at once, wherever they are, and none is taken afterwards")
     func givenUp() async throws {
         let queue = Self.queue()
-        let (worker, calls) = try await load(queue, calls: 8, held: 3)
+        let (worker, calls, _) = try await load(queue, calls: 8, held: 3)
         #expect(queue.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")) == 3)
         for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
         let next = FakeWorker(2)
