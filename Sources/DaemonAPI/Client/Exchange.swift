@@ -100,8 +100,10 @@ private final class AnswerReceiver: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        send(context)
+        // First: when sending fails because the other side has closed, NIO takes what stands in the socket only where
+        // somebody waits for it, and an early refusal stands there.
         context.read()
+        send(context)
         context.fireChannelActive()
     }
 
