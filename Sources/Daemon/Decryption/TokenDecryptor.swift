@@ -229,20 +229,20 @@ struct TokenDecryptor: Sendable {
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
         try gate.admit()
         let started = ContinuousClock.now
-        let judged: RecordedVerdict
+        let recorded: RecordedVerdict
         do throws(LedgerFailure) {
-            judged = try await ledger.release(release, recording: recorder.auditRecord(of: draft, by: caller))
+            recorded = try await ledger.release(release, recording: recorder.auditRecord(of: draft, by: caller))
         } catch {
             faults.began(FaultLog.ledger, error.description)
             throw error.refusal
         }
         // Without a sequence the ledger had no room for the record, and a replay is refused all the same.
-        if judged.sequence != nil { faults.ended(FaultLog.ledger) }
+        if recorded.sequence != nil { faults.ended(FaultLog.ledger) }
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
-        draft.recorded(at: judged.sequence)
-        switch judged.verdict {
-        case .released: return (false, recorder.reference(judged.sequence))
-        case .repeated: return (true, recorder.reference(judged.sequence))
+        draft.recorded(at: recorded.sequence)
+        switch recorded.verdict {
+        case .released: return (false, recorder.reference(recorded.sequence))
+        case .repeated: return (true, recorder.reference(recorded.sequence))
         case .replayed:
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(

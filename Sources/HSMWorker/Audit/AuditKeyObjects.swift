@@ -51,13 +51,14 @@ struct AuditKeyEntry: Sendable {
     let publicPoint: [UInt8]
 }
 
-/// Audit keys that were used, by their CKA_ID, so that a checkpoint does not begin with a search among all objects.
-final class AuditKeyMap: Sendable {
-    private let entries = Mutex<[[UInt8]: AuditKeyEntry]>([:])
+/// What an earlier call found in the token, so that the next one does not begin with a search among all objects: SoftHSM
+/// reads every object for one, which with thousands of keys costs as much as hundreds of releases.
+final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
+    private let objects = Mutex<[Key: Object]>([:])
 
-    subscript(identifier: [UInt8]) -> AuditKeyEntry? {
-        get { entries.withLock { $0[identifier] } }
-        set { entries.withLock { $0[identifier] = newValue } }
+    subscript(key: Key) -> Object? {
+        get { objects.withLock { $0[key] } }
+        set { objects.withLock { $0[key] = newValue } }
     }
 }
 

@@ -1,5 +1,4 @@
 import PKCS11
-import Synchronization
 import WorkerProtocol
 
 /// The data object that keeps a node's newest checkpoint. Private: it is seen after login only.
@@ -12,9 +11,11 @@ struct RememberedHead: Sendable {
 
     let node: String
 
+    fileprivate var label: String { Self.labelPrefix + node }
+
     private var search: [Attribute] {
         [
-            .objectClass(.data), .token(true), .application(Self.application), .label(Self.labelPrefix + node),
+            .objectClass(.data), .token(true), .application(Self.application), .label(label),
         ]
     }
 
@@ -25,17 +26,6 @@ struct RememberedHead: Sendable {
 
     /// The objects of every node, and whatever else has this application's name.
     static let candidates: Template = [.objectClass(.data), .token(true), .application(application)]
-}
-
-/// The objects that keep the nodes' newest checkpoints, by node. Without them every checkpoint would begin with a search:
-/// SoftHSM reads all its objects for one, which with thousands of keys costs as much as hundreds of releases.
-final class RememberedHeadMap: Sendable {
-    private let objects = Mutex<[String: ObjectHandle]>([:])
-
-    subscript(node: String) -> ObjectHandle? {
-        get { objects.withLock { $0[node] } }
-        set { objects.withLock { $0[node] = newValue } }
-    }
 }
 
 extension OpenToken {
@@ -87,7 +77,7 @@ extension Session {
     fileprivate mutating func replace(
         _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle? {
-        guard let former = try rememberedLine(known, of: remembered.node) else { return nil }
+        guard let former = try rememberedLine(known, of: remembered) else { return nil }
         if former == line { return known }
         let kept = try createObject(remembered.template(line))
         try destroyObject(known)
@@ -111,11 +101,11 @@ extension Session {
     /// A remembered checkpoint's line; nil for another program's object of the same application name, for another node's
     /// where one is given, and for one that is too long to have been written here.
     fileprivate mutating func rememberedLine(
-        _ object: ObjectHandle, of node: String = ""
+        _ object: ObjectHandle, of remembered: RememberedHead? = nil
     ) throws(CallError) -> [UInt8]? {
         let values = try attributes([.label, .value], of: object)
-        let prefix = RememberedHead.labelPrefix + node
-        guard let label = values.text(.label), node.isEmpty ? label.hasPrefix(prefix) : label == prefix,
+        guard let label = values.text(.label), label.hasPrefix(RememberedHead.labelPrefix),
+            remembered.map({ $0.label == label }) ?? true,
             let line = values.bytes(.value), (1...FieldBound.checkpoint).contains(line.count)
         else { return nil }
         return line

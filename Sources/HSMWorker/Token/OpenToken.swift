@@ -14,8 +14,10 @@ final class OpenToken: Sendable {
     let keys = PrivateKeyMap()
     /// The latest listing; `keys` is nil once all of its pages have been read.
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
-    let auditKeys = AuditKeyMap()
-    let heads = RememberedHeadMap()
+    /// Audit keys that were used, by their CKA_ID.
+    let auditKeys = FoundObjects<[UInt8], AuditKeyEntry>()
+    /// The objects that keep the nodes' newest checkpoints, by node.
+    let heads = FoundObjects<String, ObjectHandle>()
     /// Opens sealed private keys. Made when the worker starts; its private half exists in this process only.
     let importRecipient = KeySealing.Recipient()
 
