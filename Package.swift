@@ -19,6 +19,8 @@ let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+// SQLite's own interface, for the statements of a release.
+let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -102,7 +104,7 @@ let package = Package(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
         .target(
             name: "Ledger",
-            dependencies: ["AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb],
+            dependencies: ["AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb, sqlite],
             swiftSettings: house),
         .target(
             name: "DaemonAPI", dependencies: ["Encodings", "Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
@@ -175,7 +177,8 @@ let package = Package(
         .testTarget(
             name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],
             swiftSettings: house),
-        .testTarget(name: "WorkerProtocolTests", dependencies: ["WorkerProtocol"], swiftSettings: house),
+        .testTarget(
+            name: "WorkerProtocolTests", dependencies: ["WorkerProtocol", "TestSupport"], swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
             dependencies: [

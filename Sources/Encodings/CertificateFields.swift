@@ -1,5 +1,3 @@
-public import SwiftASN1
-
 /// The parts of an X.509 certificate that say whose it is, as the bytes that stand in it (RFC 5280 §4.1):
 ///
 ///     Certificate    ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue }
@@ -27,41 +25,44 @@ public struct CertificateFields: Sendable {
 
     /// From DER and nothing behind it.
     public init(der: [UInt8]) throws(Malformed) {
-        guard let node = try? DER.parse(der), Self.toBeSigned(in: node)?.identifier == .sequence else {
-            throw Malformed()
+        self = try Self.read { () throws(BERReader.Malformed) in
+            var reader = BERReader(der, .distinguished)
+            let certificate = try reader.next()
+            guard reader.isAtEnd else { throw BERReader.Malformed() }
+            return try CertificateFields(certificate, in: reader)
         }
-        try self.init(node)
     }
 
     /// From within another structure.
-    public init(_ node: ASN1Node) throws(Malformed) {
-        guard node.identifier == .sequence, let toBeSigned = Self.toBeSigned(in: node),
-            case .constructed(let content) = toBeSigned.content
-        else { throw Malformed() }
-        var fields = content.makeIterator()
-        func next() throws(Malformed) -> ASN1Node {
-            guard let field = fields.next() else { throw Malformed() }
-            return field
-        }
-        var serialNumber = try next()
-        if serialNumber.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific) {
-            serialNumber = try next()
-        }
-        guard serialNumber.identifier == .integer, case .primitive(let serialNumberContent) = serialNumber.content
-        else { throw Malformed() }
-        der = Array(node.encodedBytes)
-        self.serialNumber = serialNumber.encodedBytes
-        self.serialNumberContent = serialNumberContent
-        signatureAlgorithm = try next().encodedBytes
-        issuer = try next().encodedBytes
-        _ = try next()
-        subject = try next().encodedBytes
-        subjectPublicKeyInfo = try next().encodedBytes
+    ///
+    /// - Parameter reader: the one that has read the element, or one of the same bytes.
+    public init(of element: BERElement, in reader: BERReader) throws(Malformed) {
+        self = try Self.read { () throws(BERReader.Malformed) in try CertificateFields(element, in: reader) }
     }
 
-    private static func toBeSigned(in certificate: ASN1Node) -> ASN1Node? {
-        guard case .constructed(let parts) = certificate.content else { return nil }
-        var nodes = parts.makeIterator()
-        return nodes.next()
+    private static func read(
+        _ body: () throws(BERReader.Malformed) -> CertificateFields
+    ) throws(Malformed) -> CertificateFields {
+        do throws(BERReader.Malformed) {
+            return try body()
+        } catch {
+            throw Malformed()
+        }
+    }
+
+    private init(_ element: BERElement, in reader: BERReader) throws(BERReader.Malformed) {
+        guard element.identifier == BERElement.sequence else { throw BERReader.Malformed() }
+        var parts = try reader.elements(of: element)
+        var fields = try parts.elements(of: parts.next(BERElement.sequence))
+        if fields.nextIdentifier == BERElement.constructed(contextSpecific: 0) { _ = try fields.next() }
+        let serialNumber = try fields.next(BERElement.integer)
+        der = Array(reader.encoding(of: element))
+        self.serialNumber = fields.encoding(of: serialNumber)
+        serialNumberContent = fields.content(of: serialNumber)
+        signatureAlgorithm = fields.encoding(of: try fields.next())
+        issuer = fields.encoding(of: try fields.next())
+        _ = try fields.next()
+        subject = fields.encoding(of: try fields.next())
+        subjectPublicKeyInfo = fields.encoding(of: try fields.next())
     }
 }

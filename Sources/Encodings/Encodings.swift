@@ -111,22 +111,33 @@ public enum Base64 {
         guard characters.count % 4 != 1 else { return nil }
 
         let values = Self.values
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(characters.count * 3 / 4)
-        var buffer: UInt32 = 0
-        var bits = 0
-        for character in characters {
-            let value = values[Int(character)]
-            guard value < 64 else { return nil }
-            buffer = buffer << 6 | UInt32(value)
-            bits += 6
-            if bits >= 8 {
-                bits -= 8
-                bytes.append(UInt8(truncatingIfNeeded: buffer >> UInt32(bits)))
-                buffer &= (1 << UInt32(bits)) - 1
-            }
+        // Four characters are three bytes; what is left over, two or three characters, is one or two.
+        let (groups, rest) = characters.count.quotientAndRemainder(dividingBy: 4)
+        var bytes = [UInt8](repeating: 0, count: groups * 3 + rest * 3 / 4)
+        var read = 0
+        var written = 0
+        for _ in 0..<groups {
+            let first = values[Int(characters[read])]
+            let second = values[Int(characters[read + 1])]
+            let third = values[Int(characters[read + 2])]
+            let fourth = values[Int(characters[read + 3])]
+            guard (first | second | third | fourth) < 64 else { return nil }
+            bytes[written] = first << 2 | second >> 4
+            bytes[written + 1] = second << 4 | third >> 2
+            bytes[written + 2] = third << 6 | fourth
+            read += 4
+            written += 3
         }
-        return buffer == 0 ? bytes : nil
+        guard rest > 0 else { return bytes }
+        let first = values[Int(characters[read])]
+        let second = values[Int(characters[read + 1])]
+        let third = rest == 3 ? values[Int(characters[read + 2])] : 0
+        guard (first | second | third) < 64 else { return nil }
+        bytes[written] = first << 2 | second >> 4
+        if rest == 3 { bytes[written + 1] = second << 4 | third >> 2 }
+        // The bits beyond the last byte.
+        let unused = rest == 3 ? third << 6 : second << 4
+        return unused == 0 ? bytes : nil
     }
 
     /// The value of one character of the alphabet, 0 to 63.

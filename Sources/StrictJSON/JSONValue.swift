@@ -75,7 +75,7 @@ extension JSONValue: Equatable {
         case (.null, .null): true
         case (.bool(let left), .bool(let right)): left == right
         case (.number(let left), .number(let right)): left == right
-        case (.string(let left), .string(let right)): left.utf8.elementsEqual(right.utf8)
+        case (.string(let left), .string(let right)): left.hasSameBytes(as: right)
         case (.array(let left), .array(let right)): left == right
         case (.object(let left), .object(let right)): left == right
         default: false
@@ -106,7 +106,7 @@ public struct JSONObject: Sendable {
 
     /// The value of the member with exactly this name, byte for byte, or nil when there is none.
     public subscript(name: String) -> JSONValue? {
-        for member in members where member.name.utf8.elementsEqual(name.utf8) {
+        for member in members where member.name.hasSameBytes(as: name) {
             return member.value
         }
         return nil
@@ -119,8 +119,7 @@ public struct JSONObject: Sendable {
         // Most objects have few members: comparing each with each costs less than hashing them.
         guard members.count > 16 else {
             for later in members.indices.dropFirst() {
-                for earlier in 0..<later
-                where members[earlier].name.utf8.elementsEqual(members[later].name.utf8) {
+                for earlier in 0..<later where members[earlier].name.hasSameBytes(as: members[later].name) {
                     return later
                 }
             }
@@ -141,5 +140,12 @@ extension JSONObject: Equatable {
         let values = Dictionary(
             uniqueKeysWithValues: right.members.map { member in ([UInt8](member.name.utf8), member.value) })
         return left.members.allSatisfy { member in values[[UInt8](member.name.utf8)] == member.value }
+    }
+}
+
+extension String {
+    /// Names that differ mostly differ in length, which is compared first.
+    fileprivate func hasSameBytes(as other: String) -> Bool {
+        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }
 }

@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Text in records")
@@ -92,21 +93,6 @@ struct AuditTextTests {
         #expect(ApprovalIdentifier(bytes: [0x9F, 0, 1, 2])?.hex == "9f000102")
         #expect(ApprovalIdentifier(bytes: [1, 2, 3]) == nil)
         #expect(ApprovalIdentifier(bytes: [UInt8](repeating: 1, count: 17)) == nil)
-    }
-}
-
-/// Random, and the same in every run (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }
 

@@ -90,18 +90,16 @@ struct PublicKeyTests {
         // Empty SEQUENCEs: nothing looks into them.
         let others = [[UInt8]](repeating: [0x30, 0x00], count: 5)
         func sequence(_ content: [UInt8]) -> [UInt8] { [0x30, UInt8(content.count)] + content }
-        func certificate(_ fields: [[UInt8]]) throws -> ASN1Node {
-            try DER.parse(sequence(sequence(fields.flatMap(\.self))))
-        }
+        func certificate(_ fields: [[UInt8]]) -> [UInt8] { sequence(sequence(fields.flatMap(\.self))) }
         for version in [[], [[0xA0, 0x03, 0x02, 0x01, 0x02]]] as [[[UInt8]]] {
-            let node = try certificate(version + [serialNumber] + others)
-            #expect(try Array(CertificateFields(node).serialNumber) == serialNumber)
+            let whole = certificate(version + [serialNumber] + others)
+            #expect(try Array(CertificateFields(der: whole).serialNumber) == serialNumber)
             for count in 0..<5 {
-                let short = try certificate(version + [serialNumber] + others.prefix(count))
-                #expect(throws: CertificateFields.Malformed.self) { try CertificateFields(short) }
+                let short = certificate(version + [serialNumber] + others.prefix(count))
+                #expect(throws: CertificateFields.Malformed.self) { try CertificateFields(der: short) }
             }
-            let unnumbered = try certificate(version + [[0x04, 0x01, 0x05]] + others)
-            #expect(throws: CertificateFields.Malformed.self) { try CertificateFields(unnumbered) }
+            let unnumbered = certificate(version + [[0x04, 0x01, 0x05]] + others)
+            #expect(throws: CertificateFields.Malformed.self) { try CertificateFields(der: unnumbered) }
         }
     }
 }

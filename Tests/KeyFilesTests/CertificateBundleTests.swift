@@ -178,7 +178,7 @@ struct CertificateBundleTests {
     @Test("three thousand damaged bundles end in a sentence or a certificate, never in a trap")
     func mutations() throws {
         let originals = [false, true].map { ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
-        var generator = SplitMix64(state: 7)
+        var generator = SeededGenerator(seed: 7)
         var refused = 0
         for round in 0..<3000 {
             var bytes = originals[round % 2]

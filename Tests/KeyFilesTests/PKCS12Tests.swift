@@ -248,7 +248,7 @@ struct PKCS12Tests {
             Bundle.pfx(Bundle.authenticatedSafe(keys: [merchant.key.pkcs8], certificates: [merchant.certificate])),
             to: "plain.p12")
         let originals = try ["new.p12", "old.p12", "plain.p12"].map(files.bytes)
-        var generator = SplitMix64(state: 12)
+        var generator = SeededGenerator(seed: 12)
         var refused = 0
         for round in 0..<2000 {
             var bytes = originals[round % originals.count]

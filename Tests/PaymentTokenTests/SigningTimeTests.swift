@@ -1,6 +1,5 @@
 import Foundation
 import Refusals
-import SwiftASN1
 import Testing
 
 @testable import PaymentToken
@@ -18,7 +17,7 @@ struct SigningTimeTests {
         ] as [(UInt8, String, String)])
     func accepted(tag: UInt8, text: String, time: String) throws {
         let expected = try Date(time, strategy: .iso8601)
-        #expect(try SigningTime.date(of: node(tag, text)) == expected)
+        #expect(try SigningTime.date(of: encoding(tag, text)) == expected)
     }
 
     @Test(
@@ -29,11 +28,11 @@ struct SigningTimeTests {
             (0x17, ""), (0x18, "2050010100Z"), (0x04, "260131120000Z"), (0x13, "260131120000Z"),
         ] as [(UInt8, String)])
     func refused(tag: UInt8, text: String) {
-        #expect(throws: CMSDefect.self) { try SigningTime.date(of: node(tag, text)) }
+        #expect(throws: CMSDefect.self) { try SigningTime.date(of: encoding(tag, text)) }
     }
 
-    private func node(_ tag: UInt8, _ text: String) throws -> ASN1Node {
-        try DER.parse([tag, UInt8(text.utf8.count)] + Array(text.utf8))
+    private func encoding(_ tag: UInt8, _ text: String) -> ArraySlice<UInt8> {
+        ([tag, UInt8(text.utf8.count)] + Array(text.utf8))[...]
     }
 }
 

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WorkerProtocol
 
@@ -167,7 +168,7 @@ import WorkerProtocol
 
     @Test("random bytes end in FrameError or in nothing", arguments: 0..<8)
     func randomBytes(_ seed: UInt64) {
-        var random = SplitMix(state: seed)
+        var random = SeededGenerator(seed: seed)
         for _ in 0..<2000 {
             let count = Int.random(in: 0..<120, using: &random)
             var bytes = (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }

@@ -18,68 +18,69 @@ struct CMSSignedData {
     let certificates: [CertificateFields]
     let signer: CMSSignerInfo
 
-    /// - Throws: `CMSDefect`, or an `ASN1Error` where the bytes are not BER.
+    /// - Throws: `CMSDefect`, or `BERReader.Malformed` where the bytes are not BER.
     init(contentInfo bytes: [UInt8]) throws {
-        // Throws when anything follows the ContentInfo.
-        let root = try BER.parse(bytes)
-        let signedData = try BER.sequence(root, identifier: .sequence) { nodes in
-            guard try ASN1ObjectIdentifier(derEncoded: &nodes) == .cmsSignedData
-            else { throw CMSDefect("the CMS content type is not signedData") }
-            return try DER.explicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) { node in node }
-        }
-        (certificates, signer) = try BER.sequence(signedData, identifier: .sequence) { nodes in
-            guard try Int(derEncoded: &nodes) == 1 else { throw CMSDefect("the version of signedData is not 1") }
-            try Self.checkDigestAlgorithms(&nodes)
-            try Self.checkEncapsulatedContent(&nodes)
-            let certificates = try Self.certificates(&nodes)
-            guard let signers = nodes.next(), signers.identifier == .set
-            else { throw CMSDefect("signedData has other parts than version, digest, content, certificates, signers") }
-            return (certificates, try Self.onlySigner(of: signers))
-        }
+        var message = BERReader(bytes, .basic)
+        var contentInfo = try message.elements(of: message.next(BERElement.sequence))
+        guard message.isAtEnd else { throw BERReader.Malformed() }
+        guard try contentInfo.objectIdentifier() == .cmsSignedData
+        else { throw CMSDefect("the CMS content type is not signedData") }
+        var content = try contentInfo.elements(of: contentInfo.next(BERElement.constructed(contextSpecific: 0)))
+        var signedData = try content.elements(of: content.next(BERElement.sequence))
+        guard content.isAtEnd, contentInfo.isAtEnd else { throw BERReader.Malformed() }
+
+        guard try signedData.isVersion1() else { throw CMSDefect("the version of signedData is not 1") }
+        try Self.checkDigestAlgorithms(&signedData)
+        try Self.checkEncapsulatedContent(&signedData)
+        certificates = try Self.certificates(&signedData)
+        guard signedData.nextIdentifier == BERElement.set
+        else { throw CMSDefect("signedData has other parts than version, digest, content, certificates, signers") }
+        signer = try Self.onlySigner(in: signedData.elements(of: signedData.next()))
+        guard signedData.isAtEnd else { throw BERReader.Malformed() }
     }
 
-    private static func checkDigestAlgorithms(_ nodes: inout ASN1NodeCollection.Iterator) throws {
-        guard let set = nodes.next(), set.identifier == .set else { throw CMSDefect("digestAlgorithms are missing") }
-        let algorithms = try children(of: set).map { node in try AlgorithmIdentifier(node) }
-        guard algorithms == [AlgorithmIdentifier(.sha256)]
+    private static func checkDigestAlgorithms(_ signedData: inout BERReader) throws {
+        guard signedData.nextIdentifier == BERElement.set else { throw CMSDefect("digestAlgorithms are missing") }
+        var set = try signedData.elements(of: signedData.next())
+        guard !set.isAtEnd, try AlgorithmIdentifier(&set) == AlgorithmIdentifier(.sha256), set.isAtEnd
         else { throw CMSDefect("the digest algorithms are not SHA-256 alone") }
     }
 
-    private static func checkEncapsulatedContent(_ nodes: inout ASN1NodeCollection.Iterator) throws {
-        guard let content = nodes.next() else { throw CMSDefect("encapContentInfo is missing") }
-        try BER.sequence(content, identifier: .sequence) { nodes in
-            guard try ASN1ObjectIdentifier(derEncoded: &nodes) == .cmsData
-            else { throw CMSDefect("the encapsulated content type is not data") }
-            guard nodes.next() == nil else { throw CMSDefect("the signature is not detached") }
-        }
+    private static func checkEncapsulatedContent(_ signedData: inout BERReader) throws {
+        guard !signedData.isAtEnd else { throw CMSDefect("encapContentInfo is missing") }
+        var content = try signedData.elements(of: signedData.next(BERElement.sequence))
+        guard try content.objectIdentifier() == .cmsData
+        else { throw CMSDefect("the encapsulated content type is not data") }
+        guard content.isAtEnd else { throw CMSDefect("the signature is not detached") }
     }
 
-    private static func certificates(
-        _ nodes: inout ASN1NodeCollection.Iterator
-    ) throws -> [CertificateFields] {
-        guard let set = nodes.next(), set.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
+    private static func certificates(_ signedData: inout BERReader) throws -> [CertificateFields] {
+        guard signedData.nextIdentifier == BERElement.constructed(contextSpecific: 0)
         else { throw CMSDefect("there are no certificates") }
-        let certificates = try children(of: set)
+        var set = try signedData.elements(of: signedData.next())
+        var certificates: [BERElement] = []
+        while !set.isAtEnd {
+            certificates.append(try set.next())
+            guard certificates.count <= 2 else { break }
+        }
         guard certificates.count == 2
         else { throw CMSDefect("there are not exactly two certificates, the signer's and its issuer's") }
-        return try certificates.map { node in
+        return try certificates.map { certificate in
             do {
-                return try CertificateFields(node)
+                return try CertificateFields(of: certificate, in: set)
             } catch {
                 throw CMSDefect("a certificate is not an X.509 certificate")
             }
         }
     }
 
-    private static func onlySigner(of set: ASN1Node) throws -> CMSSignerInfo {
-        let signers = try children(of: set)
-        guard signers.count == 1, let signer = signers.first else { throw CMSDefect("there is not exactly one signer") }
-        return try CMSSignerInfo(signer)
-    }
-
-    private static func children(of node: ASN1Node) throws -> [ASN1Node] {
-        guard case .constructed(let children) = node.content else { throw CMSDefect("a set is not constructed") }
-        return Array(children)
+    private static func onlySigner(in set: BERReader) throws -> CMSSignerInfo {
+        var set = set
+        let defect = CMSDefect("there is not exactly one signer")
+        guard !set.isAtEnd else { throw defect }
+        let signer = try set.next()
+        guard set.isAtEnd else { throw defect }
+        return try CMSSignerInfo(signer, in: set)
     }
 }
 
@@ -105,49 +106,36 @@ struct CMSSignerInfo {
     let signatureAlgorithm: AlgorithmIdentifier
     let signature: ArraySlice<UInt8>
 
-    init(_ node: ASN1Node) throws {
-        self = try BER.sequence(node, identifier: .sequence) { nodes in
-            guard try Int(derEncoded: &nodes) == 1 else { throw CMSDefect("the version of signerInfo is not 1") }
-            let (issuer, serialNumber) = try Self.issuerAndSerialNumber(&nodes)
-            guard let digestAlgorithm = nodes.next(),
-                try AlgorithmIdentifier(digestAlgorithm) == AlgorithmIdentifier(.sha256)
-            else { throw CMSDefect("the signer's digest algorithm is not SHA-256") }
-            guard let attributes = nodes.next(),
-                attributes.identifier == ASN1Identifier(tagWithNumber: 0, tagClass: .contextSpecific)
-            else { throw CMSDefect("there are no signed attributes") }
-            guard let algorithm = nodes.next() else { throw CMSDefect("the signature algorithm is missing") }
-            let signatureAlgorithm = try AlgorithmIdentifier(algorithm)
-            let signature = try ASN1OctetString(derEncoded: &nodes).bytes
-            guard nodes.next() == nil else { throw CMSDefect("the signer has unsigned attributes") }
-            return CMSSignerInfo(
-                issuer: issuer, serialNumber: serialNumber,
-                signedAttributes: try SignedAttributes(attributes, signatureAlgorithm: signatureAlgorithm),
-                signatureAlgorithm: signatureAlgorithm, signature: signature)
-        }
-    }
-
-    private init(
-        issuer: ArraySlice<UInt8>, serialNumber: ArraySlice<UInt8>, signedAttributes: SignedAttributes,
-        signatureAlgorithm: AlgorithmIdentifier, signature: ArraySlice<UInt8>
-    ) {
-        self.issuer = issuer
-        self.serialNumber = serialNumber
-        self.signedAttributes = signedAttributes
-        self.signatureAlgorithm = signatureAlgorithm
-        self.signature = signature
+    init(_ element: BERElement, in set: BERReader) throws {
+        guard element.identifier == BERElement.sequence else { throw BERReader.Malformed() }
+        var parts = try set.elements(of: element)
+        guard try parts.isVersion1() else { throw CMSDefect("the version of signerInfo is not 1") }
+        (issuer, serialNumber) = try Self.issuerAndSerialNumber(&parts)
+        guard !parts.isAtEnd, try AlgorithmIdentifier(&parts) == AlgorithmIdentifier(.sha256)
+        else { throw CMSDefect("the signer's digest algorithm is not SHA-256") }
+        guard parts.nextIdentifier == BERElement.constructed(contextSpecific: 0)
+        else { throw CMSDefect("there are no signed attributes") }
+        let attributes = try parts.next()
+        guard !parts.isAtEnd else { throw CMSDefect("the signature algorithm is missing") }
+        signatureAlgorithm = try AlgorithmIdentifier(&parts)
+        signature = parts.content(of: try parts.next(BERElement.octetString))
+        guard parts.isAtEnd else { throw CMSDefect("the signer has unsigned attributes") }
+        signedAttributes = try SignedAttributes(
+            parts.encoding(of: attributes), signatureAlgorithm: signatureAlgorithm)
     }
 
     private static func issuerAndSerialNumber(
-        _ nodes: inout ASN1NodeCollection.Iterator
+        _ parts: inout BERReader
     ) throws -> (issuer: ArraySlice<UInt8>, serialNumber: ArraySlice<UInt8>) {
-        guard let sid = nodes.next(), sid.identifier == .sequence
-        else { throw CMSDefect("the signer is not named by issuer and serial number") }
-        return try BER.sequence(sid, identifier: .sequence) { nodes in
-            guard let issuer = nodes.next(), let serial = nodes.next(), serial.identifier == .integer,
-                case .primitive(let serialNumber) = serial.content
-            else { throw CMSDefect("the signer is not named by issuer and serial number") }
-            return (issuer.encodedBytes, serialNumber)
-        }
+        let defect = CMSDefect("the signer is not named by issuer and serial number")
+        guard parts.nextIdentifier == BERElement.sequence else { throw defect }
+        var identifier = try parts.elements(of: parts.next())
+        guard !identifier.isAtEnd else { throw defect }
+        let issuer = identifier.encoding(of: try identifier.next())
+        guard identifier.nextIdentifier == BERElement.integer else { throw defect }
+        let serialNumber = identifier.content(of: try identifier.next())
+        guard identifier.isAtEnd else { throw BERReader.Malformed() }
+        return (issuer, serialNumber)
     }
 }
 
@@ -158,25 +146,75 @@ struct CMSSignerInfo {
 /// Parameters are either absent or NULL: no algorithm of Apple's tokens has others. The two compare equal, as RFC 5754
 /// §2 and RFC 6211 §2 demand: Apple wrote NULL until 2021 and nothing since 2023.
 struct AlgorithmIdentifier: Equatable {
-    let algorithm: ASN1ObjectIdentifier
+    let algorithm: ObjectIdentifier
 
-    init(_ algorithm: ASN1ObjectIdentifier) {
+    init(_ algorithm: ObjectIdentifier) {
         self.algorithm = algorithm
     }
 
-    init(_ node: ASN1Node, identifier: ASN1Identifier = .sequence) throws {
-        algorithm = try DER.sequence(node, identifier: identifier) { nodes in
-            let algorithm = try ASN1ObjectIdentifier(derEncoded: &nodes)
-            if let parameters = nodes.next() {
-                do {
-                    _ = try ASN1Null(derEncoded: parameters)
-                } catch {
-                    throw CMSDefect("an algorithm has parameters other than NULL")
-                }
-            }
-            return algorithm
-        }
+    /// The next element of `reader`.
+    ///
+    /// - Parameter identifier: of the element, where it is tagged implicitly.
+    init(_ reader: inout BERReader, identifier: UInt8 = BERElement.sequence) throws {
+        var parts = try reader.elements(of: reader.next(identifier))
+        algorithm = try parts.objectIdentifier()
+        guard !parts.isAtEnd else { return }
+        guard parts.nextIdentifier == BERElement.null, try parts.next().content.isEmpty
+        else { throw CMSDefect("an algorithm has parameters other than NULL") }
+        guard parts.isAtEnd else { throw BERReader.Malformed() }
     }
+}
+
+extension BERReader {
+    /// The next element, an OBJECT IDENTIFIER (X.690 §8.19).
+    mutating func objectIdentifier() throws -> ObjectIdentifier {
+        let content = content(of: try next(BERElement.objectIdentifier))
+        // Each arc ends with an octet below 0x80, and none begins with 0x80, which would be a second spelling.
+        var isFirst = true
+        for octet in content {
+            guard !(isFirst && octet == 0x80) else { throw BERReader.Malformed() }
+            isFirst = octet < 0x80
+        }
+        guard isFirst, !content.isEmpty else { throw BERReader.Malformed() }
+        return ObjectIdentifier(content: content)
+    }
+
+    /// Whether the next element is the INTEGER 1.
+    mutating func isVersion1() throws -> Bool {
+        content(of: try next(BERElement.integer)) == [1]
+    }
+}
+
+/// An OBJECT IDENTIFIER as its contents octets, which say as much as its numbers and are compared as they stand.
+struct ObjectIdentifier: Hashable {
+    private let content: ArraySlice<UInt8>
+
+    init(content: ArraySlice<UInt8>) {
+        self.content = content
+    }
+
+    private init(_ identifier: ASN1ObjectIdentifier) {
+        var serializer = DER.Serializer()
+        // An array literal of numbers has an encoding.
+        try? serializer.serialize(identifier)
+        content = serializer.serializedBytes.dropFirst(2)
+    }
+
+    // RFC 5652 §4 and §5.1.
+    static let cmsData = ObjectIdentifier([1, 2, 840, 113549, 1, 7, 1])
+    static let cmsSignedData = ObjectIdentifier([1, 2, 840, 113549, 1, 7, 2])
+
+    // RFC 5652 §11.1 to §11.3; RFC 6211 §2.
+    static let contentTypeAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 3])
+    static let messageDigestAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 4])
+    static let signingTimeAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 5])
+    static let cmsAlgorithmProtectionAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 52])
+
+    // RFC 5754 §2.2 and §3.
+    static let sha256 = ObjectIdentifier([2, 16, 840, 1, 101, 3, 4, 2, 1])
+    static let ecdsaWithSHA256 = ObjectIdentifier([1, 2, 840, 10045, 4, 3, 2])
+    static let rsaEncryption = ObjectIdentifier([1, 2, 840, 113549, 1, 1, 1])
+    static let sha256WithRSAEncryption = ObjectIdentifier([1, 2, 840, 113549, 1, 1, 11])
 }
 
 /// What is wrong with a CMS structure. The words go into `signature_invalid`'s details; no byte of the structure does.
@@ -188,24 +226,7 @@ struct CMSDefect: Error {
     }
 }
 
-// What CMS and Apple name by number.
 extension ASN1ObjectIdentifier {
-    /// RFC 5652 §4 and §5.1.
-    static let cmsData: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 7, 1]
-    static let cmsSignedData: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 7, 2]
-
-    /// RFC 5652 §11.1 to §11.3; RFC 6211 §2.
-    static let contentTypeAttribute: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 9, 3]
-    static let messageDigestAttribute: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 9, 4]
-    static let signingTimeAttribute: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 9, 5]
-    static let cmsAlgorithmProtectionAttribute: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 9, 52]
-
-    /// RFC 5754 §2.2 and §3.
-    static let sha256: ASN1ObjectIdentifier = [2, 16, 840, 1, 101, 3, 4, 2, 1]
-    static let ecdsaWithSHA256: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 2]
-    static let rsaEncryption: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 1]
-    static let sha256WithRSAEncryption: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 11]
-
     /// Apple's marker extensions; their values do not matter, only their presence.
     static let applePayLeafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 29]
     static let applePayIntermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 14]

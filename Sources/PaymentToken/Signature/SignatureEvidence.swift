@@ -83,7 +83,11 @@ enum SignerKey {
     init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: TokenVersion) throws {
         do {
             switch version {
-            case .ecV1: self = .p256(try P256.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
+            case .ecV1:
+                guard let point = SubjectPublicKeyInfo.p256Point(in: Array(subjectPublicKeyInfo)) else {
+                    throw BERReader.Malformed()
+                }
+                self = .p256(try P256.Signing.PublicKey(x963Representation: point))
             case .rsaV1: self = .rsa(try _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo)))
             }
         } catch {

@@ -17,41 +17,59 @@ struct SignedAttributes {
     /// 32 bytes.
     let messageDigest: [UInt8]
 
-    /// - Parameter node: the `[0] IMPLICIT` element of the SignerInfo.
-    init(_ node: ASN1Node, signatureAlgorithm: AlgorithmIdentifier) throws {
-        let set = [0x31] + node.encodedBytes.dropFirst()
-        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are parsed again as DER, so that what
-        // is checked below is byte for byte what was signed.
-        let attributes: [CMSAttribute]
+    /// - Parameter encoding: the `[0] IMPLICIT` element of the SignerInfo.
+    init(_ encoding: ArraySlice<UInt8>, signatureAlgorithm: AlgorithmIdentifier) throws {
+        der = [BERElement.set] + encoding.dropFirst()
+        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are read again as DER, so that what is
+        // checked below is byte for byte what was signed.
+        let (reader, attributes) = try Self.attributes(der)
+        guard Set(attributes.map(\.type)).count == attributes.count
+        else { throw CMSDefect("a signed attribute is repeated") }
+        func value(_ type: ObjectIdentifier, _ name: String) throws -> BERReader? {
+            guard let attribute = attributes.first(where: { attribute in attribute.type == type }) else { return nil }
+            var values = try reader.elements(of: attribute.values)
+            guard !values.isAtEnd else { throw CMSDefect("\(name) has not exactly one value") }
+            let value = try values.next()
+            guard values.isAtEnd else { throw CMSDefect("\(name) has not exactly one value") }
+            return reader.reader(of: value, by: .distinguished)
+        }
+        func required(_ type: ObjectIdentifier, _ name: String) throws -> BERReader {
+            guard let value = try value(type, name) else { throw CMSDefect("the signed attribute \(name) is missing") }
+            return value
+        }
+
+        var contentType = try required(.contentTypeAttribute, "contentType")
+        guard try contentType.objectIdentifier() == .cmsData else { throw CMSDefect("the signed contentType is not data") }
+        var time = try required(.signingTimeAttribute, "signingTime")
+        signingTime = try SigningTime.date(of: time.encoding(of: time.next()))
+        var digest = try required(.messageDigestAttribute, "messageDigest")
+        messageDigest = Array(digest.content(of: try digest.next(BERElement.octetString)))
+        if var protection = try value(.cmsAlgorithmProtectionAttribute, "cmsAlgorithmProtection") {
+            try Self.checkAlgorithmProtection(&protection, signatureAlgorithm: signatureAlgorithm)
+        }
+    }
+
+    /// The attributes of a SET OF in DER, in ascending order of their encodings (X.690 §11.6).
+    private static func attributes(_ der: [UInt8]) throws -> (BERReader, [CMSAttribute]) {
+        var reader = BERReader(der, .distinguished)
         do {
-            attributes = try DER.set(of: CMSAttribute.self, identifier: .set, rootNode: try DER.parse(set))
+            try reader.checkNested()
+            var set = try reader.elements(of: reader.next(BERElement.set))
+            var attributes: [CMSAttribute] = []
+            var last: ArraySlice<UInt8> = []
+            while !set.isAtEnd {
+                let element = try set.next(BERElement.sequence)
+                let encoding = set.encoding(of: element)
+                guard !encoding.lexicographicallyPrecedes(last) else { throw BERReader.Malformed() }
+                last = encoding
+                attributes.append(try CMSAttribute(element, in: set))
+            }
+            return (reader, attributes)
         } catch let defect as CMSDefect {
             throw defect
         } catch {
             throw CMSDefect("the signed attributes are not DER")
         }
-        guard Set(attributes.map(\.type)).count == attributes.count
-        else { throw CMSDefect("a signed attribute is repeated") }
-        func value(_ type: ASN1ObjectIdentifier, _ name: String) throws -> ASN1Node? {
-            guard let attribute = attributes.first(where: { attribute in attribute.type == type }) else { return nil }
-            guard attribute.values.count == 1 else { throw CMSDefect("\(name) has not exactly one value") }
-            return attribute.values[0]
-        }
-        func required(_ type: ASN1ObjectIdentifier, _ name: String) throws -> ASN1Node {
-            guard let value = try value(type, name) else { throw CMSDefect("the signed attribute \(name) is missing") }
-            return value
-        }
-
-        let contentType = try required(.contentTypeAttribute, "contentType")
-        guard try ASN1ObjectIdentifier(derEncoded: contentType) == .cmsData
-        else { throw CMSDefect("the signed contentType is not data") }
-        signingTime = try SigningTime.date(of: try required(.signingTimeAttribute, "signingTime"))
-        messageDigest = Array(
-            try ASN1OctetString(derEncoded: try required(.messageDigestAttribute, "messageDigest")).bytes)
-        if let protection = try value(.cmsAlgorithmProtectionAttribute, "cmsAlgorithmProtection") {
-            try Self.checkAlgorithmProtection(protection, signatureAlgorithm: signatureAlgorithm)
-        }
-        der = set
     }
 
     /// RFC 6211 §2:
@@ -61,32 +79,28 @@ struct SignedAttributes {
     ///         signatureAlgorithm [1] SignatureAlgorithmIdentifier OPTIONAL,
     ///         macAlgorithm [2] MessageAuthenticationCodeAlgorithm OPTIONAL }
     private static func checkAlgorithmProtection(
-        _ node: ASN1Node, signatureAlgorithm: AlgorithmIdentifier
+        _ value: inout BERReader, signatureAlgorithm: AlgorithmIdentifier
     ) throws {
-        let mismatch = CMSDefect("cmsAlgorithmProtection differs from the signer's algorithms")
-        try DER.sequence(node, identifier: .sequence) { nodes in
-            guard let digest = nodes.next(), try AlgorithmIdentifier(digest) == AlgorithmIdentifier(.sha256),
-                let signature = nodes.next(),
-                signature.identifier == ASN1Identifier(tagWithNumber: 1, tagClass: .contextSpecific),
-                try AlgorithmIdentifier(signature, identifier: signature.identifier) == signatureAlgorithm,
-                nodes.next() == nil
-            else { throw mismatch }
-        }
+        var parts = try value.elements(of: value.next(BERElement.sequence))
+        let signature = BERElement.constructed(contextSpecific: 1)
+        guard !parts.isAtEnd, try AlgorithmIdentifier(&parts) == AlgorithmIdentifier(.sha256),
+            parts.nextIdentifier == signature,
+            try AlgorithmIdentifier(&parts, identifier: signature) == signatureAlgorithm, parts.isAtEnd
+        else { throw CMSDefect("cmsAlgorithmProtection differs from the signer's algorithms") }
     }
 }
 
 /// One attribute, its values not yet read.
-private struct CMSAttribute: DERParseable {
-    let type: ASN1ObjectIdentifier
-    let values: [ASN1Node]
+private struct CMSAttribute {
+    let type: ObjectIdentifier
+    let values: BERElement
 
-    init(derEncoded node: ASN1Node) throws {
-        (type, values) = try DER.sequence(node, identifier: .sequence) { nodes in
-            let type = try ASN1ObjectIdentifier(derEncoded: &nodes)
-            guard let set = nodes.next(), set.identifier == .set, case .constructed(let values) = set.content
-            else { throw CMSDefect("a signed attribute has no set of values") }
-            return (type, Array(values))
-        }
+    init(_ element: BERElement, in set: BERReader) throws {
+        var parts = try set.elements(of: element)
+        type = try parts.objectIdentifier()
+        guard parts.nextIdentifier == BERElement.set else { throw CMSDefect("a signed attribute has no set of values") }
+        values = try parts.next()
+        guard parts.isAtEnd else { throw BERReader.Malformed() }
     }
 }
 
@@ -95,8 +109,9 @@ private struct CMSAttribute: DERParseable {
 ///     Time ::= CHOICE { utcTime UTCTime, generalizedTime GeneralizedTime }
 enum SigningTime {
     /// Dates from 1950 to 2049 must be UTCTime, others GeneralizedTime, both to the second and in UTC.
-    static func date(of node: ASN1Node) throws -> Date {
+    static func date(of encoding: ArraySlice<UInt8>) throws -> Date {
         do {
+            let node = try DER.parse(encoding)
             switch node.identifier {
             case .utcTime:
                 let time = try UTCTime(derEncoded: node)

@@ -148,6 +148,11 @@ struct ChainCache {
     struct Key: Hashable {
         let leafDER: [UInt8]
         let intermediateDER: [UInt8]
+
+        /// Of the leaf alone, and its bytes at once: an array's own function takes them one by one. Equality is of both.
+        func hash(into hasher: inout Hasher) {
+            unsafe leafDER.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+        }
     }
 
     private let capacity: Int
