@@ -8,13 +8,17 @@ struct SQLiteChain {
 
     /// Where this node's chain ends.
     func head(_ db: Database) throws -> ChainHead {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT sequence, hash FROM audit_record WHERE node = ? ORDER BY sequence DESC LIMIT 1"),
-            arguments: [node.name])
-        guard let row else { return ChainHead(node: node) }
-        guard let head = ChainHead(node: node, sequence: try row.value("sequence"), hash: try row.digest("hash")) else {
-            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
+        let found = try db.firstRow(
+            "SELECT sequence, hash FROM audit_record WHERE node = ? ORDER BY sequence DESC LIMIT 1", .text(node.name)
+        ) { row -> ChainHead? in
+            guard let sequence = row.integer(0), let hash = row.blob(1).flatMap({ AuditDigest(bytes: $0) }) else {
+                return nil
+            }
+            return ChainHead(node: node, sequence: Int(sequence), hash: hash)
+        }
+        guard let last = found else { return ChainHead(node: node) }
+        guard let head = last else {
+            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence or hash.")
         }
         return head
     }
@@ -23,17 +27,17 @@ struct SQLiteChain {
     func append(_ record: AuditRecord, to head: inout ChainHead, _ db: Database) throws -> AuditLine {
         var next = head
         let line = next.append(record)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
-                    public_key_hash, transaction_id, hash, line)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """
-        ).execute(arguments: [
-            line.node.name, line.sequence, record.time.milliseconds, record.event.name.rawValue, record.outcome.text,
-            record.caller?.name?.text, record.caller?.uid, record.merchant?.text, record.publicKeyHash?.bytes.blob,
-            record.transactionId?.bytes.blob, line.hash.bytes.blob, line.bytes.blob,
-        ])
+        try db.run(
+            """
+            INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
+                public_key_hash, transaction_id, hash, line)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            .text(line.node.name), .integer(Int64(line.sequence)), .integer(record.time.milliseconds),
+            .text(record.event.name.rawValue), .text(record.outcome.text), .text(optional: record.caller?.name?.text),
+            record.caller.map { .integer(Int64($0.uid)) } ?? .null, .text(optional: record.merchant?.text),
+            .blob(optional: record.publicKeyHash?.bytes), .blob(optional: record.transactionId?.bytes),
+            .blob(line.hash.bytes), .blob(line.bytes))
         head = next
         return line
     }

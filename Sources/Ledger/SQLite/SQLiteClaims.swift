@@ -4,6 +4,7 @@ import GRDB
 import MerchantKeys
 import PaymentToken
 import Refusals
+import Synchronization
 
 /// A release inside the batch's transaction: the key's state, the claim and the record together.
 struct SQLiteReleases {
@@ -18,9 +19,10 @@ struct SQLiteReleases {
     }
 
     func decide(
-        _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database
+        _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database,
+        _ reads: TransactionReads? = nil
     ) throws -> Decision {
-        let verdict = try claims.decide(release, db)
+        let verdict = try claims.decide(release, db, reads)
         let isUsedUp =
             switch verdict {
             case .repeated: try claims.isUsedUp(release, db)
@@ -52,9 +54,9 @@ struct SQLiteClaims {
     let repeatFor: Duration
 
     /// Decides one release and writes its claim.
-    func decide(_ release: Release, _ db: Database) throws -> ReleaseVerdict {
-        guard try keyDecrypts(release, db) else { return .keyNotActive }
-        let refusal = try refusalOfNew(release, db)
+    func decide(_ release: Release, _ db: Database, _ reads: TransactionReads? = nil) throws -> ReleaseVerdict {
+        guard try keyDecrypts(release, db, reads) else { return .keyNotActive }
+        let refusal = try refusalOfNew(release, db, reads)
         if refusal == nil, try insert(release, db) { return .released }
         guard let claim = try claim(release, db) else { return refusal ?? .replayed }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
@@ -88,8 +90,8 @@ struct SQLiteClaims {
 
     /// The refusal that the release meets now; nil when it would be released. Reads only.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
-        guard try keyDecrypts(release, db) else { return .keyNotActive }
-        guard let claim = try claim(release, db) else { return try refusalOfNew(release, db) }
+        guard try keyDecrypts(release, db, nil) else { return .keyNotActive }
+        guard let claim = try claim(release, db) else { return try refusalOfNew(release, db, nil) }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
     }
@@ -106,9 +108,12 @@ struct SQLiteClaims {
     }
 
     /// Why a transaction that is not claimed must not be claimed now; nil when it may.
-    private func refusalOfNew(_ release: Release, _ db: Database) throws -> ReleaseVerdict? {
+    private func refusalOfNew(
+        _ release: Release, _ db: Database, _ reads: TransactionReads?
+    ) throws -> ReleaseVerdict? {
         guard release.admitsNew else { return .replayed }
-        guard let signedAt = release.signedAt, let forgotten = try SQLiteTimes(node: node).forgottenBefore(db),
+        func read() throws -> Int64? { try SQLiteTimes(node: node).forgottenBefore(db) }
+        guard let signedAt = release.signedAt, let forgotten = try reads.map({ try $0.forgottenBefore(read) }) ?? read(),
             StoredTime.milliseconds(signedAt) < forgotten
         else { return nil }
         return .forgotten(before: StoredTime.date(forgotten))
@@ -142,29 +147,32 @@ struct SQLiteClaims {
             arguments: [time, key.bytes.blob]) != nil
     }
 
-    private func keyDecrypts(_ release: Release, _ db: Database) throws -> Bool {
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?"),
-            arguments: [release.publicKeyHash.bytes.blob])
-        guard let row, let state = KeyState(rawValue: try row.value("state")) else { return false }
-        let cutOff: Int64? = try row.value("cut_off")
-        return state.decrypts(at: release.at, cutOff: cutOff.map(StoredTime.date))
+    private func keyDecrypts(_ release: Release, _ db: Database, _ reads: TransactionReads?) throws -> Bool {
+        func read() throws -> DecryptingState? {
+            try db.firstRow(
+                "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?", .blob(release.publicKeyHash.bytes)
+            ) { row in
+                row.text(0).flatMap(KeyState.init).map { state in
+                    DecryptingState(state: state, cutOff: row.integer(1).map(StoredTime.date))
+                }
+            } ?? nil
+        }
+        let key = try reads.map { try $0.key(release.publicKeyHash, read) } ?? read()
+        return key?.state.decrypts(at: release.at, cutOff: key?.cutOff) ?? false
     }
 
     /// False when the transaction is claimed already.
     private func insert(_ release: Release, _ db: Database) throws -> Bool {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
-                    claimed_at, node)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (transaction_id) DO NOTHING
-                """
-        ).execute(arguments: [
-            release.transactionId.bytes.blob, release.publicKeyHash.bytes.blob, release.caller,
-            release.referenceDigest?.blob, release.contentDigest.blob, release.attempt.blob,
-            StoredTime.milliseconds(release.at), node,
-        ])
+        try db.run(
+            """
+            INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
+                claimed_at, node)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (transaction_id) DO NOTHING
+            """,
+            .blob(release.transactionId.bytes), .blob(release.publicKeyHash.bytes), .text(release.caller),
+            .blob(optional: release.referenceDigest), .blob(release.contentDigest), .blob(release.attempt),
+            .integer(StoredTime.milliseconds(release.at)), .text(node))
         guard db.changesCount == 1 else { return false }
         if let signedAt = release.signedAt {
             try SQLiteTimes(node: node).claimed(
@@ -199,6 +207,48 @@ struct SQLiteClaims {
         ).execute(arguments: [
             release.attempt.blob, StoredTime.milliseconds(release.at), release.transactionId.bytes.blob,
         ])
+    }
+}
+
+/// A merchant key's state as far as it decides whether a release is permitted.
+struct DecryptingState: Sendable {
+    let state: KeyState
+    let cutOff: Date?
+}
+
+/// What the releases of one transaction all read: the state of their keys, and what is forgotten. Nobody else writes while
+/// the transaction is open, so it is read once and stays true until one of the transaction's own writes may change it.
+///
+/// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
+final class TransactionReads: Sendable {
+    private struct State {
+        var keys: [PublicKeyHash: DecryptingState?] = [:]
+        var forgottenBefore: Int64??
+    }
+
+    private let state = Mutex(State())
+
+    func forget() {
+        state.withLock { $0 = State() }
+    }
+
+    /// - Parameter read: nil for a key of which there is no record.
+    fileprivate func key(_ hash: PublicKeyHash, _ read: () throws -> DecryptingState?) throws -> DecryptingState? {
+        try state.withLock { state in
+            if let known = state.keys[hash] { return known }
+            let found = try read()
+            state.keys[hash] = .some(found)
+            return found
+        }
+    }
+
+    fileprivate func forgottenBefore(_ read: () throws -> Int64?) throws -> Int64? {
+        try state.withLock { state in
+            if let known = state.forgottenBefore { return known }
+            let found = try read()
+            state.forgottenBefore = .some(found)
+            return found
+        }
     }
 }
 

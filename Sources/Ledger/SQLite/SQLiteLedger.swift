@@ -31,6 +31,7 @@ public final class SQLiteLedger: Ledger {
     let keys: SQLiteKeyRecords
     let chain: SQLiteChain
     private let usedUp = UsedUpRepeats()
+    private let reads = TransactionReads()
 
     public struct Settings: Sendable, Equatable {
         /// Absolute; the directory must exist and be writable for nobody else.
@@ -139,7 +140,7 @@ public final class SQLiteLedger: Ledger {
         chain = SQLiteChain(node: node)
         writer = SQLiteWriter(
             connections: connections, place: place, chain: chain, capacity: settings.waiting, deadlines: deadlines,
-            faults: faults, observe: observe)
+            reads: reads, faults: faults, observe: observe)
     }
 
     public func release(
@@ -147,7 +148,8 @@ public final class SQLiteLedger: Ledger {
     ) async throws(LedgerFailure) -> RecordedVerdict {
         let releases = SQLiteReleases(claims: claims, chain: chain)
         let decision = try await writer.write(
-            { db, head in try releases.decide(release, recording: record, &head, db) },
+            keepsReads: true,
+            { [reads] db, head in try releases.decide(release, recording: record, &head, db, reads) },
             readBack: { decision, db in try releases.stands(decision, release, db) },
             refusal: { db in try releases.refusal(of: release, db) })
         if decision.isUsedUp { usedUp.insert(release.transactionId) }

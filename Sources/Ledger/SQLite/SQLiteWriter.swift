@@ -12,10 +12,12 @@ final class SQLiteWriter: Sendable {
     private let queue: CommitQueue<LedgerWrite>
     private let deadlines: LedgerDeadlines
     private let lastEnd = LastEnd()
+    private let reads: TransactionReads
 
     init(
         connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
-        deadlines: LedgerDeadlines, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+        deadlines: LedgerDeadlines, reads: TransactionReads, faults: SQLiteFaults,
+        observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
         self.connections = connections
         self.place = place
@@ -23,6 +25,7 @@ final class SQLiteWriter: Sendable {
         self.faults = faults
         self.observe = observe
         self.deadlines = deadlines
+        self.reads = reads
         queue = CommitQueue(capacity: capacity, patience: deadlines.timeout)
     }
 
@@ -36,7 +39,9 @@ final class SQLiteWriter: Sendable {
     ///   - refusal: when nothing could be written, gives the refusal that is due all the same, by reading only; nil
     ///     when there is none.
     ///   - lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
+    ///   - keepsReads: the work changes nothing of what ``TransactionReads`` holds.
     func write<Answer: Sendable>(
+        keepsReads: Bool = false,
         _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
         refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil },
@@ -45,7 +50,8 @@ final class SQLiteWriter: Sendable {
         try await deadlines.answer { (caller: LedgerCall<Answer>) in
             let write = LedgerWrite(
                 begin: caller.begin,
-                perform: { db, head in
+                perform: { [reads] db, head in
+                    defer { if !keepsReads { reads.forget() } }
                     let answer = try work(db, &head)
                     return DecidedWrite(
                         acknowledge: { caller.resume(.success(answer)) },
@@ -183,6 +189,7 @@ final class SQLiteWriter: Sendable {
 
     private func transaction(_ db: Database, _ perform: (ChainHead) throws -> Void) throws {
         try db.durably {
+            reads.forget()
             try perform(lastEnd.checked(chain.head(db)))
             try faults.insideTransaction()
         }
