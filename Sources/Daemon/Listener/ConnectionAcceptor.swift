@@ -42,11 +42,14 @@ struct ConnectionAcceptor: Sendable {
         switch decision {
         case .serve:
             let input = BoundedInput()
+            // Administration may take long, with lists of thousands of keys: it must not hold up payments.
+            let executor = socket == .payments ? EventLoopExecutor(channel.eventLoop) : nil
             let decoder = ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
             try pipeline.addHandlers([
                 input, decoder, Self.encoder,
-                ConnectionHandler(peer: peer, socket: socket, handler: handler, limits: limits, input: input),
+                ConnectionHandler(
+                    peer: peer, socket: socket, handler: handler, limits: limits, input: input, executor: executor),
             ])
         case .refuse:
             let refusal = Refusal(

@@ -52,6 +52,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let handler: any RequestHandler
     private let limits: Limits
     private let input: BoundedInput
+    /// Where requests are answered; nil for the concurrency runtime's threads.
+    private let executor: EventLoopExecutor?
 
     private var state = State.idle
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
@@ -68,13 +70,15 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var refusalInFlight = false
 
     init(
-        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, input: BoundedInput
+        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, input: BoundedInput,
+        executor: EventLoopExecutor?
     ) {
         self.peer = peer
         self.socket = socket
         self.handler = handler
         self.limits = limits
         self.input = input
+        self.executor = executor
     }
 
     // MARK: Events of the channel
@@ -235,14 +239,15 @@ final class ConnectionHandler: ChannelInboundHandler {
             let bytes = body.map { Array(buffer: $0) } ?? []
             let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
             let eventLoop = context.eventLoop
-            Task {
+            Task(executorPreference: executor) {
                 let answer = await respond(bytes)
-                eventLoop.execute {
+                let answered: @Sendable () -> Void = {
                     let (handler, context) = connection.value
                     guard case .responding = handler.state else { return answer.abandon() }
                     handler.state = .writing
                     handler.write(answer, context)
                 }
+                if eventLoop.inEventLoop { answered() } else { eventLoop.execute(answered) }
             }
         case .discarding:
             state = .writing

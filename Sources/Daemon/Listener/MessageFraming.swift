@@ -1,5 +1,4 @@
 import Encodings
-import Foundation
 import NIOCore
 import NIOHTTP1
 
@@ -30,9 +29,7 @@ struct MessageFraming {
         guard let target = RequestTarget(head.uri) else { throw .target }
         // A length beyond Int is beyond every limit as well.
         let length = lengths.first.map { Int($0) ?? Int.max } ?? (isChunked ? nil : 0)
-        let contentType = head.headers["content-type"].first.map { value in
-            value.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
-        }
+        let contentType = head.headers.first(name: "content-type").map(Self.mediaType)
         self.head = RequestHead(
             method: head.method.rawValue, path: target.path, query: target.query, contentType: contentType,
             contentLength: length)
@@ -44,6 +41,17 @@ struct MessageFraming {
         expectsContinue =
             head.version == .http1_1
             && head.headers["expect"].contains { $0.lowercased() == "100-continue" }
+    }
+}
+
+extension MessageFraming {
+    /// Without parameters and the white space around it (RFC 9110 §8.3.1), in lower case.
+    private static func mediaType(_ value: String) -> String {
+        if value == "application/json" { return value }
+        let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
+        let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        let trimmed = type.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
+        return String(decoding: Array(trimmed), as: UTF8.self).lowercased()
     }
 }
 
@@ -60,6 +68,11 @@ struct RequestTarget: Sendable, Equatable {
     init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         var target = text[...]
+        if Self.isPlainPath(text) {
+            path = text
+            query = [:]
+            return
+        }
         if target == "*" {
             path = "*"
             query = [:]
@@ -79,6 +92,19 @@ struct RequestTarget: Sendable, Equatable {
             return
         }
         self.query = query
+    }
+
+    /// A path without query whose characters all stand for themselves, as the paths of payments do.
+    private static func isPlainPath(_ text: String) -> Bool {
+        text.utf8.first == UInt8(ascii: "/")
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
     }
 
     private static func members(of text: Substring) -> [String: String]? {

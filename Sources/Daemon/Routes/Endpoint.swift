@@ -8,6 +8,7 @@ struct Endpoint: Sendable {
     let method: String
     /// A path whose segments stand for themselves, but `{…}` for any one segment. Also the label in metrics.
     let path: String
+    private let segments: [Substring]
     let sockets: Set<SocketKind>
     /// The role that the caller needs; nil where any peer of the socket is served.
     let role: Role?
@@ -35,6 +36,7 @@ struct Endpoint: Sendable {
     ) {
         self.method = method
         self.path = path
+        segments = path.split(separator: "/", omittingEmptySubsequences: false)
         self.sockets = sockets
         self.role = role
         self.bodyLimit = bodyLimit
@@ -68,19 +70,18 @@ struct Endpoint: Sendable {
     }
 
     /// The segments that `{…}` stood for, or nil when the path is another one.
-    func match(_ segments: [Substring]) -> [String]? {
-        let pattern = path.split(separator: "/", omittingEmptySubsequences: false)
-        guard pattern.count == segments.count else { return nil }
-        var found: [String] = []
-        for (wanted, segment) in zip(pattern, segments) {
+    func match(_ found: [Substring]) -> [String]? {
+        guard segments.count == found.count else { return nil }
+        var arguments: [String] = []
+        for (wanted, segment) in zip(segments, found) {
             if wanted.hasPrefix("{") {
                 guard !segment.isEmpty else { return nil }
-                found.append(String(segment))
+                arguments.append(String(segment))
             } else if wanted != segment {
                 return nil
             }
         }
-        return found
+        return arguments
     }
 }
 
