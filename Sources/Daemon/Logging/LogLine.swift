@@ -23,17 +23,12 @@ enum LogLine {
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
-        let fixed = [
-            ("time", timestamp(time)), ("level", event.level.rawValue), ("logger", label),
-            ("message", cut(event.message.description)),
-        ]
-        for (name, value) in fixed {
-            writer.member(name)
-            writer.string(value)
-        }
-        let taken = Set(fixed.map(\.0) + ["error"])
+        writer.member("time", timestamp(time))
+        writer.member("level", event.level.rawValue)
+        writer.member("logger", label)
+        writer.member("message", cut(event.message.description))
         for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
-            writer.member(taken.contains(name) ? "\(name)_" : cut(name))
+            writer.member(Self.ownMembers.contains(name) ? "\(name)_" : cut(name))
             writer.value(jsonValue(value))
         }
         if let error = event.error {
@@ -43,6 +38,8 @@ enum LogLine {
         writer.endObject()
         return writer.bytes + [UInt8(ascii: "\n")]
     }
+
+    private static let ownMembers: Set = ["time", "level", "logger", "message", "error"]
 
     private static func jsonValue(_ value: Logger.MetadataValue) -> JSONValue {
         switch value {
@@ -61,7 +58,14 @@ enum LogLine {
     ) -> [UInt8] {
         var line = "\(timestamp(time)) \(event.level.rawValue) \(label): \(printable(cut(event.message.description)))"
         for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
-            line += " \(printable(cut(name)))=\(quoted(cut("\(value)")))"
+            line += " "
+            line += printable(cut(name))
+            line += "="
+            if case .string(let text) = value {
+                line += quoted(cut(text))
+            } else {
+                line += quoted(cut("\(value)"))
+            }
         }
         if let error = event.error { line += " error=\(quoted(cut("\(error)")))" }
         return Array(line.utf8) + [UInt8(ascii: "\n")]
@@ -86,6 +90,7 @@ enum LogLine {
 
     /// Control, format and separator characters as escapes: no value can end a line, or turn a terminal's text around.
     private static func printable(_ text: String) -> String {
+        if text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) { return text }
         var result = ""
         for scalar in text.unicodeScalars {
             switch scalar.properties.generalCategory {

@@ -75,18 +75,32 @@ struct StandardErrorLogHandler: LogHandler {
     func log(event: LogEvent) {
         var merged = metadata
         if let provided = metadataProvider?.get() { merged.merge(provided) { $1 } }
-        if let own = event.metadata { merged.merge(own) { $1 } }
+        if merged.isEmpty {
+            merged = event.metadata ?? [:]
+        } else if let own = event.metadata {
+            merged.merge(own) { $1 }
+        }
         log.write(event, label: label, metadata: merged)
     }
 }
 
-/// Writes lines to a descriptor, one write(2) each, on a thread of its own: whoever logs never waits, even when the
-/// reader of standard error has stopped. What does not fit the queue is dropped and counted.
+/// Writes lines to a descriptor on a thread of its own: whoever logs never waits, even when the reader of standard error
+/// has stopped. What does not fit the queue is dropped and counted.
+///
+/// Lines that come while others are written leave together, as many as a pipe takes in one piece: another program that
+/// writes to the same pipe does not get in between.
 final class LogSink: Sendable {
     private struct Backlog {
+        /// Not handed to write(2) yet, in pieces that are written at once.
+        var pieces: [[UInt8]] = []
+        /// Of the pieces, and of the one that is being written.
         var bytes = 0
+        var isWriting = false
         var dropped: UInt64 = 0
     }
+
+    /// PIPE_BUF of Linux (pipe(7)).
+    private static let pieceBytes = 4096
 
     private let descriptor: CInt
     private let maximumBacklogBytes: Int
@@ -103,21 +117,41 @@ final class LogSink: Sendable {
     /// - Returns: how many lines were dropped since the last one that was taken; nil when this one is dropped too.
     @discardableResult
     func write(_ line: [UInt8]) -> UInt64? {
-        let dropped: UInt64? = backlog.withLock { backlog in
+        let (dropped, begins): (UInt64?, Bool) = backlog.withLock { backlog in
             guard backlog.bytes + line.count <= maximumBacklogBytes else {
                 backlog.dropped += 1
-                return nil
+                return (nil, false)
             }
             backlog.bytes += line.count
-            defer { backlog.dropped = 0 }
-            return backlog.dropped
+            let last = backlog.pieces.count - 1
+            if last >= 0, backlog.pieces[last].count + line.count <= Self.pieceBytes {
+                backlog.pieces[last] += line
+            } else {
+                backlog.pieces.append(line)
+            }
+            defer {
+                backlog.dropped = 0
+                backlog.isWriting = true
+            }
+            return (backlog.dropped, !backlog.isWriting)
         }
-        guard let dropped else { return nil }
-        queue.async { [self] in
-            writeAll(line)
-            backlog.withLock { $0.bytes -= line.count }
-        }
+        if begins { queue.async { self.writePieces() } }
         return dropped
+    }
+
+    private func writePieces() {
+        var written = 0
+        while true {
+            let pieces = backlog.withLock { backlog in
+                backlog.bytes -= written
+                defer { backlog.pieces = [] }
+                if backlog.pieces.isEmpty { backlog.isWriting = false }
+                return backlog.pieces
+            }
+            guard !pieces.isEmpty else { return }
+            for piece in pieces { writeAll(piece) }
+            written = pieces.reduce(0) { $0 + $1.count }
+        }
     }
 
     /// Waits until everything queued so far is written, but not longer than `milliseconds`. For the program's end.

@@ -16,8 +16,9 @@ struct PaymentRoutes: Sendable {
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [
-                "transaction.id": "\(payment.transactionIdentifier.hex)", "key.hash": "\(payment.publicKeyHash.hex)",
-                "merchant": "\(payment.merchantIdentifier)", "protection": "\(payment.protection.rawValue)",
+                "transaction.id": .string(payment.transactionIdentifier.hex),
+                "key.hash": .string(payment.publicKeyHash.hex), "merchant": .string(payment.merchantIdentifier),
+                "protection": .string(payment.protection.rawValue),
             ])
     }
 

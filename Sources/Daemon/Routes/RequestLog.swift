@@ -26,9 +26,10 @@ struct RequestLog: Sendable {
         count(outcome: answer.outcome, of: entry)
         // Health checks and scrapes come every few seconds and say nothing new.
         let level: Logger.Level = entry.endpoint.hasPrefix("/v1/") ? .info : .debug
-        logger.log(
-            level: level, "answered",
-            metadata: metadata(entry, outcome: answer.outcome).merging(answer.metadata) { first, _ in first })
+        guard level >= logger.logLevel else { return }
+        var metadata = metadata(entry, outcome: answer.outcome)
+        for (name, value) in answer.metadata { metadata[name] = value }
+        logger.log(level: level, "answered", metadata: metadata)
     }
 
     func finish(_ entry: Entry, refusal: Refusal) {
@@ -65,11 +66,13 @@ struct RequestLog: Sendable {
     }
 
     private func metadata(_ entry: Entry, outcome: String) -> Logger.Metadata {
-        var metadata: Logger.Metadata = [
-            "request.endpoint": "\(entry.endpoint)", "request.outcome": "\(outcome)", "peer.uid": "\(entry.peer.uid)",
-            "peer.pid": "\(entry.peer.pid)",
-        ]
-        if let caller = entry.caller { metadata["caller"] = "\(caller.name)" }
+        // Strings as they are: an interpolation would copy each.
+        var metadata = Logger.Metadata(minimumCapacity: 10)
+        metadata["request.endpoint"] = .string(entry.endpoint)
+        metadata["request.outcome"] = .string(outcome)
+        metadata["peer.uid"] = .string(String(entry.peer.uid))
+        metadata["peer.pid"] = .string(String(entry.peer.pid))
+        if let caller = entry.caller { metadata["caller"] = .string(caller.name) }
         return metadata
     }
 }
