@@ -9,13 +9,14 @@ import WorkerProtocol
 final class WithinProcess: Sendable {
     private let token: ServedToken
     private let sessions: Int
-    private let answers = Answers()
+    private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
+    private let answers = Handover<(UInt64, WorkerAnswer)>()
 
     init(_ opening: HSMTokenOpening) throws {
         token = try ServedToken(opening)
         sessions = Int(opening.sessions)
         if case .failed(let failure) = token.answer(.listKeys, in: 0) { throw failure }
-        token.startThreads { [answers] in answers.put($0, $1) }
+        token.startThreads(requests.take) { [answers] in answers.put(($0, $1)) }
     }
 
     /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,
@@ -24,7 +25,7 @@ final class WithinProcess: Sendable {
     func handedOver(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)
         while sent < inFlight {
-            token.submit(work.request(sent), identifier: UInt64(sent))
+            requests.put((UInt64(sent), work.request(sent)))
             sent += 1
         }
         while answered < sent {
@@ -34,7 +35,7 @@ final class WithinProcess: Sendable {
                 guard work.isRight(answer, Int(identifier)) else { throw WrongAnswer() }
                 answered += 1
                 guard goesOn else { continue }
-                token.submit(work.request(sent), identifier: UInt64(sent))
+                requests.put((UInt64(sent), work.request(sent)))
                 sent += 1
             }
         }
@@ -67,26 +68,26 @@ struct WrongAnswer: Error, CustomStringConvertible {
     var description: String { "a wrong answer within the process" }
 }
 
-/// Answers on their way from the sessions' threads to the one that asked.
-private final class Answers: @unchecked Sendable {
+/// What goes from one thread to another.
+private final class Handover<Element>: @unchecked Sendable {
     // Guarded by `condition`.
-    private var answers: [(UInt64, WorkerAnswer)] = []
+    private var elements: [Element] = []
     private let condition = NSCondition()
 
-    func put(_ identifier: UInt64, _ answer: WorkerAnswer) {
+    func put(_ element: Element) {
         condition.lock()
-        answers.append((identifier, answer))
+        elements.append(element)
         condition.signal()
         condition.unlock()
     }
 
     /// Blocks until there are some.
-    func take() -> [(UInt64, WorkerAnswer)] {
+    func take() -> [Element] {
         condition.lock()
         defer { condition.unlock() }
-        while answers.isEmpty { condition.wait() }
-        defer { answers = [] }
-        return answers
+        while elements.isEmpty { condition.wait() }
+        defer { elements = [] }
+        return elements
     }
 }
 

@@ -5,55 +5,79 @@ import Testing
 @testable import HSMWorker
 
 @Suite struct RequestQueueTests {
-    private func filled(_ count: Int, sessions: Int) -> RequestQueue {
-        let queue = RequestQueue(capacity: 64, sessions: sessions)
-        for number in 0..<count { queue.put(UInt64(number), .probe) }
-        return queue
-    }
-
-    @Test("requests are taken in the order in which they came")
+    @Test("requests are taken in the order in which they came, and after the last there are none")
     func order() {
-        let queue = filled(5, sessions: 2)
-        #expect((0..<5).map { _ in queue.take().identifier } == [0, 1, 2, 3, 4])
+        let batches = Batches([0..<3, 3..<5])
+        let queue = RequestQueue(read: batches.next)
+        #expect((0..<5).map { _ in queue.take()?.identifier } == [0, 1, 2, 3, 4])
+        #expect(queue.take() == nil)
+        #expect(queue.take() == nil)
     }
 
-    @Test(
-        "a reader that rests goes on though no session takes anything: the end of its input is noticed",
-        .timeLimit(.minutes(1)))
-    func restEnds() async {
-        let queue = filled(20, sessions: 2)
-        await onThread { queue.awaitDemand() }
-        #expect(queue.take().identifier == 0)
+    @Test("nothing is read while requests wait")
+    func readsOnDemand() {
+        let batches = Batches([0..<3, 3..<5])
+        let queue = RequestQueue(read: batches.next)
+        for _ in 0..<3 { _ = queue.take() }
+        #expect(batches.left == 1)
     }
 
-    @Test("each request is taken by one of many threads while the reader rests between", .timeLimit(.minutes(1)))
-    func everyRequestOnce() async {
-        let (count, sessions) = (5000, 8)
-        let queue = RequestQueue(capacity: 32, sessions: sessions)
-        let taken = Taken()
+    @Test("a thread reads on while another works on what it has read", .timeLimit(.minutes(1)))
+    func readsBesideWork() async {
+        let (first, second) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let batches = Batches([0..<1, 1..<2])
+        let queue = RequestQueue(read: batches.next)
         await withTaskGroup(of: Void.self) { group in
-            for _ in 0..<sessions {
+            for _ in 0..<2 {
                 group.addTask {
                     await onThread {
-                        while true {
-                            let identifier = queue.take().identifier
-                            if identifier == .max { return }
-                            taken.add(identifier)
+                        // Neither goes on before the other has a request as well.
+                        if queue.take()?.identifier == 0 {
+                            second.wait()
+                            first.signal()
+                        } else {
+                            second.signal()
+                            first.wait()
                         }
                     }
                 }
             }
-            group.addTask {
-                await onThread {
-                    for number in 0..<count {
-                        queue.awaitDemand()
-                        queue.put(UInt64(number), .probe)
-                    }
-                    for _ in 0..<sessions { queue.put(.max, .probe) }
+        }
+        #expect(queue.take() == nil)
+    }
+
+    @Test("each request is taken by one of many threads, and all of them end", .timeLimit(.minutes(1)))
+    func everyRequestOnce() async {
+        let sessions = 8
+        let batches = Batches((0..<2500).map { $0 * 2..<$0 * 2 + 2 })
+        let queue = RequestQueue(read: batches.next)
+        let taken = Taken()
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<sessions {
+                group.addTask {
+                    await onThread { while let next = queue.take() { taken.add(next.identifier) } }
                 }
             }
         }
-        #expect(taken.all.sorted() == (0..<UInt64(count)).map { $0 })
+        #expect(taken.all.sorted() == (0..<5000).map { $0 })
+    }
+}
+
+/// What a stream brings, batch by batch.
+private final class Batches: Sendable {
+    private let batches: Mutex<[Range<UInt64>]>
+
+    init(_ batches: [Range<UInt64>]) {
+        self.batches = Mutex(batches)
+    }
+
+    var left: Int { batches.withLock { $0.count } }
+
+    func next() -> [RequestQueue.Entry]? {
+        batches.withLock { batches in
+            guard !batches.isEmpty else { return nil }
+            return batches.removeFirst().map { RequestQueue.Entry(identifier: $0, request: .probe) }
+        }
     }
 }
 

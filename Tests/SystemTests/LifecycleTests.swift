@@ -251,7 +251,7 @@ import TokenForge
     @Test("the daemon ends in time even when a stopped worker keeps it from sealing its record")
     func stoppedWorker() async throws {
         let harness = try await harness(try ScriptedToken(try await TokenDirectory()))
-        kill(try harness.worker(), SIGSTOP)
+        try await stop(process: try harness.worker())
         try await drain(harness)
     }
 }

@@ -93,7 +93,7 @@ import TokenForge
         configuration.token = ["call_timeout: 3s"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
-        kill(first, SIGSTOP)
+        try await stop(process: first)
         let began = ContinuousClock.now
         let answer = try await harness.decrypt(SharedForge.token(), reference: "r")
         #expect(answer.status == 200, "\(answer)")

@@ -1,11 +1,11 @@
 import Foundation
 import WorkerProtocol
 
-/// Requests between the one thread that reads them and the session threads. When it is full the reader waits, and the
-/// daemon's socket fills up behind it.
+/// Requests on their way to the session threads.
 ///
-/// While enough requests wait, the reader rests, and then reads many at once: waking it for each request would cost two
-/// thread switches a request, on cores that a computing library needs.
+/// There is no thread that only reads. A session thread with nothing to do reads the stream itself while the others sleep,
+/// and begins with the first request that has come: handing it to another thread would cost two thread switches a request,
+/// on cores that a computing library needs. As long as all sessions work nobody reads, and the daemon's socket fills up.
 final class RequestQueue: @unchecked Sendable {
     struct Entry: Sendable {
         let identifier: UInt64
@@ -15,57 +15,57 @@ final class RequestQueue: @unchecked Sendable {
     // Guarded by `condition`.
     private var requests: [Entry] = []
     private var first = 0
-    private var isReaderResting = false
-    private let capacity: Int
-    /// While more requests than these wait, the reader rests.
-    private let enough: Int
+    private var isReading = false
+    private var waiting = 0
+    private var hasEnded = false
     private let condition = NSCondition()
+    private let read: () -> [Entry]?
 
-    /// In seconds. The end of the input is noticed at most that much later.
-    private static let longestRest = 0.02
-
-    init(capacity: Int, sessions: Int) {
-        self.capacity = capacity
-        enough = sessions
+    /// - Parameter read: Blocks for further requests; nil when none will come. Called by one thread at a time.
+    init(read: @escaping () -> [Entry]?) {
+        self.read = read
     }
 
-    /// Returns when the sessions will soon have nothing more to do, or after a short while.
-    func awaitDemand() {
+    /// Blocks for the next request; nil when none will come.
+    func take() -> Entry? {
         condition.lock()
-        if requests.count - first > enough {
-            isReaderResting = true
-            _ = condition.wait(until: Date(timeIntervalSinceNow: Self.longestRest))
-            isReaderResting = false
+        defer { condition.unlock() }
+        while true {
+            if first < requests.count { return pop() }
+            if hasEnded { return nil }
+            if isReading {
+                waiting += 1
+                condition.wait()
+                waiting -= 1
+            } else {
+                readMore()
+            }
         }
-        condition.unlock()
     }
 
-    func put(_ identifier: UInt64, _ request: WorkerRequest) {
-        condition.lock()
-        while requests.count - first >= capacity { condition.wait() }
-        requests.append(Entry(identifier: identifier, request: request))
-        // One and not all: dozens of sessions would wake for each request. Only sessions wait here, because the reader is
-        // the thread that puts.
-        condition.signal()
+    private func readMore() {
+        isReading = true
         condition.unlock()
+        let more = read()
+        condition.lock()
+        isReading = false
+        if let more {
+            requests += more
+        } else {
+            hasEnded = true
+            condition.broadcast()
+        }
     }
 
-    func take() -> Entry {
-        condition.lock()
-        while requests.count == first { condition.wait() }
+    private func pop() -> Entry {
         let next = requests[first]
         first += 1
         if first == requests.count {
             requests.removeAll(keepingCapacity: true)
             first = 0
-        } else if first > capacity {
-            requests.removeFirst(first)
-            first = 0
         }
-        // Only the reader can be waiting here (the queue was full, or it rests): sessions do not wait while there are requests.
-        let left = requests.count - first
-        if left == capacity - 1 || left == enough && isReaderResting { condition.signal() }
-        condition.unlock()
+        // The next request, or the reading, is another thread's.
+        if waiting > 0, first < requests.count || !isReading { condition.signal() }
         return next
     }
 }

@@ -3,20 +3,17 @@ import PKCS11
 import Synchronization
 package import WorkerProtocol
 
-/// The open token with its sessions, a thread for each of them, and the queue that feeds these threads.
+/// The open token with its sessions, and a thread for each of them.
 ///
-/// ``WorkerService`` puts a socket in front of it. The measurement of what the process boundary costs uses it without one.
+/// ``WorkerService`` has the threads read a socket. The measurement of what the process boundary costs uses it without one.
 package final class ServedToken: Sendable {
     private let token: OpenToken
     private let sessions: [TokenSession]
-    private let queue: RequestQueue
 
     /// Opens the token and its sessions. Blocks for as long as the library likes.
     package init(_ opening: HSMTokenOpening) throws(WorkerFailure) {
         let token = try OpenToken.open(opening)
         self.token = token
-        // Twice what the daemon hands over at a time, so that reading never waits for a well-behaved one.
-        queue = RequestQueue(capacity: Int(opening.sessions) * 16, sessions: Int(opening.sessions))
         sessions = (0..<Int(opening.sessions)).map { _ in TokenSession(token) }
         try openSessions()
     }
@@ -46,14 +43,21 @@ package final class ServedToken: Sendable {
         return description
     }
 
-    /// Starts a thread for each session. They end with the process.
-    /// - Parameter answered: called by these threads with a request's identifier and its answer.
-    package func startThreads(_ answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void) {
+    /// Starts a thread for each session. They end with the process, or when no more requests come.
+    /// - Parameters:
+    ///   - read: blocks for further requests with their identifiers; nil when none will come. Called by one thread at a
+    ///     time.
+    ///   - answered: called by these threads with a request's identifier and its answer.
+    func startThreads(
+        reading read: @escaping () -> [RequestQueue.Entry]?,
+        answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void
+    ) {
+        let queue = RequestQueue(read: read)
         for (number, session) in sessions.enumerated() {
-            let thread = Thread { [queue] in
+            let thread = Thread {
                 while true {
                     session.waitForSession()
-                    let next = queue.take()
+                    guard let next = queue.take() else { return }
                     answered(next.identifier, session.answer(next.request))
                 }
             }
@@ -63,14 +67,14 @@ package final class ServedToken: Sendable {
         }
     }
 
-    /// Hands a request to these threads. Blocks while the queue is full.
-    package func submit(_ request: WorkerRequest, identifier: UInt64) {
-        queue.put(identifier, request)
-    }
-
-    /// Returns when the threads will soon have nothing more to do, or after a short while.
-    func awaitDemand() {
-        queue.awaitDemand()
+    /// The same for a caller within the process.
+    package func startThreads(
+        _ read: @escaping () -> [(identifier: UInt64, request: WorkerRequest)]?,
+        answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void
+    ) {
+        startThreads(
+            reading: { read()?.map { RequestQueue.Entry(identifier: $0.identifier, request: $0.request) } },
+            answered: answered)
     }
 
     /// Answers in the calling thread. Blocks for as long as the token takes.

@@ -7,9 +7,9 @@ import WorkerProtocol
 /// key handles, and reads only frames, which it treats as hostile. A merchant's private key never leaves the token; a
 /// transaction's symmetric key leaves it in tier C only, and never this process.
 ///
-/// The calling thread reads frames; each session has a thread of its own; answers are written in the order in which they
-/// are ready. To follow a decryption, read on at ``ServedToken`` (queue and threads), ``TokenSession`` (one session and the
-/// requests that it answers), `KeyOperations/DecryptionOperation.swift` (when a call is repeated) and `Tiers` (what the
+/// Each session has a thread of its own, which reads a request when it has nothing else to do; the calling thread waits for
+/// the end. Answers are written in the order in which they are ready. To follow a decryption, read on at ``ServedToken``
+/// (threads), ``RequestQueue`` (who reads), ``TokenSession`` (one session and the requests that it answers), `KeyOperations/DecryptionOperation.swift` (when a call is repeated) and `Tiers` (what the
 /// token is asked). ``OpenToken`` says how a token is opened, `Token/SessionRepair.swift` what is done when it ends
 /// sessions or the login.
 public enum WorkerService {
@@ -31,47 +31,23 @@ public enum WorkerService {
 
     private static func answerRequests(_ descriptor: Int32) -> Int32 {
         let stream = FrameStream(descriptor: descriptor)
-        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
-        var token: ServedToken?
-        do throws(FrameError) {
-            while let piece = next(stream, token) {
-                decoder.append(piece)
-                while let frame = try decoder.next() {
-                    let request = try WorkerRequest(frame)
-                    if let token {
-                        guard case .open = request else {
-                            token.submit(request, identifier: frame.identifier)
-                            continue
-                        }
-                        return violation("The token is open already.", frame, stream)
-                    }
-                    guard case .open(let opening) = request else {
-                        return violation("The first request must open the token.", frame, stream)
-                    }
-                    do throws(WorkerFailure) {
-                        let opened = try ServedToken(opening)
-                        opened.startThreads { stream.send($1, for: $0) }
-                        stream.send(.opened(opened.description), for: frame.identifier)
-                        token = opened
-                    } catch {
-                        stream.send(.failed(error), for: frame.identifier)
-                        return Status.unavailable
-                    }
+        let input = RequestInput(descriptor, stream: stream)
+        if let first = input.first() {
+            if case .open(let opening) = first.request {
+                do throws(WorkerFailure) {
+                    let token = try ServedToken(opening)
+                    // Before any session can answer another request.
+                    stream.send(.opened(token.description), for: first.identifier)
+                    token.startThreads(reading: input.batch) { stream.send($1, for: $0) }
+                    input.awaitEnd()
+                } catch {
+                    stream.send(.failed(error), for: first.identifier)
+                    return Status.unavailable
                 }
+            } else {
+                input.reject("The first request must open the token.", first.identifier)
             }
-        } catch {
-            return Status.protocolViolation
         }
-        return decoder.isAtBoundary ? 0 : Status.protocolViolation
-    }
-
-    private static func next(_ stream: FrameStream, _ token: ServedToken?) -> [UInt8]? {
-        token?.awaitDemand()
-        return stream.read()
-    }
-
-    private static func violation(_ message: String, _ frame: Frame, _ stream: FrameStream) -> Int32 {
-        stream.send(.failed(WorkerFailure(.protocolViolation, message)), for: frame.identifier)
-        return Status.protocolViolation
+        return input.wasWellFormed() ? 0 : Status.protocolViolation
     }
 }

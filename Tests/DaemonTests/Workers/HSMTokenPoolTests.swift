@@ -189,7 +189,7 @@ import WorkerProtocol
     func hanging() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         let process = try #require(pair.pool.tokens[0].processIdentifier)
-        kill(process, SIGSTOP)
+        try await stop(process: process)
         let slowest = Shared(Duration.zero)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<8 {
@@ -213,7 +213,7 @@ import WorkerProtocol
     @Test("an input that was in flight when a worker of each token ended is refused by both; others are not")
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
-        for token in pair.pool.tokens { kill(try #require(token.processIdentifier), SIGSTOP) }
+        for token in pair.pool.tokens { try await stop(process: try #require(token.processIdentifier)) }
         let input = Decryption(try .forMerchant())
         let failure = await #expect(throws: WorkerFailure.self) {
             try await pair.pool.decrypt(input, heldBy: Self.names)

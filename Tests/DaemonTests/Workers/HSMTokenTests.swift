@@ -282,7 +282,7 @@ import WorkerProtocol
         let (token, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(token, told) { $0.callTimeout = .milliseconds(1500) }
         let process = try #require(worker.processIdentifier)
-        kill(process, SIGSTOP)
+        try await stop(process: process)
         let payment = try EncryptedPayment.forMerchant()
         #expect(try await worker.decrypt(payment).plaintext == payment.plaintext)
         try await wait(for: "the restart to be told", within: 120) { told.restartReasons == [.timeout] }

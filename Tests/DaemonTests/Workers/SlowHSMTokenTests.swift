@@ -55,7 +55,7 @@ import WorkerProtocol
         let place = try await Place(callTimeout: .seconds(4))
         // More than what a worker holds; the next one takes a second longer to open the token.
         try place.token.play("fault C_Login always delay=1000")
-        kill(try #require(place.worker.processIdentifier), SIGSTOP)
+        try await stop(process: try #require(place.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<40 { group.addTask { try await place.open() } }
             try await group.waitForAll()
@@ -71,7 +71,7 @@ import WorkerProtocol
         for _ in 0..<10 { try await place.open(for: "shop") }
         let process = try #require(place.worker.processIdentifier)
         // Stopped, so that all calls are there before the first of them is served.
-        kill(process, SIGSTOP)
+        try await stop(process: process)
         let (answered, before) = (Shared(0), Shared(Int.max))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<200 {

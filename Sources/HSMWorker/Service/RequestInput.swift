@@ -1,0 +1,109 @@
+import Glibc
+import Synchronization
+import WorkerProtocol
+
+/// The requests that come over the stream, in their order. One thread at a time reads them; ``RequestQueue`` sees to that.
+final class RequestInput: Sendable {
+    private struct State {
+        var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
+        /// The stream has ended, or broken the protocol.
+        var hasEnded = false
+        var isViolated = false
+    }
+
+    /// POLLRDHUP of poll(2), which Glibc's headers have for programs in C with _GNU_SOURCE only.
+    private static let otherEndHasClosed: Int16 = 0x2000
+
+    private let descriptor: Int32
+    private let stream: FrameStream
+    private let state = Mutex(State())
+
+    init(_ descriptor: Int32, stream: FrameStream) {
+        self.descriptor = descriptor
+        self.stream = stream
+    }
+
+    /// Blocks for the first request; nil where the stream ends before it.
+    func first() -> RequestQueue.Entry? {
+        state.withLock { state in
+            while !state.hasEnded {
+                if let entry = next(&state) { return entry }
+                readMore(&state)
+            }
+            return nil
+        }
+    }
+
+    /// Blocks for at least one further request, and gives all that have come with it; nil at the end of the stream.
+    func batch() -> [RequestQueue.Entry]? {
+        state.withLock { state in
+            while !state.hasEnded {
+                var entries: [RequestQueue.Entry] = []
+                while let entry = next(&state) {
+                    guard case .open = entry.request else {
+                        entries.append(entry)
+                        continue
+                    }
+                    reject("The token is open already.", entry.identifier, &state)
+                }
+                if !entries.isEmpty { return entries }
+                readMore(&state)
+            }
+            return nil
+        }
+    }
+
+    /// Tells the other end what was wrong, and ends the stream.
+    func reject(_ message: String, _ identifier: UInt64) {
+        state.withLock { reject(message, identifier, &$0) }
+    }
+
+    /// Blocks until the other end has closed the stream, or it has been ended here. The sessions may all be within the
+    /// library by then, and none of them reads.
+    func awaitEnd() {
+        var watched = pollfd(fd: descriptor, events: Self.otherEndHasClosed, revents: 0)
+        while unsafe poll(&watched, 1, -1) < 0, errno == EINTR {}
+    }
+
+    /// Whether the stream ended between two frames, and none of them was wrong. To be asked at the end: reads what is left.
+    func wasWellFormed() -> Bool {
+        state.withLock { state in
+            while !state.hasEnded {
+                while next(&state) != nil {}
+                readMore(&state)
+            }
+            return !state.isViolated && state.decoder.isAtBoundary
+        }
+    }
+
+    private func next(_ state: inout State) -> RequestQueue.Entry? {
+        do throws(FrameError) {
+            guard !state.hasEnded, let frame = try state.decoder.next() else { return nil }
+            return RequestQueue.Entry(identifier: frame.identifier, request: try WorkerRequest(frame))
+        } catch {
+            violate(&state)
+            return nil
+        }
+    }
+
+    private func readMore(_ state: inout State) {
+        guard !state.hasEnded else { return }
+        if let piece = stream.read() {
+            state.decoder.append(piece)
+        } else {
+            state.hasEnded = true
+        }
+    }
+
+    private func reject(_ message: String, _ identifier: UInt64, _ state: inout State) {
+        stream.send(.failed(WorkerFailure(.protocolViolation, message)), for: identifier)
+        violate(&state)
+    }
+
+    private func violate(_ state: inout State) {
+        state.hasEnded = true
+        state.isViolated = true
+        // So that `awaitEnd` returns.
+        _ = shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+}
