@@ -10,8 +10,8 @@ Releases and raw loop are measured in turns, few and many keys one after the oth
 the machine does meets both; what counts is the rounds' median. Beside the rates stands the processor time of one release
 and of one operation, which other programs on the machine change much less.
 
-Wrong is a refused release, a list that is not whole, and releases whose processor time grows with the number of keys by more
-than the raw loop's does.
+Wrong is a refused release, a list that is not whole, and releases that get slower with the number of keys by more than the
+raw loop does, both by rate and by processor time.
 """
 import argparse
 import collections
@@ -257,6 +257,7 @@ def main():
             unit, f"{value / before:10.2f} times")
         print(f"  {name:22} {before:10.3f} {unit:3} {value:9.3f} {unit:3} {each:16}  {whose or ''}", flush=True)
     served, alone = ratios["releases"], ratios["raw loop, copy"]
+    of_tokens = [served / min(alone, 1)]
     print(f"look-up     {many} keys serve {served:.2f} times as many releases as {few}; the tokens alone do {alone:.2f} "
           f"times as many operations ({ratios['raw loop, object']:.2f} on the tokens' own objects): "
           f"{served / min(alone, 1):.2f} of that")
@@ -264,8 +265,9 @@ def main():
     served, alone = 1 / ratios["  processor time of one"], 1 / ratios["  processor time of it"]
     print(f"by time     of a processor {many} keys get {served:.2f} times as many releases as {few}, and the tokens alone do "
           f"{alone:.2f} times as many operations: {served / min(alone, 1):.2f} of that")
+    of_tokens.append(served / min(alone, 1))
     # A short run on a debug build says little about speed.
-    if not options.short and served < 0.97 * min(alone, 1):
+    if not options.short and max(of_tokens) < 0.97:
         wrong.append("releases get slower with the number of keys by more than the tokens do")
     return proof.verdict(wrong)
 
