@@ -104,7 +104,9 @@ let package = Package(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
         .target(
             name: "Ledger",
-            dependencies: ["AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb, sqlite],
+            dependencies: [
+                "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb, sqlite,
+            ],
             swiftSettings: house),
         .target(
             name: "DaemonAPI", dependencies: ["Encodings", "Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],

@@ -96,8 +96,10 @@ struct BERReaderTests {
     @Test("It finds what swift-asn1 finds in a payment token's signature, and takes nothing that swift-asn1 refuses")
     func agreesWithSwiftASN1() throws {
         for wire in [WireForm.since2014, .since2023, .distinguished] {
-            let signature = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant, wire: wire))
-                .signature
+            let signature = try SharedForge.mint.mint(
+                TokenRecipe(merchant: SharedForge.ecMerchant.merchant, wire: wire)
+            )
+            .signature
             try Self.compare(BERReader(signature, .basic), [try BER.parse(signature)])
             var generator = SeededGenerator(seed: 20_261_122)
             for _ in 0..<4_000 {

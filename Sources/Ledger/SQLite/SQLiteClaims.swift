@@ -113,7 +113,8 @@ struct SQLiteClaims {
     ) throws -> ReleaseVerdict? {
         guard release.admitsNew else { return .replayed }
         func read() throws -> Int64? { try SQLiteTimes(node: node).forgottenBefore(db) }
-        guard let signedAt = release.signedAt, let forgotten = try reads.map({ try $0.forgottenBefore(read) }) ?? read(),
+        guard let signedAt = release.signedAt,
+            let forgotten = try reads.map({ try $0.forgottenBefore(read) }) ?? read(),
             StoredTime.milliseconds(signedAt) < forgotten
         else { return nil }
         return .forgotten(before: StoredTime.date(forgotten))

@@ -39,7 +39,9 @@ struct SignedAttributes {
         }
 
         var contentType = try required(.contentTypeAttribute, "contentType")
-        guard try contentType.objectIdentifier() == .cmsData else { throw CMSDefect("the signed contentType is not data") }
+        guard try contentType.objectIdentifier() == .cmsData else {
+            throw CMSDefect("the signed contentType is not data")
+        }
         var time = try required(.signingTimeAttribute, "signingTime")
         signingTime = try SigningTime.date(of: time.encoding(of: time.next()))
         var digest = try required(.messageDigestAttribute, "messageDigest")
