@@ -36,7 +36,7 @@ public enum AuditCSV {
             entry.node.name, String(entry.sequence), entry.time.text, entry.event, entry.outcome,
             caller?.name?.text ?? "", number(caller?.uid), number(caller?.gid), number(caller?.loginUID),
             number(caller?.pid), caller?.comm?.text ?? "", entry.merchant ?? "", entry.publicKeyHash?.base64 ?? "",
-            entry.transactionId?.hex ?? "", entry.protection ?? "", entry.token ?? "",
+            entry.transactionId?.hex ?? "", entry.protection ?? "", entry.hsmToken ?? "",
             entry.details["reference"]?.stringValue ?? "", entry.details["reason"]?.stringValue ?? "",
             String(decoding: others.bytes, as: UTF8.self), entry.hash.hex,
         ])

@@ -15,7 +15,7 @@ public struct AuditEntry: Sendable, Equatable {
     public let publicKeyHash: AuditDigest?
     public let transactionId: AuditDigest?
     public let protection: String?
-    public let token: String?
+    public let hsmToken: String?
     /// The members that only this event has, in their order.
     public let details: JSONObject
     public let hash: AuditDigest
@@ -46,7 +46,7 @@ public struct AuditEntry: Sendable, Equatable {
         publicKeyHash = try members.allow("publicKeyHash") { AuditDigest(base64: $0.stringValue ?? "") }
         transactionId = try members.allow("transactionId") { AuditDigest(hex: $0.stringValue ?? "") }
         protection = try members.allow("protection") { $0.stringValue }
-        token = try members.allow("token") { $0.stringValue }
+        hsmToken = try members.allow("token") { $0.stringValue }
         hash = try members.requireLast("hash") { AuditDigest(hex: $0.stringValue ?? "") }
         details = try members.rest(without: Self.names)
     }

@@ -178,7 +178,7 @@ extension AuditEvent {
             writer.member("fileSha256", file?.hex)
         case .ledgerAcceptRestore(let restore):
             writer.member("ledgerSequence", restore.ledgerSequence)
-            writer.member("tokenSequence", restore.tokenSequence)
+            writer.member("tokenSequence", restore.hsmTokenSequence)
             writer.member("reason", restore.reason?.text)
             writer.member("approval", restore.approval?.hex)
         case .claimsPrune(let count, let before):

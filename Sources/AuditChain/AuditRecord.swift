@@ -20,12 +20,12 @@ public struct AuditRecord: Sendable, Equatable {
     public var transactionId: AuditDigest?
     public var protection: AuditProtection?
     /// The token's name in the configuration.
-    public var token: AuditText?
+    public var hsmToken: AuditText?
 
     public init(
         time: AuditTime, event: AuditEvent, outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
         merchant: AuditText? = nil, publicKeyHash: AuditDigest? = nil, transactionId: AuditDigest? = nil,
-        protection: AuditProtection? = nil, token: AuditText? = nil
+        protection: AuditProtection? = nil, hsmToken: AuditText? = nil
     ) {
         self.time = time
         self.event = event
@@ -35,7 +35,7 @@ public struct AuditRecord: Sendable, Equatable {
         self.publicKeyHash = publicKeyHash
         self.transactionId = transactionId
         self.protection = protection
-        self.token = token
+        self.hsmToken = hsmToken
     }
 }
 
@@ -114,7 +114,7 @@ extension AuditRecord {
         writer.member("publicKeyHash", publicKeyHash?.base64)
         writer.member("transactionId", transactionId?.hex)
         writer.member("protection", protection?.rawValue)
-        writer.member("token", token?.text)
+        writer.member("token", hsmToken?.text)
         event.write(into: &writer)
     }
 }

@@ -122,15 +122,15 @@ public struct LedgerRestore: Sendable, Equatable {
     /// The last sequence of the ledger that is taken.
     public var ledgerSequence: Int
     /// The sequence of the checkpoint that the token remembered; nil when it remembered none.
-    public var tokenSequence: Int?
+    public var hsmTokenSequence: Int?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
 
     public init(
-        ledgerSequence: Int, tokenSequence: Int?, reason: AuditReason?, approval: ApprovalIdentifier? = nil
+        ledgerSequence: Int, hsmTokenSequence: Int?, reason: AuditReason?, approval: ApprovalIdentifier? = nil
     ) {
         self.ledgerSequence = ledgerSequence
-        self.tokenSequence = tokenSequence
+        self.hsmTokenSequence = hsmTokenSequence
         self.reason = reason
         self.approval = approval
     }

@@ -46,8 +46,9 @@ extension ClaimRetention {
     enum Plan: Equatable {
         case nothing(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
-        /// Claims made before the first go, and with them what is known of tokens that were signed before the second.
-        case forget(claimsBefore: Int64, tokensSignedBefore: Int64)
+        /// Claims made before the first go, and with them what is known of payment tokens that were signed before the
+        /// second.
+        case forget(claimsBefore: Int64, paymentTokensSignedBefore: Int64)
     }
 
     /// - Parameters:
@@ -62,10 +63,10 @@ extension ClaimRetention {
         }
         // By the newest claim where the clock is ahead of it: Apple vouches for that time, and for the clock's nobody does.
         // However wrong the clock, nothing is forgotten then that the window still admits.
-        // A claim's token was signed at most one window after it was claimed, and the age is at least two of them. When a
-        // window was wider once, or off, and the clock behind, it was later: the claims stay for so much longer.
+        // A claim's payment token was signed at most one window after it was claimed, and the age is at least two of them.
+        // When a window was wider once, or off, and the clock behind, it was later: the claims stay for so much longer.
         let end = min(present, newest) - age
-        return .forget(claimsBefore: end - max(0, ahead - age / 2), tokensSignedBefore: end + age / 2)
+        return .forget(claimsBefore: end - max(0, ahead - age / 2), paymentTokensSignedBefore: end + age / 2)
     }
 }
 

@@ -123,7 +123,7 @@ final class LastEnd: Sendable {
             throw .unavailable(
                 reason: "Its audit record does not end where this process left it: another program changed the ledger, "
                     + "or copied an older one over it, so nothing is written. Stop the daemon, and put back the ledger "
-                    + "as it was; the next start compares it with the token.")
+                    + "as it was; the next start compares it with the HSM token.")
         }
         return head
     }

@@ -77,7 +77,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case keyNotActive
     /// It would be a repeat, but there were ``Release/mostRepeats`` of them already.
     case repeatedTooOften
-    /// There is no claim, and there may have been one: claims of tokens that were signed before this time are forgotten.
+    /// There is no claim, and there may have been one: claims of payment tokens that were signed before this time are forgotten.
     case forgotten(before: Date)
 }
 

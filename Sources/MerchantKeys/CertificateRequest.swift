@@ -29,7 +29,7 @@ public struct CertificateRequest: Sendable, Equatable {
     ) async throws(WorkerFailure) {
         do {
             let publicKey = try Certificate.PublicKey(derEncoded: subjectPublicKeyInfo)
-            let key = KeyInToken(publicKey: publicKey, sign: sign)
+            let key = KeyInHSMToken(publicKey: publicKey, sign: sign)
             let subject = try DistinguishedName { CommonName(String(merchantIdentifier.prefix(64))) }
             let request = try await CertificateSigningRequest(
                 version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(key),
@@ -49,7 +49,7 @@ public struct CertificateRequest: Sendable, Equatable {
 }
 
 /// A private key of which there is nothing here but the way to it.
-private struct KeyInToken: CustomPrivateKey {
+private struct KeyInHSMToken: CustomPrivateKey {
     let publicKey: Certificate.PublicKey
     let sign: @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]
 
@@ -79,7 +79,7 @@ private struct KeyInToken: CustomPrivateKey {
 
     func serialize(into coder: inout DER.Serializer) throws { throw NotHere() }
 
-    static func == (one: KeyInToken, other: KeyInToken) -> Bool { one.publicKey == other.publicKey }
+    static func == (one: KeyInHSMToken, other: KeyInHSMToken) -> Bool { one.publicKey == other.publicKey }
 
     func hash(into hasher: inout Hasher) { hasher.combine(publicKey) }
 }

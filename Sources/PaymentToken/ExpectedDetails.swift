@@ -117,9 +117,9 @@ public struct ExpectedDetails: Sendable, Equatable {
         switch (expected, paymentToken.applicationDataHash) {
         case (.none, nil): return
         case (.none, .some):
-            throw Refusal(.applicationDataMismatch, message, details: "none is expected, the token has one")
+            throw Refusal(.applicationDataMismatch, message, details: "none is expected, the payment token has one")
         case (.hash, nil):
-            throw Refusal(.applicationDataMismatch, message, details: "one is expected, the token has none")
+            throw Refusal(.applicationDataMismatch, message, details: "one is expected, the payment token has none")
         case (.hash(let expected), .some(let hash)):
             guard expected == hash else { throw Refusal(.applicationDataMismatch, message) }
         }

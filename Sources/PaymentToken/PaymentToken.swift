@@ -21,7 +21,7 @@ public struct PaymentToken: Sendable, Equatable {
     public static let maximumDataSize = 65_536
     public static let maximumSignatureSize = 16_384
 
-    public let version: TokenVersion
+    public let version: PaymentTokenVersion
     public let keyMaterial: KeyMaterial
     /// Ciphertext with its 16-byte GCM tag at the end; at least one byte beside the tag.
     public let encryptedData: [UInt8]
@@ -37,11 +37,11 @@ public struct PaymentToken: Sendable, Equatable {
     /// - Throws: `unsupported_version`, which is checked first, or `malformed_token` with the member's name in
     ///   `details`.
     public init(json: JSONValue) throws(Refusal) {
-        let outer = try TokenMembers(json, path: "token")
+        let outer = try PaymentTokenMembers(json, path: "token")
         let paymentData = outer.has("paymentData") ? try outer.members("paymentData") : outer
 
         let name = try paymentData.string("version")
-        guard let version = TokenVersion(named: name) else {
+        guard let version = PaymentTokenVersion(named: name) else {
             throw Refusal(
                 .unsupportedVersion, "The payment token's version is not supported; EC_v1, RSA_v1 and RSA_v2 are.")
         }
@@ -77,7 +77,9 @@ public struct PaymentToken: Sendable, Equatable {
         }
     }
 
-    private static func keyMaterial(of header: TokenMembers, version: TokenVersion) throws(Refusal) -> KeyMaterial {
+    private static func keyMaterial(
+        of header: PaymentTokenMembers, version: PaymentTokenVersion
+    ) throws(Refusal) -> KeyMaterial {
         guard !(header.has("ephemeralPublicKey") && header.has("wrappedKey")) else {
             throw .malformedToken("\(header.path) has both ephemeralPublicKey and wrappedKey")
         }
@@ -127,7 +129,7 @@ public struct PaymentToken: Sendable, Equatable {
 extension PaymentToken: Unprintable {}
 
 /// How a payment token's data is encrypted and signed: the `version` member of Apple's payment token format.
-public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
+public enum PaymentTokenVersion: String, Sendable, Hashable, CaseIterable {
     /// ECDH on P-256, AES-256-GCM, signed with ECDSA.
     case ecV1 = "EC_v1"
     /// RSA-OAEP, AES-128-GCM, signed with RSA.
@@ -144,7 +146,7 @@ public enum TokenVersion: String, Sendable, Hashable, CaseIterable {
 }
 
 /// One of a payment token's dictionaries while it is read, with its path, which refusals name.
-private struct TokenMembers {
+private struct PaymentTokenMembers {
     let path: String
     private let object: JSONObject
 
@@ -157,9 +159,9 @@ private struct TokenMembers {
         object[name] != nil
     }
 
-    func members(_ name: String) throws(Refusal) -> TokenMembers {
+    func members(_ name: String) throws(Refusal) -> PaymentTokenMembers {
         guard let value = object[name] else { throw .malformedToken("\(path).\(name) is missing") }
-        return try TokenMembers(value, path: "\(path).\(name)")
+        return try PaymentTokenMembers(value, path: "\(path).\(name)")
     }
 
     func string(_ name: String) throws(Refusal) -> String {

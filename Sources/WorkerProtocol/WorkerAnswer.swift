@@ -94,7 +94,7 @@ extension WorkerAnswer {
         uniqueKeysWithValues: [
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
             .auditKeys([]), .auditKey(AuditKeyDescription()), .signature([]), .heads([]),
-            .generatedKey(KeyDescription()), .requestSignature([]), .failed(WorkerFailure(.tokenUnavailable, "")),
+            .generatedKey(KeyDescription()), .requestSignature([]), .failed(WorkerFailure(.hsmTokenUnavailable, "")),
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 
     /// The answer as one frame with its length prefix.
@@ -129,7 +129,7 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// The token has no tier for what was asked.
         case notSupported = 3
         /// The library or the token is away, or the login is lost; another try may succeed.
-        case tokenUnavailable = 4
+        case hsmTokenUnavailable = 4
         /// The PIN was refused. Not to be tried again until the PIN file or the token changes.
         case loginRefused = 5
         /// An import, a generation or a request's signature that the token or the worker refuses: unsuitable key, the

@@ -12,7 +12,7 @@ extension CompletionKind {
     /// An approval that the command can do something with.
     static let approval = CompletionKind.custom { words, _, prefix in await Candidates(words).approvals(prefix) }
     /// A token's name in the configuration.
-    static let token = CompletionKind.custom { words, _, prefix in await Candidates(words).tokens(prefix) }
+    static let hsmToken = CompletionKind.custom { words, _, prefix in await Candidates(words).hsmTokens(prefix) }
 }
 
 /// One question to the daemon, on behalf of a command line that is not finished.
@@ -79,7 +79,7 @@ private struct Candidates {
         return found.filter { $0.status == wanted && $0.approval.hasPrefix(prefix) }.map(\.approval)
     }
 
-    func tokens(_ prefix: String) async -> [String] {
+    func hsmTokens(_ prefix: String) async -> [String] {
         guard let answer = try? await client.send(.get("/v1/status")), answer.isSuccess,
             let status = try? answer.decoded(as: StatusAnswer.self)
         else { return [] }

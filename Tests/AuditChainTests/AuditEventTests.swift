@@ -68,7 +68,7 @@ struct AuditEventTests {
             (.ledgerBackup(bytes: 4096, file: digest), "ledger_backup", #","bytes":4096,"fileSha256":"\#(hex)""#),
             (
                 .ledgerAcceptRestore(
-                    LedgerRestore(ledgerSequence: 10, tokenSequence: 20, reason: reason, approval: approval)),
+                    LedgerRestore(ledgerSequence: 10, hsmTokenSequence: 20, reason: reason, approval: approval)),
                 "ledger_accept_restore",
                 #","ledgerSequence":10,"tokenSequence":20,"reason":"because","approval":"01020304""#
             ),
@@ -116,7 +116,7 @@ struct AuditEventTests {
         let record = AuditRecord(
             time: AuditTime(milliseconds: 1), event: event, outcome: .refused(.hsmUnavailable), caller: caller,
             merchant: AuditText("m"), publicKeyHash: .of([1]), transactionId: .of([2]), protection: .b,
-            token: AuditText("t"))
+            hsmToken: AuditText("t"))
         var head = ChainHead(node: try required(AuditNode("n")))
         let line = head.append(record)
         let entry = try AuditEntry(line: line.bytes)
@@ -130,7 +130,7 @@ struct AuditEventTests {
         #expect(entry.publicKeyHash == record.publicKeyHash)
         #expect(entry.transactionId == record.transactionId)
         #expect(entry.protection == "B")
-        #expect(entry.token == "t")
+        #expect(entry.hsmToken == "t")
         #expect(entry.hash == line.hash)
         #expect(JSONValue.object(entry.details) == (try JSONValue(parsing: "{" + members.dropFirst() + "}")))
     }
@@ -179,7 +179,7 @@ struct AuditEventTests {
                 let line = head.append(
                     AuditRecord(
                         time: time, event: event, outcome: .refused(.signingTimeOutsideWindow), caller: caller,
-                        merchant: name, publicKeyHash: .zero, transactionId: .zero, protection: .c, token: name))
+                        merchant: name, publicKeyHash: .zero, transactionId: .zero, protection: .c, hsmToken: name))
                 #expect(line.bytes.count <= AuditLine.maximumBytes)
                 #expect(try AuditEntry(line: line.bytes).sequence == 999_999_999_999_999_999)
             }

@@ -47,7 +47,7 @@ struct GoldenLineTests {
                     name: AuditText("checkout"), uid: 1001, gid: 1002, loginUID: 1003, pid: 4242,
                     comm: AuditText("shop")),
                 merchant: AuditText("merchant.com.example"), publicKeyHash: key,
-                transactionId: AuditDigest(bytes: Array(32..<64)), protection: .a, token: AuditText("primary")),
+                transactionId: AuditDigest(bytes: Array(32..<64)), protection: .a, hsmToken: AuditText("primary")),
             AuditRecord(
                 time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00.007Z")),
                 event: .keyStateChange(

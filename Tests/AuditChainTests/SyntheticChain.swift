@@ -58,7 +58,7 @@ struct SyntheticChain: Sendable {
             caller: AuditCaller(
                 name: AuditText("checkout"), uid: 1001, gid: 1002, pid: Int32(sequence), comm: AuditText("shop")),
             merchant: AuditText("merchant.com.example"), publicKeyHash: .of(Array("key".utf8)),
-            transactionId: .of(Array("transaction-\(number)".utf8)), protection: .c, token: AuditText("primary"))
+            transactionId: .of(Array("transaction-\(number)".utf8)), protection: .c, hsmToken: AuditText("primary"))
         switch sequence % 7 {
         case 0:
             record.outcome = .refused(.transactionReplayed)

@@ -120,7 +120,7 @@ struct AnswerTests {
     func forwardCompatible() throws {
         let status = StatusAnswer(
             version: "0.1.0", node: "n", startedAt: Self.noon, ready: true, reasons: [],
-            tokens: [TokenStatus(name: "primary", condition: "ready", sessions: 2, tierECv1: "C")],
+            tokens: [HSMTokenStatus(name: "primary", condition: "ready", sessions: 2, tierECv1: "C")],
             ledger: LedgerStatus(engine: "sqlite", condition: "writable", schemaVersion: 1),
             trust: TrustStatus(roots: [], distrusted: 0, signingTimeWindow: "5m"), warnings: [])
         var text = String(decoding: try JSONCoding.encode(status), as: UTF8.self)

@@ -12,13 +12,13 @@ struct RequestTests {
     func decrypt() throws {
         let token = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
         let expected = try #require(JSONObject([("currencyCode", .string("840")), ("applicationData", .null)]))
-        let body = DecryptRequest.body(token: token, expected: expected, reference: "order-1234")
+        let body = DecryptRequest.body(paymentToken: token, expected: expected, reference: "order-1234")
         #expect(body.firstRange(of: token) != nil)
         let request = try DecryptRequest(parsing: body)
         #expect(request.token.objectValue?["data"]?.stringValue == "/w==")
         #expect(request.expected == expected)
         #expect(request.reference == "order-1234")
-        let bare = try DecryptRequest(parsing: DecryptRequest.body(token: token, expected: nil, reference: nil))
+        let bare = try DecryptRequest(parsing: DecryptRequest.body(paymentToken: token, expected: nil, reference: nil))
         #expect(bare.expected == nil)
         #expect(bare.reference == nil)
     }
@@ -66,9 +66,9 @@ struct RequestTests {
     @Test("A verify request is read with its time")
     func verify() throws {
         let time = Date(timeIntervalSince1970: 1_769_860_800)
-        let body = VerifyRequest.body(token: Array("{}".utf8), at: RFC3339.string(time))
+        let body = VerifyRequest.body(paymentToken: Array("{}".utf8), at: RFC3339.string(time))
         #expect(try VerifyRequest(parsing: body).at == time)
-        #expect(try VerifyRequest(parsing: VerifyRequest.body(token: Array("{}".utf8), at: nil)).at == nil)
+        #expect(try VerifyRequest(parsing: VerifyRequest.body(paymentToken: Array("{}".utf8), at: nil)).at == nil)
         for body in [
             #"{"token":{},"at":"now"}"#, #"{"token":{},"at":0}"#, #"{"token":{},"reference":"a"}"#,
             #"{"at":"2026-01-31T12:00:00Z"}"#,

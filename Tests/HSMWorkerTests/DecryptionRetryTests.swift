@@ -7,8 +7,8 @@ import WorkerProtocol
 
 /// Bad input or a failing token: what the errors of one transaction are taken for.
 @Suite struct DecryptionRetryTests {
-    private static func token(_ call: String, _ value: ReturnValue) -> RestorationError {
-        .token(CallError(call: call, cause: .returned(value)))
+    private static func hsmToken(_ call: String, _ value: ReturnValue) -> RestorationError {
+        .hsmToken(CallError(call: call, cause: .returned(value)))
     }
 
     private func kind(_ result: Result<[UInt8], WorkerFailure>) -> WorkerFailure.Kind? {
@@ -28,7 +28,7 @@ import WorkerProtocol
         let faltering = Faltering()
         let harness = try OpenTokenHarness(
             FalteringTier { _, input in
-                faltering.applies(to: input) <= times ? Self.token(call, value) : nil
+                faltering.applies(to: input) <= times ? Self.hsmToken(call, value) : nil
             })
         let payment = try harness.payment()
         faltering.victim = payment.keyMaterial
@@ -62,7 +62,7 @@ import WorkerProtocol
             let faltering = Faltering()
             let harness = try OpenTokenHarness(
                 FalteringTier { _, input in
-                    faltering.applies(to: input) < .max ? Self.token(call, .generalError) : nil
+                    faltering.applies(to: input) < .max ? Self.hsmToken(call, .generalError) : nil
                 })
             let payment = try harness.payment()
             faltering.victim = payment.keyMaterial
@@ -77,11 +77,11 @@ import WorkerProtocol
     func dead() throws {
         let isDead = Faltering()
         let harness = try OpenTokenHarness(
-            FalteringTier { _, _ in isDead.victim.isEmpty ? nil : Self.token("C_Decrypt", .generalError) })
+            FalteringTier { _, _ in isDead.victim.isEmpty ? nil : Self.hsmToken("C_Decrypt", .generalError) })
         let payment = try harness.payment()
         isDead.victim = [1]
         var session = try harness.softHSM.openSession()
-        #expect(kind(harness.decrypt(payment, in: &session)) == .tokenUnavailable)
+        #expect(kind(harness.decrypt(payment, in: &session)) == .hsmTokenUnavailable)
     }
 
     @Test("a token that stays busy is waited for until the deadline and no longer")
@@ -89,7 +89,7 @@ import WorkerProtocol
         let faltering = Faltering()
         let harness = try OpenTokenHarness(
             FalteringTier { _, input in
-                faltering.applies(to: input) < .max ? Self.token("C_DeriveKey", .deviceMemory) : nil
+                faltering.applies(to: input) < .max ? Self.hsmToken("C_DeriveKey", .deviceMemory) : nil
             })
         let payment = try harness.payment()
         faltering.victim = payment.keyMaterial

@@ -132,7 +132,7 @@ import WorkerProtocol
 
     @Test("a sentence that is too long for a frame is cut and does not cost the answer")
     func longSentence() throws {
-        let answer = WorkerAnswer.failed(WorkerFailure(.tokenUnavailable, String(repeating: "ä", count: 4000)))
+        let answer = WorkerAnswer.failed(WorkerFailure(.hsmTokenUnavailable, String(repeating: "ä", count: 4000)))
         var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
         decoder.append(try answer.encoded(identifier: 1)[...])
         let frame = try #require(try decoder.next())
@@ -140,7 +140,7 @@ import WorkerProtocol
             Issue.record("another answer")
             return
         }
-        #expect(failure.kind == .tokenUnavailable)
+        #expect(failure.kind == .hsmTokenUnavailable)
         #expect(failure.message == String(repeating: "ä", count: 512))
     }
 }

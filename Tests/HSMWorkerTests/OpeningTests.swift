@@ -72,7 +72,7 @@ import WorkerProtocol
         #expect(try await worker.end() == 69)
     }
 
-    @Test("an absent token, library or PIN file is tokenUnavailable and names what is absent")
+    @Test("an absent token, library or PIN file is hsmTokenUnavailable and names what is absent")
     func absent() async throws {
         let token = try await TokenDirectory()
         for (change, name): (@Sendable (inout HSMTokenOpening) -> Void, String) in [
@@ -83,7 +83,7 @@ import WorkerProtocol
         ] {
             let worker = try WorkerUnderTest(token)
             let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token, change) }
-            #expect(failure?.kind == .tokenUnavailable)
+            #expect(failure?.kind == .hsmTokenUnavailable)
             #expect(failure?.message.contains(name) == true, "\(failure?.message ?? "")")
         }
     }

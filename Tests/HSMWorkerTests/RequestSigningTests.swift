@@ -130,7 +130,7 @@ extension WorkerUnderTest {
         do {
             answer = try await call(.signRequest(RequestSigning(publicKeyHash: hash, information: information)))
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error)")
+            throw WorkerFailure(.hsmTokenUnavailable, "\(error)")
         }
         switch answer {
         case .requestSignature(let signature): return signature

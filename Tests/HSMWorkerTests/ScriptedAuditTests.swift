@@ -143,7 +143,7 @@ import WorkerProtocol
         let removed = try await removePrivateKey(token)
         try #require(removed.status == 0, "\(removed)")
         try token.play("fault C_SignInit always return=0x60")
-        #expect(try await worker.sign(checkpoint, identifier).failureKind == .tokenUnavailable)
+        #expect(try await worker.sign(checkpoint, identifier).failureKind == .hsmTokenUnavailable)
         #expect(try await WorkerUnderTest.serving(token).sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
@@ -169,6 +169,6 @@ import WorkerProtocol
         #expect(alone.failureKind == .auditRefused)
         #expect(alone.failureMessage.contains("C_Sign: CKR_DEVICE_ERROR"), "\(alone)")
         try token.play("fault C_Sign always answer=0x30", "fault C_DeriveKey always return=0x30")
-        #expect(try await worker.sign(checkpoint, identifier).failureKind == .tokenUnavailable)
+        #expect(try await worker.sign(checkpoint, identifier).failureKind == .hsmTokenUnavailable)
     }
 }

@@ -97,7 +97,7 @@ import WorkerProtocol
     func failingToken() async throws {
         let place = try await Place()
         try place.token.play("fault C_Login always return=0x30")
-        #expect(try await place.failure()?.kind == .tokenUnavailable)
+        #expect(try await place.failure()?.kind == .hsmTokenUnavailable)
         try place.token.play()
         #expect(try await place.failure() == nil)
         #expect(place.logins == [0x30, 0])

@@ -47,7 +47,7 @@ import WorkerProtocol
         let failure = await #expect(throws: WorkerFailure.self) {
             try await worker.open(token, sessions: 4) { $0.callTimeout = 400 }
         }
-        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("CKR_SESSION_COUNT for session 1 of 4") == true, "\(failure?.message ?? "")")
         #expect(token.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
     }
@@ -179,7 +179,7 @@ import WorkerProtocol
             let (identifier, answer) = try #require(try await worker.receive())
             let payment = try #require(expected[identifier])
             // A transaction that met errors again and again may be put off, never refused for good.
-            if [.overloaded, .tokenUnavailable].contains(answer.failureKind) { continue }
+            if [.overloaded, .hsmTokenUnavailable].contains(answer.failureKind) { continue }
             #expect(answer == .plaintext(payment.plaintext, tier: .c))
             opened += 1
         }

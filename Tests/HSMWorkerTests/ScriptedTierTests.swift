@@ -101,7 +101,7 @@ import WorkerProtocol
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try token.play("fault C_DeriveKey nth=1 logout")
         let answer = try await worker.call(try EncryptedPayment.ec().request)
-        #expect(answer.failureKind == .tokenUnavailable)
+        #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("other tiers"), "\(answer)")
         try token.play()
         let (later, now) = try await serving(token)
@@ -157,7 +157,7 @@ import WorkerProtocol
     func logoutAtTest() async throws {
         let token = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
         let failure = await #expect(throws: WorkerFailure.self) { try await serving(token) }
-        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("ended the login") == true, "\(failure?.message ?? "")")
         #expect(try await serving(token).1.tierECv1 == .c)
     }

@@ -66,7 +66,7 @@ import WorkerProtocol
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try token.play("fault C_DeriveKey always return=0x30")
         let answer = try await worker.call(try EncryptedPayment.ec().request)
-        #expect(answer.failureKind == .tokenUnavailable)
+        #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("CKR_DEVICE_ERROR"), "\(answer)")
     }
 

@@ -68,6 +68,6 @@ import WorkerProtocol
             Issue.record("opened without a key")
             return
         }
-        #expect(failure.kind == .tokenUnavailable)
+        #expect(failure.kind == .hsmTokenUnavailable)
     }
 }

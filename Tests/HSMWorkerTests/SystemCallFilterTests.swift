@@ -81,7 +81,7 @@ import WorkerProtocol
         let failure = await #expect(throws: WorkerFailure.self) {
             try await worker.open(token) { $0.deniedSystemCalls = ["execve", "read"] }
         }
-        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("deny_system_calls (execve, read)") == true, "\(failure?.message ?? "")")
     }
 }

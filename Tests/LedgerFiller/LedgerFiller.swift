@@ -62,7 +62,7 @@ struct LedgerFiller {
             time: AuditTime(Date()), event: .decrypt(reference: digest(&random)),
             caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: 1001, pid: 4242, comm: AuditText("node")),
             merchant: AuditText("merchant.com.example.shop"), publicKeyHash: merchantKey,
-            transactionId: digest(&random), protection: .c, token: AuditText("primary"))
+            transactionId: digest(&random), protection: .c, hsmToken: AuditText("primary"))
     }
 
     private static let merchantKey = AuditDigest.of("a merchant's key".utf8)

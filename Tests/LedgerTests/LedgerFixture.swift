@@ -168,7 +168,8 @@ extension LedgerFixture {
             time: time, event: .decrypt(reference: release.referenceDigest.flatMap { AuditDigest(bytes: $0) }),
             caller: AuditCaller(name: AuditText(release.caller), uid: 1001, gid: 1002),
             merchant: AuditText("merchant.com.example"), publicKeyHash: AuditDigest(bytes: release.publicKeyHash.bytes),
-            transactionId: AuditDigest(bytes: release.transactionId.bytes), protection: .c, token: AuditText("primary"))
+            transactionId: AuditDigest(bytes: release.transactionId.bytes), protection: .c,
+            hsmToken: AuditText("primary"))
     }
 
     /// An operation that releases and records it.

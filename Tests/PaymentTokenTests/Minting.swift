@@ -12,7 +12,7 @@ enum Minting {
     static let signingTime = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
 
     static func minted(
-        _ version: TokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
+        _ version: PaymentTokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
         applicationData: [UInt8]? = nil, signingTime: Date = signingTime
     ) throws -> MintedToken {
         let merchant = version == .ecV1 ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
@@ -23,7 +23,7 @@ enum Minting {
     }
 
     static func token(
-        _ version: TokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
+        _ version: PaymentTokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
         applicationData: [UInt8]? = nil, signingTime: Date = signingTime
     ) throws -> PaymentToken {
         try token(

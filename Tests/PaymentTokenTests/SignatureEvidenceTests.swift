@@ -12,9 +12,9 @@ import TokenForge
 struct SignatureEvidenceTests {
     @Test(
         "Every form that Apple has written since 2014 gives evidence: signer, issuer and signing time",
-        arguments: TokenVersion.allCases,
+        arguments: PaymentTokenVersion.allCases,
         [WireForm.since2014, .since2019, .since2023, .distinguished])
-    func wireForms(version: TokenVersion, wire: WireForm) throws {
+    func wireForms(version: PaymentTokenVersion, wire: WireForm) throws {
         let minted = try Minting.minted(version, wire: wire, applicationData: [7])
         let evidence = try SignatureEvidence(of: Minting.token(minted))
         #expect(evidence.leafDER == minted.certificates[0])
@@ -26,7 +26,7 @@ struct SignatureEvidenceTests {
     func freeForms() throws {
         var wire = WireForm.since2019
         (wire.issuerFirst, wire.rsaEncryptionAlgorithm) = (true, true)
-        for version in TokenVersion.allCases {
+        for version in PaymentTokenVersion.allCases {
             let minted = try Minting.minted(version, wire: wire)
             #expect(try SignatureEvidence(of: Minting.token(minted)).leafDER == minted.certificates[0])
         }
@@ -56,8 +56,10 @@ struct SignatureEvidenceTests {
         (.applicationDataChanged, "covers other content"),
     ]
 
-    @Test("Each way of forging a signature is refused for its own reason", arguments: TokenVersion.allCases, deviations)
-    func forged(version: TokenVersion, deviation: (Deviation, String)) throws {
+    @Test(
+        "Each way of forging a signature is refused for its own reason", arguments: PaymentTokenVersion.allCases,
+        deviations)
+    func forged(version: PaymentTokenVersion, deviation: (Deviation, String)) throws {
         let hasApplicationData = [.applicationDataRemoved, .applicationDataChanged].contains(deviation.0)
         let token = try Minting.token(
             version, [deviation.0], wire: .since2019, applicationData: hasApplicationData ? [1] : nil)
@@ -72,8 +74,8 @@ struct SignatureEvidenceTests {
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "signature_invalid" }))
     }
 
-    @Test("A genuine signature of another token is refused", arguments: TokenVersion.allCases)
-    func genuineSignatureOfAnotherToken(version: TokenVersion) throws {
+    @Test("A genuine signature of another token is refused", arguments: PaymentTokenVersion.allCases)
+    func genuineSignatureOfAnotherToken(version: PaymentTokenVersion) throws {
         let (one, other) = (try Minting.minted(version), try Minting.minted(version))
         let swapped = try JSONValue(parsing: one.paymentData).setting(
             "signature", to: .string(Base64.encode(other.signature)))
@@ -91,8 +93,8 @@ struct SignatureEvidenceTests {
         #expect(try details(of: PaymentToken(json: rsaWithEC))?.contains("no RSA key") == true)
     }
 
-    @Test("A change of any byte of the signature message is refused", arguments: TokenVersion.allCases)
-    func changedBytes(version: TokenVersion) async throws {
+    @Test("A change of any byte of the signature message is refused", arguments: PaymentTokenVersion.allCases)
+    func changedBytes(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version, wire: .distinguished)
         let json = try JSONValue(parsing: minted.paymentData)
         let policy = try Minting.policy(chainCacheCapacity: 0)
@@ -132,7 +134,7 @@ struct WycheproofSignatureTests {
         #expect(count > 200)
     }
 
-    private func run(_ file: String, version: TokenVersion) throws -> Int {
+    private func run(_ file: String, version: PaymentTokenVersion) throws -> Int {
         var count = 0
         for group in try Self.groups(file) {
             let key = try SignerKey(subjectPublicKeyInfo: group.key[...], version: version)

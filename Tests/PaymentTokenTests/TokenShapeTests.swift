@@ -10,8 +10,8 @@ import TokenForge
 struct TokenShapeTests {
     @Test(
         "A token of either version is read, from the whole dictionary and from its paymentData",
-        arguments: TokenVersion.allCases)
-    func wellFormed(version: TokenVersion) throws {
+        arguments: PaymentTokenVersion.allCases)
+    func wellFormed(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1, 2, 3])
         let whole = try Minting.token(minted)
         #expect(whole.version == version)
@@ -144,8 +144,8 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("Every malformed token that TokenForge knows is refused as such", arguments: TokenVersion.allCases)
-    func forgedShapes(version: TokenVersion) throws {
+    @Test("Every malformed token that TokenForge knows is refused as such", arguments: PaymentTokenVersion.allCases)
+    func forgedShapes(version: PaymentTokenVersion) throws {
         for deviation in Deviation.allCases
         where deviation.refusal == "malformed_token" && deviation.applies(to: version.rawValue)
             && deviation != .duplicateHeaderMember
@@ -159,8 +159,8 @@ struct TokenShapeTests {
     /// next leave the signature valid.
     @Test(
         "A token whose bytes were shifted between its members is refused by their lengths",
-        arguments: TokenVersion.allCases)
-    func shiftedMembers(version: TokenVersion) throws {
+        arguments: PaymentTokenVersion.allCases)
+    func shiftedMembers(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1])
         let token = try Minting.token(minted)
         let hash = try #require(token.applicationDataHash)

@@ -10,8 +10,8 @@ import X509
 
 @Suite("Trust policy")
 struct TrustPolicyTests {
-    @Test("A genuine token's chain is described from leaf to root", arguments: TokenVersion.allCases)
-    func genuine(version: TokenVersion) async throws {
+    @Test("A genuine token's chain is described from leaf to root", arguments: PaymentTokenVersion.allCases)
+    func genuine(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version)
         let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.token(minted)))
         let root = try SharedForge.authority.root.certificate
@@ -43,8 +43,9 @@ struct TrustPolicyTests {
         (.intermediateWithoutKeyCertSign, "key usage is not keyCertSign"),
     ]
 
-    @Test("Each untrusted chain is refused for its own reason", arguments: TokenVersion.allCases, untrustedChains)
-    func untrusted(version: TokenVersion, deviation: (Deviation, String)) async throws {
+    @Test(
+        "Each untrusted chain is refused for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
+    func untrusted(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
         let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
@@ -58,14 +59,15 @@ struct TrustPolicyTests {
     }
 
     @Test(
-        "Without the markers in their places a trusted chain is not Apple Pay's", arguments: TokenVersion.allCases,
+        "Without the markers in their places a trusted chain is not Apple Pay's",
+        arguments: PaymentTokenVersion.allCases,
         [
             (.leafMarkerMissing, "leaf certificate has no extension 1.2.840.113635.100.6.29"),
             (.intermediateMarkerMissing, "intermediate certificate has no extension 1.2.840.113635.100.6.2.14"),
             (.markersSwapped, "leaf certificate has no extension"),
             (.leafMarkerOnIntermediate, "leaf certificate has no extension"),
         ] as [(Deviation, String)])
-    func markers(version: TokenVersion, deviation: (Deviation, String)) async throws {
+    func markers(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
         let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .markerOIDMissing)

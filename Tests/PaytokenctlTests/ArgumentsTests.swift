@@ -52,17 +52,17 @@ struct ArgumentsTests {
     @Test("the tokens to import into are the named ones, or the only one")
     func recipients() throws {
         let key = Data([1, 2, 3]).base64EncodedString()
-        let first = TokenStatus(name: "first", condition: "ready", importKey: key)
-        let second = TokenStatus(name: "second", condition: "ready", importKey: key)
-        let absent = TokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
-        func names(_ tokens: [TokenStatus], _ named: [String] = []) throws -> [String] {
+        let first = HSMTokenStatus(name: "first", condition: "ready", importKey: key)
+        let second = HSMTokenStatus(name: "second", condition: "ready", importKey: key)
+        let absent = HSMTokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
+        func names(_ tokens: [HSMTokenStatus], _ named: [String] = []) throws -> [String] {
             try KeyImportCommand.recipients(in: tokens, named: named).map(\.name)
         }
         #expect(try names([first]) == ["first"])
         #expect(try names([first, second], ["second"]) == ["second"])
         #expect(try names([first, second, absent], ["second", "first"]) == ["second", "first"])
         #expect(try KeyImportCommand.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
-        let refusals: [(tokens: [TokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
+        let refusals: [(tokens: [HSMTokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
             ([first, second], [], .usage, "several tokens: first, second"),
             ([first], ["first", "other"], .usage, "no token other"),
             ([], ["other"], .usage, "but none"),
@@ -83,14 +83,15 @@ struct ArgumentsTests {
         let token = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
         let plain = try DecryptCommand.parse(["f"])
         #expect(
-            String(decoding: plain.requestBody(token: token, applicationData: nil), as: UTF8.self)
+            String(decoding: plain.requestBody(paymentToken: token, applicationData: nil), as: UTF8.self)
                 == #"{"token":{ "data" : "x", "n": 1.0 }}"#)
         let full = try DecryptCommand.parse([
             "f", "--reference", #"o"1"#, "--expect-currency", "840", "--expect-amount", "10.990", "--expect-merchant",
             "m",
         ])
         #expect(
-            String(decoding: full.requestBody(token: Array("{}".utf8), applicationData: [0, 255]), as: UTF8.self)
+            String(
+                decoding: full.requestBody(paymentToken: Array("{}".utf8), applicationData: [0, 255]), as: UTF8.self)
                 == #"{"token":{},"expected":{"currencyCode":"840","transactionAmount":10.990,"applicationData":"AP8=","merchantIdentifier":"m"},"reference":"o\"1"}"#
         )
     }

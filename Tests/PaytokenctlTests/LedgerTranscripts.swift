@@ -135,11 +135,11 @@ struct LedgerTranscripts {
     @Test("accept-restore of a ledger that nothing is wrong with is refused")
     func refused() async throws {
         let daemon = try await FakeDaemon([
-            Self.accept: .refusal(409, "invalid_state", "Ledger and token agree; there is nothing to accept.")
+            Self.accept: .refusal(409, "invalid_state", "Ledger and HSM token agree; there is nothing to accept.")
         ])
         let result = try await Command.paytokenctl(["ledger", "accept-restore"], socket: daemon.path)
         #expect(result.status == 1)
-        #expect(result.error == "invalid_state: Ledger and token agree; there is nothing to accept.\n")
+        #expect(result.error == "invalid_state: Ledger and HSM token agree; there is nothing to accept.\n")
         for reason in ["", String(repeating: "r", count: 201)] {
             let usage = try await Command.paytokenctl(["ledger", "accept-restore", "--reason", reason])
             #expect(usage.status == 64)

@@ -44,7 +44,7 @@ struct LiveVerificationTranscripts {
         let result = try await Command.paytokenctl(["audit", "verify"], socket: daemon.path)
         #expect(result.status == 1)
         #expect(result.output.hasPrefix("broken: line 2, node backend-1, record 2: "))
-        #expect(result.error.hasPrefix("The token remembers no checkpoint"))
+        #expect(result.error.hasPrefix("The HSM token remembers no checkpoint"))
     }
 
     @Test("with --public-key the daemon's own keys are not trusted")

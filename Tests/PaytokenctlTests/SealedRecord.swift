@@ -57,7 +57,7 @@ struct SealedRecord {
             caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: 1002),
             merchant: AuditText("merchant.com.example"),
             publicKeyHash: AuditDigest(base64: Sample.hash), transactionId: .of(Array("transaction \(sequence)".utf8)),
-            protection: .c, token: AuditText("primary"))
+            protection: .c, hsmToken: AuditText("primary"))
     }
 
     /// A second a record from 2026-01-31T12:00:00Z.

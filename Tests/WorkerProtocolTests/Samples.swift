@@ -86,7 +86,7 @@ enum Samples {
         .requestSignature(octets(256, from: 39)),
         .heads([]),
         .heads([octets(400, from: 35), octets(1, from: 36)]),
-        .failed(WorkerFailure(.tokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),
+        .failed(WorkerFailure(.hsmTokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),
     ]
 
     static func octets(_ count: Int, from first: UInt8) -> [UInt8] {

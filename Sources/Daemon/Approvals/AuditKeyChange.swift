@@ -85,7 +85,7 @@ struct AuditKeyChange: Sendable {
         var auditRecord = recorder.auditRecord(of: draft, by: caller)
         auditRecord.event = .auditKeyChange(
             from: current.keyId, to: next.checkpointKey.keyId, reason: reason, approval: approval)
-        auditRecord.token = AuditText(hsmTokenName)
+        auditRecord.hsmToken = AuditText(hsmTokenName)
         change.records.append(auditRecord)
         change.auditKey = StoredAuditKey(identifier: next.identifier, publicKey: next.publicPoint)
         try await recorder.apply(change, for: draft)

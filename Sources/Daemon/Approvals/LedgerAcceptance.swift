@@ -91,8 +91,9 @@ struct ClockAcceptance: ClockAccepting {
             guard let window = standing.window else {
                 throw Refusal(
                     .invalidState,
-                    "A signing_time_window is off, so nothing bounds when the tokens were signed whose claims are "
-                        + "forgotten. Set it, at least until the clock is accepted.", details: "signing_time_window")
+                    "A signing_time_window is off, so nothing bounds when the payment tokens were signed whose claims "
+                        + "are forgotten. Set it, at least until the clock is accepted.", details: "signing_time_window"
+                )
             }
             let newest = max(standing.now, newestRelease ?? standing.now)
             // Whole seconds, as answer and record have it.
@@ -100,7 +101,9 @@ struct ClockAcceptance: ClockAccepting {
             if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
         }
         guard fence != nil || standing.recordAhead != nil else {
-            let details = standing.forgottenAhead.map { "tokens signed from \(RFC3339.string($0)) on are served" }
+            let details = standing.forgottenAhead.map {
+                "payment tokens signed from \(RFC3339.string($0)) on are served"
+            }
             throw Refusal(
                 .invalidState,
                 "The clock says \(RFC3339.string(standing.now)) and is not behind anything that can be taken back; there "
@@ -162,7 +165,7 @@ struct RestoreAcceptance: RestoreAccepting {
         reason: AuditReason, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         guard case .held(let disagreement) = gate.position else {
-            throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
+            throw Refusal(.invalidState, "Ledger and HSM token agree; there is nothing to accept.")
         }
         guard rule.binds(caller) else {
             let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(

@@ -10,7 +10,7 @@ import PaymentToken
 /// is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
-/// TokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
+/// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
 /// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``load(path:environment:)``.
 /// A new key is a property of its section's struct, its name in `keys`, and a line in the sample configuration.
 struct Configuration: Sendable {
@@ -20,7 +20,7 @@ struct Configuration: Sendable {
     var fileDigest: AuditDigest
     var listener: ListenerSettings
     /// 1 to 16, with names of their own. The first one holds the audit key and remembers the record's end.
-    var tokens: [HSMTokenSettings]
+    var hsmTokens: [HSMTokenSettings]
     var trust: TrustSettings
     /// `verification.signing_time_window`, for callers whose rule sets none.
     var signingTimeWindow: SigningTimeWindow
@@ -80,7 +80,7 @@ extension Configuration {
         guard reader.problems.isEmpty else { return nil }
         let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
-        var tokens = HSMTokenSettings.all(root)
+        var hsmTokens = HSMTokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
@@ -92,14 +92,15 @@ extension Configuration {
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
-        guard let ledger, !tokens.isEmpty else { return nil }
+        guard let ledger, !hsmTokens.isEmpty else { return nil }
         // Beside the ledger, where only the daemon's user reads: names are unique and fit into a path.
         let directory = URL(filePath: ledger.path).deletingLastPathComponent().path
-        for index in tokens.indices {
-            tokens[index].refusedLogins = "\(directory)/refused-logins-\(tokens[index].name)"
+        for index in hsmTokens.indices {
+            hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"
         }
         return Configuration(
-            file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, tokens: tokens, trust: trust,
+            file: reader.file, fileDigest: AuditDigest.of(text.utf8), listener: listener, hsmTokens: hsmTokens,
+            trust: trust,
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
     }

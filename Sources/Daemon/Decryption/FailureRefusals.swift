@@ -56,14 +56,14 @@ extension WorkerFailure {
             // tell them apart.
             .decryptionFailed
         case .keyNotFound:
-            Refusal(.hsmUnavailable, "The merchant key is recorded, but the token does not show it at present.")
+            Refusal(.hsmUnavailable, "The merchant key is recorded, but the HSM token does not show it at present.")
         case .notSupported:
             Refusal(.hsmUnavailable, "The HSM cannot open payment tokens of this version; status says why.")
         case .overloaded:
             Refusal(.overloaded, "Too many decryptions wait for the HSM.")
         case .inputRefused:
             Self.refusedInput(for: retryAfter ?? Int(RefusedInputs.period.components.seconds))
-        case .tokenUnavailable, .loginRefused:
+        case .hsmTokenUnavailable, .loginRefused:
             Refusal(.hsmUnavailable, "The HSM that holds the merchant keys is not available at present.")
         case .deadlineExceeded:
             Refusal(.deadlineExceeded, "The HSM did not answer in time; repeat with the same reference.")

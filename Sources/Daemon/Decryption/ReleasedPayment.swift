@@ -13,7 +13,7 @@ struct ReleasedPayment: Sendable {
     let transactionIdentifier: TransactionIdentifier
     let merchantIdentifier: String
     let publicKeyHash: PublicKeyHash
-    let version: TokenVersion
+    let version: PaymentTokenVersion
     let signingTime: Date
     let protection: ProtectionTier
     /// The members of `expected` that were compared.
@@ -39,7 +39,7 @@ extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
 }
 
 /// A token whose signature was found to be Apple's: what a 200 answer of `POST /v1/verify` says.
-struct VerifiedToken: Sendable {
+struct VerifiedPaymentToken: Sendable {
     let paymentToken: PaymentToken
     let signingTime: Date
     let chain: VerifiedChain

@@ -47,7 +47,7 @@ struct TokenDecryptor: Sendable {
         // Step 2: the merchant's key.
         guard let key = keys.entry(paymentToken.publicKeyHash) else {
             throw Refusal(
-                .unknownPublicKeyHash, "No merchant key here has the public key hash that the token names.",
+                .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",
                 details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
         }
         let merchant = key.merchantIdentifier
@@ -98,14 +98,14 @@ struct TokenDecryptor: Sendable {
     /// - Parameter moment: what the window takes for the present; nil for the clock's.
     func verify(
         _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
-    ) async throws(Refusal) -> VerifiedToken {
+    ) async throws(Refusal) -> VerifiedPaymentToken {
         let policies = policies.current
         let paymentToken = try PaymentToken(json: json)
         draft.concerns(paymentToken)
         let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         try window.check(signingTime: evidence.signingTime, now: moment ?? clock.now())
-        return VerifiedToken(paymentToken: paymentToken, signingTime: evidence.signingTime, chain: chain)
+        return VerifiedPaymentToken(paymentToken: paymentToken, signingTime: evidence.signingTime, chain: chain)
     }
 
     private static func verify(
@@ -140,7 +140,7 @@ struct TokenDecryptor: Sendable {
         case .served, .missing:
             guard key.stateDecrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
-                throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no token shows it at present.")
+                throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no HSM token shows it at present.")
             }
         case .external:
             throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted (key adopt).")

@@ -19,7 +19,7 @@ import WorkerProtocol
 struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
     /// In the configuration's order.
-    let hsmTokens: [any TokenAdministering]
+    let hsmTokens: [any HSMTokenAdministering]
     let ledger: any Ledger
     let gate: LedgerGate
     let recorder: UsageRecorder
@@ -40,14 +40,14 @@ struct KeyAdministration: Sendable {
     }
 
     /// Tells the index what an HSM token shows of a key now.
-    func refresh(_ hash: PublicKeyHash, in hsmToken: any TokenAdministering) async throws(Refusal) {
+    func refresh(_ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering) async throws(Refusal) {
         let shown = try await refusing(hsm: await hsmToken.describeKey(hash))
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
     }
 
     /// The key as it stands in the index once these HSM tokens have been asked again.
     func refreshedEntry(
-        _ hash: PublicKeyHash, in holders: [any TokenAdministering]
+        _ hash: PublicKeyHash, in holders: [any HSMTokenAdministering]
     ) async throws(Refusal) -> KeyEntry {
         for hsmToken in holders { try await refresh(hash, in: hsmToken) }
         guard let entry = catalogue.index.entry(hash) else { throw .defect }
@@ -58,7 +58,7 @@ struct KeyAdministration: Sendable {
 }
 
 /// What administration asks of an HSM token.
-protocol TokenAdministering: Sendable {
+protocol HSMTokenAdministering: Sendable {
     var name: String { get }
     /// A worker has opened it and takes calls.
     var isServing: Bool { get }

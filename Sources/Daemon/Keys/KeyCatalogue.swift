@@ -61,7 +61,7 @@ final class KeyCatalogue: Sendable {
     /// read they wait for the next check of readiness.
     ///
     /// - Parameter began: when it began to list them.
-    func tokenHasOpened(
+    func hsmTokenHasOpened(
         _ hsmToken: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
     ) async {
         state.withLock { state in

@@ -102,7 +102,7 @@ extension KeyAdministration {
     }
 
     /// The named HSM token or the only one; it takes calls now.
-    private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any TokenAdministering {
+    private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any HSMTokenAdministering {
         let names = hsmTokens.map(\.name).joined(separator: ", ")
         guard name != nil || hsmTokens.count == 1 else {
             throw Refusal(
@@ -123,7 +123,7 @@ extension KeyAdministration {
     }
 
     private func newKey(
-        _ order: KeyOrder, in hsmToken: any TokenAdministering
+        _ order: KeyOrder, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> PublicKeyHash {
         let made = try await refusing(
             hsm: await hsmToken.generateKey(
@@ -137,7 +137,7 @@ extension KeyAdministration {
     /// The new key as the index has it. It is made and recorded by now, so a token that cannot be asked again is no
     /// failure: the caller would make another key.
     private func newEntry(
-        _ hash: PublicKeyHash, in hsmToken: any TokenAdministering
+        _ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> KeyEntry {
         do throws(Refusal) {
             try await refresh(hash, in: hsmToken)
@@ -150,7 +150,7 @@ extension KeyAdministration {
 
     /// The ledger did not take the key's record. The caller has not been told of the key, so it is removed again.
     private func withdrawal(
-        of hash: PublicKeyHash, from hsmToken: any TokenAdministering, after refusal: Refusal
+        of hash: PublicKeyHash, from hsmToken: any HSMTokenAdministering, after refusal: Refusal
     ) async -> Refusal {
         if (try? await hsmToken.destroyKey(hash)) != nil { return refusal }
         try? await refresh(hash, in: hsmToken)

@@ -77,7 +77,7 @@ extension KeyAdministration {
         }
         draft.used(hsmToken: names.joined(separator: ","))
         let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
-        var holders: [any TokenAdministering] = []
+        var holders: [any HSMTokenAdministering] = []
         for (hsmToken, sealed) in targets {
             do throws(WorkerFailure) {
                 try await hsmToken.importPrivateKey(
@@ -184,8 +184,8 @@ extension KeyAdministration {
     /// The HSM tokens that a key was sealed to. All of them must be reachable before the first is given the key.
     private func targets(
         of sealedKeys: [SealedKey]
-    ) throws(Refusal) -> [(hsmToken: any TokenAdministering, sealed: SealedKey)] {
-        var targets: [(hsmToken: any TokenAdministering, sealed: SealedKey)] = []
+    ) throws(Refusal) -> [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] {
+        var targets: [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] = []
         for sealed in sealedKeys {
             guard let hsmToken = hsmTokens.first(where: { $0.name == sealed.hsmToken }) else {
                 throw Refusal(
@@ -229,7 +229,7 @@ extension KeyAdministration {
     ///
     /// - Parameter isNew: none of them had the key before, so it may be removed again.
     private func refusal(
-        _ failure: WorkerFailure, by hsmToken: any TokenAdministering, after holders: [any TokenAdministering],
+        _ failure: WorkerFailure, by hsmToken: any HSMTokenAdministering, after holders: [any HSMTokenAdministering],
         of hash: PublicKeyHash, isNew: Bool
     ) async -> Refusal {
         let refusal = failure.refusal
@@ -250,9 +250,9 @@ extension KeyAdministration {
     /// - Returns: the HSM tokens that have the certificate now, and a sentence for each that should and does not.
     /// - Throws: the first one's refusal when none took it.
     private func store(
-        _ certificate: CertificateToStore, in targets: [any TokenAdministering]
-    ) async throws(Refusal) -> (holders: [any TokenAdministering], warnings: [String]) {
-        var holders: [any TokenAdministering] = []
+        _ certificate: CertificateToStore, in targets: [any HSMTokenAdministering]
+    ) async throws(Refusal) -> (holders: [any HSMTokenAdministering], warnings: [String]) {
+        var holders: [any HSMTokenAdministering] = []
         var warnings: [String] = []
         var first: Refusal?
         for hsmToken in targets {
@@ -283,7 +283,7 @@ extension KeyAdministration {
 
     /// The key's record and the audit record are one transaction.
     private func activate(
-        _ activation: Activation, in holders: [any TokenAdministering], by caller: Caller, draft: AuditDraft
+        _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         var keyRecord =
             activation.known

@@ -51,7 +51,7 @@ struct KeySummaries: Sendable {
 extension HSMTokenPool {
     /// The tier that serves the key now. Where HSM tokens differ it is the weakest: what can be promised for every payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
-        tokens.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
+        all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
             .max { $0.rawValue < $1.rawValue }
     }
 }

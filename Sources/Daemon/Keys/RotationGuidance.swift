@@ -30,8 +30,8 @@ struct RotationGuidance: Sendable {
         case .certificate:
             let early = newKey?.refusedLastHour ?? 0
             guard early == 0 else {
-                return "\(Self.tokens(early)) named the new key within the last hour and could not be opened. That is "
-                    + "no proof, but its certificate may be activated already: import it at once, paytokenctl rotate "
+                return "\(Self.paymentTokens(early)) named the new key within the last hour and could not be opened. "
+                    + "That is no proof, but its certificate may be activated already: import it at once, paytokenctl rotate "
                     + "import FILE."
             }
             return "Upload the request in Apple's developer portal as a Payment Processing Certificate of "
@@ -40,10 +40,10 @@ struct RotationGuidance: Sendable {
         case .activation:
             return "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
                 + (rotation.oldInLastHour == 0
-                    ? "." : "; the old one opened \(Self.tokens(rotation.oldInLastHour)) within the last hour.")
+                    ? "." : "; the old one opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour.")
         case .overlap:
-            return "Wait: the old key opened \(Self.tokens(rotation.oldInLastHour)) within the last hour, the last one "
-                + "at \(lastUnderOld)."
+            return "Wait: the old key opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour, the "
+                + "last one at \(lastUnderOld)."
         case .finish:
             return "Deactivate the old key: paytokenctl rotate finish \(merchant)."
         case .cutOff:
@@ -82,7 +82,7 @@ struct RotationGuidance: Sendable {
             let late = endingKeys.reduce(0) { $0 + $1.lastHour.count }
             return late == 0
                 ? "No token opened with the old key for an hour"
-                : "Not waited for: \(Self.tokens(late)) opened with the old key within the last hour"
+                : "Not waited for: \(Self.paymentTokens(late)) opened with the old key within the last hour"
         case .finish:
             return isDone ? "Old key deactivated" : "Deactivate the old key: rotate finish"
         case .cutOff:
@@ -103,15 +103,15 @@ struct RotationGuidance: Sendable {
             ? nil
             : "Generated and without a certificate too: "
                 + "\(rotation.leftOver.map(\.short).joined(separator: ", "))."
-        return faults + [missingInTokens, unverified, leftOver].compactMap { $0 }
+        return faults + [missingInHSMTokens, unverified, leftOver].compactMap { $0 }
             + rotation.silentKeys.map(Self.warning(ofSilent:))
     }
 
     private static func warning(ofSilent key: Rotation.Key) -> String {
         if key.refusedLastHour > 0 {
             return
-                "\(tokens(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within the "
-                + "last hour and could not be opened (unverified: Apple does not sign which key a token names)."
+                "\(paymentTokens(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
+                + "the last hour and could not be opened (unverified: Apple does not sign which key a token names)."
         }
         if key.keyRecord.state == .suspended {
             return "Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire."
@@ -121,7 +121,7 @@ struct RotationGuidance: Sendable {
 
     /// A generated key is in one HSM token. Where the key that it replaces is in several, the merchant loses the
     /// redundancy that they gave.
-    private var missingInTokens: String? {
+    private var missingInHSMTokens: String? {
         guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
         let replaced = Set((rotation.oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
         let missing = replaced.subtracting(held).sorted()
@@ -137,7 +137,7 @@ struct RotationGuidance: Sendable {
     private var unverified: String? {
         let counts = [("new", [newKey].compactMap { $0 }), ("old", rotation.oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
-            return count == 0 ? nil : "\(Self.tokens(count)) that named the \(name) key"
+            return count == 0 ? nil : "\(Self.paymentTokens(count)) that named the \(name) key"
         }
         guard rotation.isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
         return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
@@ -173,7 +173,7 @@ struct RotationGuidance: Sendable {
         case .oldKeyInUse:
             return Refusal(
                 .invalidState,
-                "The old key opened \(Self.tokens(rotation.oldInLastHour)) within the last hour, the last one at "
+                "The old key opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour, the last one at "
                     + "\(lastUnderOld). Wait until it has opened none for an hour, \(anyway)",
                 details: rotation.oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
         case .newKeyUnproven(let newKey):
@@ -186,5 +186,5 @@ struct RotationGuidance: Sendable {
 
     private var lastUnderOld: String { rotation.lastUnderOld?.formatted(.iso8601) ?? "an unknown time" }
 
-    private static func tokens(_ count: Int) -> String { count == 1 ? "1 token" : "\(count) tokens" }
+    private static func paymentTokens(_ count: Int) -> String { count == 1 ? "1 token" : "\(count) tokens" }
 }

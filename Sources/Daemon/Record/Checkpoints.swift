@@ -144,7 +144,7 @@ final class Checkpoints: CheckpointSealing {
             try await key.sign(message, in: hsmToken)
         }
         guard key.checkpointKey.verifies(signed) else {
-            logger.critical("the token signed a checkpoint with another key than its audit key")
+            logger.critical("the HSM token signed a checkpoint with another key than its audit key")
             throw .defect
         }
         try await refusing(ledger: await ledger.insert(signed))
@@ -170,7 +170,7 @@ final class Checkpoints: CheckpointSealing {
             }
             if isNew {
                 logger.warning(
-                    "the token does not remember the end of the record", metadata: ["reason": "\(error.message)"])
+                    "the HSM token does not remember the end of the record", metadata: ["reason": "\(error.message)"])
             }
         }
         state.withLock { state in

@@ -32,7 +32,7 @@ struct LedgerClock: Sendable {
             times.newestRecord.flatMap { $0.timeIntervalSince(now) > tolerance ? $0 : nil }
         }
 
-        /// Before when every token is refused, when that lies ahead.
+        /// Before when every payment token is refused, when that lies ahead.
         var forgottenAhead: Date? { times.forgottenBefore.flatMap { $0 > now ? $0 : nil } }
 
         /// How far clocks may differ: the window, or the usual one where it is off.
@@ -54,8 +54,8 @@ extension LedgerClock.Standing {
     private var forgottenReason: ReadinessAnswer.Reason? {
         guard let forgotten = forgottenAhead else { return nil }
         let refused =
-            "The clock says \(RFC3339.string(now)), and tokens that were signed before \(RFC3339.string(forgotten)) are "
-            + "refused as replays, since their claims may have been pruned. "
+            "The clock says \(RFC3339.string(now)), and payment tokens that were signed before "
+            + "\(RFC3339.string(forgotten)) are refused as replays, since their claims may have been pruned. "
         let todo =
             forgotten.timeIntervalSince(now) <= tolerance
             ? "Payments are served again from then on, without anybody's doing."

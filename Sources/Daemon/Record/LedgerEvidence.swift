@@ -60,14 +60,14 @@ enum LedgerDisagreement: Sendable, Equatable {
     /// The ledger has another record where the HSM token remembers one: it went on from an older copy, or was rewritten.
     case forked(remembered: Checkpoint)
     /// The key that seals this ledger's record is not in the HSM token.
-    case anotherToken(keyId: AuditDigest?)
+    case anotherHSMToken(keyId: AuditDigest?)
 
     /// The sequence that the HSM token remembers.
     var hsmTokenSequence: Int? {
         switch self {
         case .lost(let remembered, _): remembered?.sequence
         case .rolledBack(_, let remembered), .forked(let remembered): remembered.sequence
-        case .anotherToken: nil
+        case .anotherHSMToken: nil
         }
     }
 
@@ -89,7 +89,7 @@ enum LedgerDisagreement: Sendable, Equatable {
         case .forked(let remembered):
             "The ledger's record \(remembered.sequence) is not the one that the token remembers, so the ledger went on "
                 + "from an older copy or was changed. " + Self.whatItMeans
-        case .anotherToken(let keyId):
+        case .anotherHSMToken(let keyId):
             "The token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."

@@ -55,11 +55,11 @@ final class LedgerGate: Sendable {
         case .waiting:
             throw Refusal(
                 .ledgerUnavailable,
-                "The ledger has not been compared with the token yet, so nothing is released; try again shortly.")
+                "The ledger has not been compared with the HSM token yet, so nothing is released; try again shortly.")
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "The ledger and the token disagree, so nothing is released; paytokenctl status says what to do.")
+                "The ledger and the HSM token disagree, so nothing is released; paytokenctl status says what to do.")
         }
     }
 
@@ -91,7 +91,8 @@ final class LedgerGate: Sendable {
             }
             guard isNew else { return }
             logger.error(
-                "ledger and token could not be compared; it is tried again", metadata: ["reason": "\(error.message)"])
+                "ledger and HSM token could not be compared; it is tried again",
+                metadata: ["reason": "\(error.message)"])
         }
     }
 
@@ -104,24 +105,25 @@ final class LedgerGate: Sendable {
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         guard case .held(let disagreement) = position else {
-            throw Refusal(.invalidState, "Ledger and token agree; there is nothing to accept.")
+            throw Refusal(.invalidState, "Ledger and HSM token agree; there is nothing to accept.")
         }
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         let signing: AuditSigningKey
         switch disagreement {
-        case .anotherToken:
+        case .anotherHSMToken:
             throw Refusal(
                 .invalidState,
-                "The token does not hold the key that sealed this ledger's record; accepting cannot help.",
-                details: "put the token back, or take the ledger that belongs to this token")
+                "The HSM token does not hold the key that sealed this ledger's record; accepting cannot help.",
+                details: "put that HSM token back, or take the ledger that belongs to this one")
         case .lost(_, let seen):
             guard let key = evidence.keyOfLostLedger else {
-                throw Refusal(.invalidState, "The token holds no audit key, or several of which none signed its head.")
+                throw Refusal(
+                    .invalidState, "The HSM token holds no audit key, or several of which none signed its head.")
             }
             guard key.checkpointKey.keyId == seen else {
                 throw Refusal(
-                    .invalidState, "The token shows another audit key than the one that was to be taken over.",
-                    details: "start paytokend anew, and look who has the token's PIN")
+                    .invalidState, "The HSM token shows another audit key than the one that was to be taken over.",
+                    details: "start paytokend anew, and look who has the HSM token's PIN")
             }
             signing = key
         case .rolledBack, .forked:
@@ -138,7 +140,7 @@ final class LedgerGate: Sendable {
                 time: AuditTime(clock.now()),
                 event: .ledgerAcceptRestore(
                     LedgerRestore(
-                        ledgerSequence: sequence, tokenSequence: disagreement.hsmTokenSequence, reason: reason,
+                        ledgerSequence: sequence, hsmTokenSequence: disagreement.hsmTokenSequence, reason: reason,
                         approval: approval)),
                 caller: caller))
         try await refusing(ledger: await ledger.apply(change))
@@ -167,10 +169,10 @@ final class LedgerGate: Sendable {
     private func disagreement() async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         guard let signing = evidence.signingKey else { return try await begin(evidence) }
-        guard try await signing.isProven(by: hsmToken) else { return .anotherToken(keyId: evidence.storedKeyId) }
+        guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
             // Either the process ended before the first head was stored, or somebody with the PIN removed it.
-            logger.warning("the token remembers no end of this ledger's record; it is told the present one")
+            logger.warning("the HSM token remembers no end of this ledger's record; it is told the present one")
             try await serve(signing, evidence)
             return nil
         }
@@ -194,7 +196,7 @@ final class LedgerGate: Sendable {
     /// A ledger without an audit key in service gets one, unless the HSM token shows that another ledger was here.
     private func begin(_ evidence: LedgerEvidence) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
-            return .anotherToken(keyId: evidence.storedKeyId)
+            return .anotherHSMToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
@@ -229,6 +231,6 @@ final class LedgerGate: Sendable {
             recording: AuditRecord(
                 time: AuditTime(clock.now()),
                 event: .auditKeyChange(from: nil, to: key.checkpointKey.keyId, reason: nil, approval: nil),
-                token: AuditText(hsmTokenName)))
+                hsmToken: AuditText(hsmTokenName)))
     }
 }

@@ -26,7 +26,7 @@ struct UsageRecorder: AuditLooking {
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
-            protection: facts.protection, token: facts.hsmToken)
+            protection: facts.protection, hsmToken: facts.hsmToken)
     }
 
     /// Where something stands in the record.

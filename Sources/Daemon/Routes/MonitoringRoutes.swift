@@ -82,7 +82,7 @@ struct MonitoringRoutes: Sendable {
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
-                reasons: reasons, tokens: hsmTokens.tokens.map { status(of: $0) },
+                reasons: reasons, tokens: hsmTokens.all.map { status(of: $0) },
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
@@ -98,14 +98,14 @@ struct MonitoringRoutes: Sendable {
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
-    private func status(of hsmToken: HSMToken) -> TokenStatus {
+    private func status(of hsmToken: HSMToken) -> HSMTokenStatus {
         switch hsmToken.condition {
         case .starting:
-            return TokenStatus(name: hsmToken.name, condition: "starting")
+            return HSMTokenStatus(name: hsmToken.name, condition: "starting")
         case .unavailable(let failure):
-            return TokenStatus(name: hsmToken.name, condition: "unavailable", message: failure.message)
+            return HSMTokenStatus(name: hsmToken.name, condition: "unavailable", message: failure.message)
         case .ready(let description):
-            return TokenStatus(
+            return HSMTokenStatus(
                 name: hsmToken.name, condition: "ready", label: description.label,
                 serialNumber: description.serialNumber, manufacturer: description.manufacturer,
                 model: description.model, library: description.library, sessions: Int(description.sessions),

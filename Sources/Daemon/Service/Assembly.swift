@@ -58,7 +58,7 @@ struct Assembly: Sendable {
             throw StartFailure(.tryAgainLater, error.description)
         }
         let hsmTokens = try hsmTokens(
-            configuration.tokens, catalogue: catalogue, instruments: instruments, logger: logger)
+            configuration.hsmTokens, catalogue: catalogue, instruments: instruments, logger: logger)
 
         let checkpoints = Checkpoints(
             ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, logger: logger)
@@ -81,7 +81,7 @@ struct Assembly: Sendable {
             faults: faults)
         let summaries = KeySummaries(index: index, tier: hsmTokens.tier, clock: clock)
         let administration = KeyAdministration(
-            catalogue: catalogue, hsmTokens: hsmTokens.tokens, ledger: ledger, gate: gate, recorder: recorder,
+            catalogue: catalogue, hsmTokens: hsmTokens.all, ledger: ledger, gate: gate, recorder: recorder,
             rule: rule, clock: clock)
         let lifecycle = KeyLifecycle(
             catalogue: catalogue, hsmTokens: hsmTokens, ledger: ledger, rule: rule, recorder: recorder, clock: clock)
@@ -136,7 +136,7 @@ struct Assembly: Sendable {
             return HSMToken(
                 settings, executable: executable, logger: logger,
                 events: WorkerEvents(
-                    keys: { keys, began in await catalogue.tokenHasOpened(hsmToken, showing: keys, asOf: began) },
+                    keys: { keys, began in await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
                     called: { instruments.hsmCallSeconds.observe($1, hsmToken, $0.name) },
                     restarted: { instruments.workerRestarts.increment(hsmToken, $0.rawValue) }),
@@ -166,4 +166,4 @@ extension SQLiteLedger {
 
 extension HSMTokenPool: TransactionDecrypting, KeyDestroying {}
 
-extension HSMToken: TokenAdministering {}
+extension HSMToken: HSMTokenAdministering {}

@@ -58,7 +58,8 @@ extension Configuration {
 
     fileprivate func restartOnlyDifferences(from new: Configuration) -> [String] {
         [
-            ("listener", listener == new.listener), ("tokens", tokens == new.tokens), ("ledger", ledger == new.ledger),
+            ("listener", listener == new.listener), ("tokens", hsmTokens == new.hsmTokens),
+            ("ledger", ledger == new.ledger),
             ("approvals", approvals == new.approvals), ("log.format", log.format == new.log.format),
         ].filter { !$0.1 }.map(\.0)
     }

@@ -90,7 +90,7 @@ struct ServingDaemon: Sendable {
         }
         if await ending.value(within: max(Self.endTime, Self.drainTime - started.duration(to: .now))) == nil {
             logger.error(
-                "stopping without the ledger or a token, which do not answer; the end of the record may be missing or not sealed"
+                "stopping without the ledger or an HSM token, which do not answer; the end of the record may be missing or not sealed"
             )
         }
         patience.cancel()

@@ -45,7 +45,7 @@ final class Readiness: Sendable {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
         var findings = Self.findings(
-            hsmTokens.tokens.map { HSMTokenLook(name: $0.name, condition: $0.condition) },
+            hsmTokens.all.map { HSMTokenLook(name: $0.name, condition: $0.condition) },
             keys: { catalogue.index.entries }, now: clock.now())
         if let ledgerFault {
             findings.reasons.append(.init("ledger", .ledgerUnavailable, ledgerFault))

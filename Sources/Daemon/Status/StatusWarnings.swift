@@ -56,14 +56,14 @@ struct UnlockedMemory: Sendable {
 
     /// Bytes, over all processes.
     var total: Int {
-        hsmTokens.tokens.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
+        hsmTokens.all.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
     }
 
     /// A sentence for each process that has any.
     var warnings: [String] {
         let own = SecretBytes.unlockedByteCount
         return (own > 0 ? ["paytokend: \(Self.warning): \(own) bytes"] : [])
-            + hsmTokens.tokens.filter { $0.unlockedSecrets > 0 }
+            + hsmTokens.all.filter { $0.unlockedSecrets > 0 }
             .map { "token \($0.name): \(Self.warning): \($0.unlockedSecrets) bytes" }
     }
 }

@@ -106,7 +106,7 @@ final class CallQueue: Sendable {
             state.withLock { state in
                 guard let call = makeCall(request, CallTerms(), continuation, &state) else { return }
                 guard state.workers[worker] != nil else {
-                    call.finish(WorkerFailure(.tokenUnavailable, "The worker ended."))
+                    call.finish(WorkerFailure(.hsmTokenUnavailable, "The worker ended."))
                     return
                 }
                 hand(call, to: worker, at: .now, &state)
@@ -173,8 +173,8 @@ final class CallQueue: Sendable {
                     state.workers[worker]?.worker.close()
                 } else if failure.costsWorker {
                     withdraw(worker, &state)
-                    state.workers[worker]?.hasFailedToken = true
-                    state.workers[worker]?.worker.kill(.token)
+                    state.workers[worker]?.hsmTokenHasFailed = true
+                    state.workers[worker]?.worker.kill(.hsmToken)
                 }
                 call.finish(failure, reach: .worker)
             } else {
@@ -239,21 +239,21 @@ final class CallQueue: Sendable {
         state.withLock { state in
             withdraw(worker, &state)
             guard let entry = state.workers.removeValue(forKey: worker) else { return false }
-            let (hasFailedToken, wasUseful) = (entry.hasFailedToken, entry.answersServing > 0)
+            let (hsmTokenHasFailed, wasUseful) = (entry.hsmTokenHasFailed, entry.answersServing > 0)
             for call in entry.lost() {
                 if call.terms.runsAlone {
                     state.isRunningAlone = false
-                    if !hasFailedToken { refusedInputs.insert(call.frame, now: .now) }
+                    if !hsmTokenHasFailed { refusedInputs.insert(call.frame, now: .now) }
                 }
                 let message =
                     call.operation.isRepeatable || call.isOpening
                     ? "The worker ended while it had the call."
                     : "The worker ended while it had the call: list the keys to see whether it was done."
                 call.finish(
-                    WorkerFailure(.tokenUnavailable, message), reach: hasFailedToken ? .worker : .endedWorker)
+                    WorkerFailure(.hsmTokenUnavailable, message), reach: hsmTokenHasFailed ? .worker : .endedWorker)
             }
             if state.serving == nil {
-                state.waiting.fail(WorkerFailure(.tokenUnavailable, "The worker ended before it had the call.")) {
+                state.waiting.fail(WorkerFailure(.hsmTokenUnavailable, "The worker ended before it had the call.")) {
                     !$0.terms.waitsForNextWorker
                 }
             }
@@ -322,7 +322,7 @@ final class CallQueue: Sendable {
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)
-            state.waiting.fail(WorkerFailure(.tokenUnavailable, "No worker has opened the token in time.")) {
+            state.waiting.fail(WorkerFailure(.hsmTokenUnavailable, "No worker has opened the HSM token in time.")) {
                 !$0.terms.runsAlone && now - $0.waitingSince > patience
             }
             return
@@ -330,7 +330,7 @@ final class CallQueue: Sendable {
         guard let lastAnswer = state.workers[serving]?.lastAnswer else { return }
         let (since, most) = (state.servingSince, HSMTokenPool.longestWait(callTimeout: limits.callTimeout))
         state.waiting.fail(
-            WorkerFailure(.overloaded, "The call waited too long for the token, which is slow or busy.")
+            WorkerFailure(.overloaded, "The call waited too long for the HSM token, which is slow or busy.")
         ) { !$0.terms.runsAlone && lastAnswer - max($0.waitingSince, since) > most }
     }
 
@@ -345,7 +345,7 @@ final class CallQueue: Sendable {
     }
 
     /// What the worker that calls go to said of its token; nil while none serves.
-    var servedToken: HSMTokenDescription? {
+    var servedHSMToken: HSMTokenDescription? {
         state.withLock { state in state.serving != nil && state.refusal == nil ? state.hsmToken : nil }
     }
 

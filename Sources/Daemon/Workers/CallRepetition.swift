@@ -91,14 +91,14 @@ extension WorkerFailure {
     /// A worker that says so is of no use any more: its token is gone, or its login has ended and the token refuses another.
     /// In the second case the next worker finds the refusal remembered and tries nothing, and the token is shown as what
     /// it is.
-    var costsWorker: Bool { kind == .tokenUnavailable || kind == .loginRefused }
+    var costsWorker: Bool { kind == .hsmTokenUnavailable || kind == .loginRefused }
 }
 
 extension CallFailure {
     /// Whether another token or another worker may do what this one did not.
     fileprivate var mayEndOtherwise: Bool {
         switch kind {
-        case .keyNotFound, .notSupported, .tokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
+        case .keyNotFound, .notSupported, .hsmTokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
         case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded: false
         }
     }

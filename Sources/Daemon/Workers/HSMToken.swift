@@ -77,7 +77,7 @@ final class HSMToken: Sendable {
         supervisor.retry()
     }
 
-    /// Answers all calls, those under way and those to come, with `tokenUnavailable`, and kills the worker.
+    /// Answers all calls, those under way and those to come, with `hsmTokenUnavailable`, and kills the worker.
     func giveUp() {
         supervisor.giveUp()
     }
@@ -132,7 +132,7 @@ final class HSMToken: Sendable {
     /// - Parameters:
     ///   - known: The publicKeyHashes of the keys that were there before.
     /// - Returns: The key, with its publicKeyHash as identifier and its SubjectPublicKeyInfo.
-    /// - Throws: `importRefused` with the token's reason; `tokenUnavailable` when the outcome cannot be read, or when
+    /// - Throws: `importRefused` with the token's reason; `hsmTokenUnavailable` when the outcome cannot be read, or when
     ///   the token shows that nothing was made.
     func generateKey(
         _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
@@ -142,7 +142,7 @@ final class HSMToken: Sendable {
         do {
             return try await generated(generation)
         } catch {
-            guard error.kind == .tokenUnavailable else { throw error }
+            guard error.kind == .hsmTokenUnavailable else { throw error }
             interruption = error
         }
         generation.onlyFinishes = true
@@ -158,7 +158,7 @@ final class HSMToken: Sendable {
         guard let key = new.first else { throw interruption }
         guard new.count == 1 else {
             throw WorkerFailure(
-                .tokenUnavailable,
+                .hsmTokenUnavailable,
                 "The worker ended while it made a key, and the token now shows \(new.count) new keys of the merchant.")
         }
         return key
@@ -248,7 +248,7 @@ struct WorkerEvents: Sendable {
         /// A call stayed unanswered for longer than `call_timeout`.
         case timeout
         /// It found its token unusable.
-        case token
+        case hsmToken = "token"
         /// It had answered `recycle_after` calls.
         case recycled
         /// It had grown past its limit.
@@ -260,7 +260,7 @@ struct WorkerEvents: Sendable {
         var timeToEnd: Duration {
             switch self {
             case .died, .timeout: .seconds(1)
-            case .token, .recycled, .memory: .seconds(5)
+            case .hsmToken, .recycled, .memory: .seconds(5)
             }
         }
     }

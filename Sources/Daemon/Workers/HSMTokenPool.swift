@@ -9,7 +9,7 @@ import WorkerProtocol
 /// more, and asks the pool for another token.
 final class HSMTokenPool: Sendable {
     /// In the configuration's order, `first` included.
-    let tokens: [HSMToken]
+    let all: [HSMToken]
     let first: HSMToken
     /// Where the next look begins, so that tokens with equally little to do are chosen one after the other.
     private let offset = Atomic<Int>(0)
@@ -17,35 +17,31 @@ final class HSMTokenPool: Sendable {
     /// - Parameter first: the first of the configuration, which has the audit key and remembers the last checkpoint.
     init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
-        tokens = [first] + others
+        all = [first] + others
     }
-
-    var names: [String] { tokens.map(\.name) }
-
-    func token(named name: String) -> HSMToken? { tokens.first { $0.name == name } }
 
     // MARK: Life
 
     /// Begins to open every token and returns at once.
     func start() async {
-        for token in tokens { await token.start() }
+        for hsmToken in all { await hsmToken.start() }
     }
 
     /// Tries refused PINs again.
     func retry() {
-        for token in tokens { token.retry() }
+        for hsmToken in all { hsmToken.retry() }
     }
 
-    /// Answers all calls under way, and later ones, with `tokenUnavailable`, and kills the workers: for a daemon that
+    /// Answers all calls under way, and later ones, with `hsmTokenUnavailable`, and kills the workers: for a daemon that
     /// has waited long enough for its end.
     func giveUp() {
-        for token in tokens { token.giveUp() }
+        for hsmToken in all { hsmToken.giveUp() }
     }
 
     /// Lets the calls under way end, then the workers; all tokens at the same time.
     func shutdown() async {
         await withTaskGroup(of: Void.self) { group in
-            for token in tokens { group.addTask { await token.shutdown() } }
+            for hsmToken in all { group.addTask { await hsmToken.shutdown() } }
         }
     }
 
@@ -54,15 +50,15 @@ final class HSMTokenPool: Sendable {
     /// - Throws: the first failure, after all tokens have been asked: one that is away may still hold the key.
     func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
         var first: WorkerFailure?
-        for token in tokens {
+        for hsmToken in all {
             do throws(WorkerFailure) {
-                try await token.destroyKey(hash)
+                try await hsmToken.destroyKey(hash)
             } catch {
                 first = first ?? error
             }
         }
         if let first { throw first }
-        return names
+        return all.map(\.name)
     }
 
     // MARK: Decryption
@@ -75,9 +71,9 @@ final class HSMTokenPool: Sendable {
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for caller: String? = nil
     ) async throws(WorkerFailure) -> OpenedTransaction {
-        let token = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
-        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: token.callTimeout))
-        let outcome = await token.calls.call(
+        let hsmToken = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
+        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
+        let outcome = await hsmToken.calls.call(
             .decrypt(decryption), terms: terms,
             orAt: { failed in next(for: decryption.scheme, among: holders, besides: failed)?.calls }
         ) { answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
@@ -86,7 +82,7 @@ final class HSMTokenPool: Sendable {
         switch outcome.result {
         case .failure(let failure): throw failure.failure
         case .success(let opened):
-            let name = tokens.first { $0.calls === outcome.queue }?.name ?? token.name
+            let name = all.first { $0.calls === outcome.queue }?.name ?? hsmToken.name
             return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
         }
     }
@@ -106,26 +102,26 @@ final class HSMTokenPool: Sendable {
     private func next(
         for scheme: RestorationScheme, among holders: [String], besides failed: [CallQueue]
     ) -> HSMToken? {
-        guard tokens.count > 1 else {
+        guard all.count > 1 else {
             return failed.isEmpty ? first : nil
         }
         // A look for a second token does not move the offset on: with two tokens each request would begin at the same one.
         let start =
             failed.isEmpty ? offset.wrappingAdd(1, ordering: .relaxed).newValue : offset.load(ordering: .relaxed)
-        var best: (token: HSMToken, load: Int)?
-        for step in tokens.indices {
-            let token = tokens[Int(UInt(bitPattern: start &+ step) % UInt(tokens.count))]
-            guard holders.contains(token.name), !failed.contains(where: { $0 === token.calls }),
-                let load = token.load, token.tier(for: scheme) != nil
+        var best: (hsmToken: HSMToken, load: Int)?
+        for step in all.indices {
+            let hsmToken = all[Int(UInt(bitPattern: start &+ step) % UInt(all.count))]
+            guard holders.contains(hsmToken.name), !failed.contains(where: { $0 === hsmToken.calls }),
+                let load = hsmToken.load, hsmToken.tier(for: scheme) != nil
             else { continue }
-            if load < best?.load ?? .max { best = (token, load) }
+            if load < best?.load ?? .max { best = (hsmToken, load) }
         }
-        return best?.token
+        return best?.hsmToken
     }
 
     /// No holder serves: one whose worker is being started is worth waiting for, another at least says what is wrong.
     private func waitable(among holders: [String]) -> HSMToken {
-        let known = tokens.filter { holders.contains($0.name) }
+        let known = all.filter { holders.contains($0.name) }
         return known.first { $0.condition == .starting } ?? known.first ?? first
     }
 }

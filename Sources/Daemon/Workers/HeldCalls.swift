@@ -40,7 +40,7 @@ struct HeldCalls {
     /// It serves; or it has served, and ends after its last call.
     var hasServed = false
     /// It ends because its token failed: no call made it end.
-    var hasFailedToken = false
+    var hsmTokenHasFailed = false
 
     /// - Parameters:
     ///   - sessions: Calls that it works on at a time.

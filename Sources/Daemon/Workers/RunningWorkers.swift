@@ -75,11 +75,11 @@ final class RunningWorkers: Sendable {
             if isStopping { process.kill() }
             guard await connect(process, socket: socket, number: number) else {
                 process.kill()
-                return .failure(WorkerFailure(.tokenUnavailable, "The worker ended at its start."))
+                return .failure(WorkerFailure(.hsmTokenUnavailable, "The worker ended at its start."))
             }
             return await open(number, process)
         } catch {
-            return .failure(WorkerFailure(.tokenUnavailable, error.message))
+            return .failure(WorkerFailure(.hsmTokenUnavailable, error.message))
         }
     }
 
@@ -133,7 +133,7 @@ final class RunningWorkers: Sendable {
             }
             await events.keys(keys, began)
             guard calls.serve(with: number, opened: description) else {
-                throw WorkerFailure(.tokenUnavailable, "The worker ended.")
+                throw WorkerFailure(.hsmTokenUnavailable, "The worker ended.")
             }
             state.withLock { $0.serving = number }
             return .success(

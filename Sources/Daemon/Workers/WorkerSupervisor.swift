@@ -62,7 +62,7 @@ final class WorkerSupervisor: Sendable {
     /// Ready means that calls are taken at this moment. The queue knows that; what is known here is behind it both when a
     /// worker begins to serve and when it ends.
     var condition: HSMTokenCondition {
-        if let token = calls.servedToken { return .ready(token) }
+        if let hsmToken = calls.servedHSMToken { return .ready(hsmToken) }
         let condition = state.withLock { $0.condition }
         if case .ready = condition { return .starting }
         return condition
@@ -86,7 +86,7 @@ final class WorkerSupervisor: Sendable {
         continuation.yield(.stop)
     }
 
-    private static let shuttingDown = WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")
+    private static let shuttingDown = WorkerFailure(.hsmTokenUnavailable, "The daemon is shutting down.")
 
     private var isStopping: Bool { workers.isStopping }
     private var isLoginRefused: Bool {
@@ -199,7 +199,7 @@ final class WorkerSupervisor: Sendable {
         guard pause > .zero else { return }
         if pause >= .seconds(2) {
             let failure = WorkerFailure(
-                .tokenUnavailable, "The worker ended several times in a row; it is started again after a pause.")
+                .hsmTokenUnavailable, "The worker ended several times in a row; it is started again after a pause.")
             set(.unavailable(failure))
             calls.refuse(failure)
         }

@@ -82,7 +82,7 @@ extension KeySummary {
         member("tier", tier)
         json.member("tokens")
         json.beginArray()
-        for token in tokens { json.string(token) }
+        for hsmToken in tokens { json.string(hsmToken) }
         json.endArray()
         json.member("uses")
         json.number(uses)
@@ -94,7 +94,7 @@ extension KeySummary {
         guard let object = json.objectValue, let publicKeyHash = object["publicKeyHash"]?.stringValue,
             let algorithm = object["algorithm"]?.stringValue, let state = object["state"]?.stringValue,
             let condition = object["condition"]?.stringValue, let uses = object["uses"]?.numberValue?.int,
-            let tokens = object["tokens"]?.arrayValue,
+            let hsmTokens = object["tokens"]?.arrayValue,
             let daysLeft = object.optional("daysLeft", { $0.numberValue?.int }),
             let merchantIdentifier = object.optional("merchantIdentifier", \.stringValue),
             let remark = object.optional("remark", \.stringValue), let tier = object.optional("tier", \.stringValue),
@@ -102,8 +102,8 @@ extension KeySummary {
             let notAfter = object.optional("notAfter", { $0.stringValue.flatMap(RFC3339.date) }),
             let lastUse = object.optional("lastUse", { $0.stringValue.flatMap(RFC3339.date) })
         else { return nil }
-        let names = tokens.compactMap(\.stringValue)
-        guard names.count == tokens.count else { return nil }
+        let names = hsmTokens.compactMap(\.stringValue)
+        guard names.count == hsmTokens.count else { return nil }
         self.init(
             publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm, state: state,
             notAfter: notAfter, daysLeft: daysLeft, tier: tier, lastUse: lastUse, uses: uses, condition: condition,

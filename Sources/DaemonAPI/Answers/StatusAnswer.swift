@@ -9,7 +9,7 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     public var startedAt: Date
     public var ready: Bool
     public var reasons: [ReadinessAnswer.Reason]
-    public var tokens: [TokenStatus]
+    public var tokens: [HSMTokenStatus]
     public var ledger: LedgerStatus
     public var trust: TrustStatus
     /// Settings that weaken the service, a sentence each: window off, foreign roots, one person.
@@ -17,7 +17,7 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
 
     public init(
         version: String, node: String, startedAt: Date, ready: Bool, reasons: [ReadinessAnswer.Reason],
-        tokens: [TokenStatus], ledger: LedgerStatus, trust: TrustStatus, warnings: [String]
+        tokens: [HSMTokenStatus], ledger: LedgerStatus, trust: TrustStatus, warnings: [String]
     ) {
         self.version = version
         self.node = node
@@ -31,7 +31,7 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     }
 }
 
-public struct TokenStatus: Codable, Sendable, Equatable {
+public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// The name in the configuration.
     public var name: String
     /// `starting`, `ready` or `unavailable`.

@@ -30,14 +30,14 @@ public struct DecryptRequest: Sendable {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
-    /// The request's bytes, for a client. The token goes in as it came, so that nothing of it changes on the way.
+    /// The request's bytes, for a client. The payment token goes in as it came, so that nothing of it changes on the way.
     ///
-    /// - Parameter token: one JSON value.
-    public static func body(token: [UInt8], expected: JSONObject?, reference: String?) -> [UInt8] {
-        var json = JSONWriter(capacity: token.count + 512)
+    /// - Parameter paymentToken: one JSON value.
+    public static func body(paymentToken: [UInt8], expected: JSONObject?, reference: String?) -> [UInt8] {
+        var json = JSONWriter(capacity: paymentToken.count + 512)
         json.beginObject()
         json.member("token")
-        json.rawValue(token)
+        json.rawValue(paymentToken)
         if let expected {
             json.member("expected")
             json.value(.object(expected))
@@ -72,13 +72,13 @@ public struct VerifyRequest: Sendable {
     /// The request's bytes, for a client.
     ///
     /// - Parameters:
-    ///   - token: one JSON value; it goes in as it came.
+    ///   - paymentToken: one JSON value; it goes in as it came.
     ///   - at: a time of RFC 3339 as somebody wrote it, so that nothing of it is rounded.
-    public static func body(token: [UInt8], at: String?) -> [UInt8] {
-        var json = JSONWriter(capacity: token.count + 64)
+    public static func body(paymentToken: [UInt8], at: String?) -> [UInt8] {
+        var json = JSONWriter(capacity: paymentToken.count + 64)
         json.beginObject()
         json.member("token")
-        json.rawValue(token)
+        json.rawValue(paymentToken)
         if let at {
             json.member("at")
             json.string(at)

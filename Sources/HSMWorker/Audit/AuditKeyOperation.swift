@@ -67,7 +67,8 @@ extension OpenToken {
                 guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
-                return .failure(WorkerFailure(.tokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
+                return .failure(
+                    WorkerFailure(.hsmTokenUnavailable, "\(failure.message.dropLast()) any more: \(error)."))
             }
         }
         guard let der = SubjectPublicKeyInfo.verifiedECDSA(signature, of: request.message, point: key.publicPoint)
@@ -154,8 +155,8 @@ extension [UInt8] {
 
 extension OpenToken {
     /// Makes calls for the audit record. After a failure a transaction that is known to be good tells whether the token
-    /// lacks this one function (`auditRefused`) or does not work at all (`tokenUnavailable`, for which the daemon ends the
-    /// worker: a token that lacks the function must not cost a worker each time).
+    /// lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`, for which the daemon ends
+    /// the worker: a token that lacks the function must not cost a worker each time).
     func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
@@ -164,7 +165,7 @@ extension OpenToken {
         do throws(CallError) {
             result = try body(&session)
         } catch {
-            let kind: WorkerFailure.Kind = works(&session) ? .auditRefused : .tokenUnavailable
+            let kind: WorkerFailure.Kind = works(&session) ? .auditRefused : .hsmTokenUnavailable
             throw WorkerFailure(kind, "\(task): \(error)\(error.writeAdvice).")
         }
         return try result.get()

@@ -31,11 +31,11 @@ extension OpenToken {
                     throw Self.decryptionFailed
                 case .refused(let call):
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
-                case .token(let call) where call.isBusy:
+                case .hsmToken(let call) where call.isBusy:
                     guard deadline.wait() else {
                         throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
                     }
-                case .token(let call):
+                case .hsmToken(let call):
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
                 }
             }
@@ -75,7 +75,7 @@ extension OpenToken {
         guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }
         throw WorkerFailure(
-            .tokenUnavailable,
+            .hsmTokenUnavailable,
             "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
@@ -92,14 +92,14 @@ extension OpenToken {
             } catch {
                 if error.isBusy, deadline.wait() { continue }
                 guard !isSecond else {
-                    throw WorkerFailure(.tokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
+                    throw WorkerFailure(.hsmTokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
                 }
                 isSecond = true
                 try reopen(&session, &deadline)
                 continue
             }
             guard keys[entry.publicKey.publicKeyHash]?.working != entry.working else {
-                throw WorkerFailure(.tokenUnavailable, "The token does not show the key any more: \(call).")
+                throw WorkerFailure(.hsmTokenUnavailable, "The token does not show the key any more: \(call).")
             }
             return
         }

@@ -87,10 +87,10 @@ extension OpenToken {
             }
             isGone = try session.findObjects(matching: Self.objects(.privateKey, publicKeyHash)).isEmpty
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "The key's objects cannot be destroyed: \(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "The key's objects cannot be destroyed: \(error).")
         }
         guard isGone else {
-            throw WorkerFailure(.tokenUnavailable, "The token says that the key is destroyed, and still shows it.")
+            throw WorkerFailure(.hsmTokenUnavailable, "The token says that the key is destroyed, and still shows it.")
         }
     }
 
@@ -117,7 +117,7 @@ extension Session {
         do {
             return try body(&self)
         } catch {
-            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            guard (try? loggedInUser()) == .user else { throw WorkerFailure(.hsmTokenUnavailable, "\(error).") }
             throw WorkerFailure(.importRefused, "The token refuses: \(error).")
         }
     }

@@ -47,12 +47,13 @@ public struct TokenInitialization: Sendable {
         let securityOfficerPIN = try readPIN(securityOfficerPINFile)
         let userPIN = try readPIN(userPINFile)
         let module = try load()
-        let (slot, token) = try Self.call { () throws(CallError) in try emptySlot(of: module) }.get()
+        let (slot, hsmToken) = try Self.call { () throws(CallError) in try emptySlot(of: module) }.get()
         for (pin, path) in [(securityOfficerPIN.count, securityOfficerPINFile), (userPIN.count, userPINFile)] {
-            guard UInt(pin) >= token.minimumPINLength, UInt(pin) <= token.maximumPINLength else {
+            guard UInt(pin) >= hsmToken.minimumPINLength, UInt(pin) <= hsmToken.maximumPINLength else {
                 throw Failure(
                     status: 1,
-                    message: "The PIN in \(path) must have \(token.minimumPINLength) to \(token.maximumPINLength) "
+                    message:
+                        "The PIN in \(path) must have \(hsmToken.minimumPINLength) to \(hsmToken.maximumPINLength) "
                         + "bytes for this token.")
             }
         }
@@ -110,17 +111,17 @@ public struct TokenInitialization: Sendable {
     private func emptySlot(of module: Module) throws(CallError) -> Result<(Slot, TokenInfo), Failure> {
         var empty: (Slot, TokenInfo)?
         for slot in try module.slots() {
-            let token = try slot.tokenInfo()
-            if token.flags.contains(.tokenInitialized) {
-                if token.label == label {
+            let hsmToken = try slot.tokenInfo()
+            if hsmToken.flags.contains(.tokenInitialized) {
+                if hsmToken.label == label {
                     return .failure(
                         Failure(
                             status: 1,
-                            message: "There is a token \"\(label)\" already (serial number \(token.serialNumber)); "
+                            message: "There is a token \"\(label)\" already (serial number \(hsmToken.serialNumber)); "
                                 + "it stays as it is."))
                 }
             } else if empty == nil {
-                empty = (slot, token)
+                empty = (slot, hsmToken)
             }
         }
         guard let empty else {

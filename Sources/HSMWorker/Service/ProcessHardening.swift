@@ -66,7 +66,7 @@ enum SystemCallFilter {
             default: unsafe String(cString: strerror(code))
             }
         throw WorkerFailure(
-            .tokenUnavailable,
+            .hsmTokenUnavailable,
             "deny_system_calls (\(names.joined(separator: ", "))) cannot be put in force: \(reason).")
     }
 }

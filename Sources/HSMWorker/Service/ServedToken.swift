@@ -7,28 +7,28 @@ package import WorkerProtocol
 ///
 /// ``WorkerService`` has the threads read a socket. The measurement of what the process boundary costs uses it without one.
 package final class ServedToken: Sendable {
-    private let token: OpenToken
+    private let hsmToken: OpenToken
     private let sessions: [TokenSession]
 
     /// Opens the token and its sessions. Blocks for as long as the library likes.
     package init(_ opening: HSMTokenOpening) throws(WorkerFailure) {
-        let token = try OpenToken.open(opening)
-        self.token = token
-        sessions = (0..<Int(opening.sessions)).map { _ in TokenSession(token) }
+        let hsmToken = try OpenToken.open(opening)
+        self.hsmToken = hsmToken
+        sessions = (0..<Int(opening.sessions)).map { _ in TokenSession(hsmToken) }
         try openSessions()
     }
 
     /// While a worker takes over from another, the token may have room for some of the sessions only: the first must be
     /// opened now, and the threads of the others open theirs when there is room.
     private func openSessions() throws(WorkerFailure) {
-        var deadline = CallDeadline(callTimeout: token.opening.callTimeout)
+        var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
         for (number, session) in sessions.enumerated() {
             do throws(CallError) {
                 try session.open(&deadline)
             } catch {
                 if error.isBusy, number > 0 { return }
                 throw WorkerFailure(
-                    .tokenUnavailable, "\(error) for session \(number + 1) of \(token.opening.sessions).")
+                    .hsmTokenUnavailable, "\(error) for session \(number + 1) of \(hsmToken.opening.sessions).")
             }
             // Only the first is waited for.
             deadline = CallDeadline(callTimeout: 0)
@@ -37,8 +37,8 @@ package final class ServedToken: Sendable {
 
     /// What the token is and can do, with the sessions that are open now.
     var description: HSMTokenDescription {
-        var description = token.description
-        description.sessions = UInt16(clamping: token.openSessions.load(ordering: .relaxed))
+        var description = hsmToken.description
+        description.sessions = UInt16(clamping: hsmToken.openSessions.load(ordering: .relaxed))
         description.unlockedSecrets = TokenSession.unlockedSecrets
         return description
     }

@@ -13,21 +13,21 @@ final class TokenSession: Sendable {
     private let session: Mutex<Session>
     /// Whether this one is among the token's ``OpenToken/openSessions``.
     private let isCounted = Mutex(false)
-    private let token: OpenToken
+    private let hsmToken: OpenToken
 
     private static let shortestPause = 0.05
     private static let longestPause = 5.0
 
-    init(_ token: OpenToken) {
-        self.token = token
-        session = Mutex(Session(closedIn: token.slot.withLock { $0 }))
+    init(_ hsmToken: OpenToken) {
+        self.hsmToken = hsmToken
+        session = Mutex(Session(closedIn: hsmToken.slot.withLock { $0 }))
     }
 
     /// Opens the session; waits within the deadline while the token has no room for it.
     func open(_ deadline: inout CallDeadline) throws(CallError) {
         defer { updateCount() }
         try session.withLock { (session) throws(CallError) in
-            try deadline.retryingWhileBusy { () throws(CallError) in try token.reopen(&session) }
+            try deadline.retryingWhileBusy { () throws(CallError) in try hsmToken.reopen(&session) }
         }
     }
 
@@ -37,11 +37,11 @@ final class TokenSession: Sendable {
         var pause = Self.shortestPause
         while true {
             let isOpen = session.withLock { session in
-                if !session.isOpen { try? token.reopen(&session) }
+                if !session.isOpen { try? hsmToken.reopen(&session) }
                 return session.isOpen
             }
             updateCount()
-            if isOpen || token.openSessions.load(ordering: .relaxed) == 0 { return }
+            if isOpen || hsmToken.openSessions.load(ordering: .relaxed) == 0 { return }
             Thread.sleep(forTimeInterval: pause)
             pause = min(pause * 2, Self.longestPause)
         }
@@ -53,7 +53,7 @@ final class TokenSession: Sendable {
             defer { isCounted = isOpen }
             return (isOpen ? 1 : 0) - (isCounted ? 1 : 0)
         }
-        token.openSessions.add(change, ordering: .relaxed)
+        hsmToken.openSessions.add(change, ordering: .relaxed)
     }
 
     /// How much of this process's secret memory is not locked, in bytes, as the daemon is told.
@@ -66,15 +66,15 @@ final class TokenSession: Sendable {
     /// Blocks for as long as the token takes.
     func answer(_ request: WorkerRequest) -> WorkerAnswer {
         session.withLock { session in
-            var deadline = CallDeadline(callTimeout: token.opening.callTimeout)
+            var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
             do throws(WorkerFailure) {
                 if case .decrypt(let input) = request {
                     // The session is not checked first, which would cost each decryption two calls into the library:
                     // where it is lost, the decryption fails with an error that says so and is repeated.
-                    let (plaintext, tier) = try token.decrypt(input, in: &session, &deadline)
+                    let (plaintext, tier) = try hsmToken.decrypt(input, in: &session, &deadline)
                     return .plaintext(plaintext, tier: tier, unlockedSecrets: Self.unlockedSecrets)
                 }
-                try token.restore(&session, &deadline)
+                try hsmToken.restore(&session, &deadline)
                 return try answer(request, &session, &deadline)
             } catch {
                 return .failed(error)
@@ -95,34 +95,40 @@ final class TokenSession: Sendable {
         case .describeKey(let publicKeyHash):
             return .keys(
                 try listing(&deadline) { () throws(CallError) in
-                    try token.exclusively { () throws(CallError) in
-                        try token.describeKey(publicKeyHash, in: &session)
+                    try hsmToken.exclusively { () throws(CallError) in
+                        try hsmToken.describeKey(publicKeyHash, in: &session)
                     }
                 })
         case .importPrivateKey(let request):
-            try token.exclusively { () throws(WorkerFailure) in try token.importPrivateKey(request, in: &session) }
+            try hsmToken.exclusively { () throws(WorkerFailure) in
+                try hsmToken.importPrivateKey(request, in: &session)
+            }
             return .done
         case .importCertificate(let request):
-            try token.exclusively { () throws(WorkerFailure) in try token.importCertificate(request, in: &session) }
+            try hsmToken.exclusively { () throws(WorkerFailure) in
+                try hsmToken.importCertificate(request, in: &session)
+            }
             return .done
         case .destroyKey(let hash):
-            try token.exclusively { () throws(WorkerFailure) in try token.destroyKey(hash, in: &session) }
+            try hsmToken.exclusively { () throws(WorkerFailure) in try hsmToken.destroyKey(hash, in: &session) }
             return .done
         case .generateKey(let request):
             return .generatedKey(
-                try token.exclusively { () throws(WorkerFailure) in try token.generateKey(request, in: &session) })
+                try hsmToken.exclusively { () throws(WorkerFailure) in
+                    try hsmToken.generateKey(request, in: &session)
+                })
         case .signRequest(let signing):
-            return .requestSignature(try token.sign(signing, in: &session))
+            return .requestSignature(try hsmToken.sign(signing, in: &session))
         case .listAuditKeys:
-            return .auditKeys(try token.auditKeys(in: &session))
+            return .auditKeys(try hsmToken.auditKeys(in: &session))
         case .createAuditKey(let identifier):
-            return .auditKey(try token.createAuditKey(identifier, in: &session))
+            return .auditKey(try hsmToken.createAuditKey(identifier, in: &session))
         case .signCheckpoint(let signing):
-            return .signature(try token.sign(signing, in: &session))
+            return .signature(try hsmToken.sign(signing, in: &session))
         case .listHeads:
-            return .heads(try token.rememberedHeads(in: &session))
+            return .heads(try hsmToken.rememberedHeads(in: &session))
         case .rememberHead(let head):
-            try token.remember(head, in: &session)
+            try hsmToken.remember(head, in: &session)
             return .done
         case .probe:
             // `restore` has just asked the token about the session.
@@ -134,8 +140,8 @@ final class TokenSession: Sendable {
         _ number: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
         let page = try listing(&deadline) { () throws(CallError) in
-            try token.keyOperations.reading { () throws(CallError) in
-                try token.listKeys(number, in: &session)
+            try hsmToken.keyOperations.reading { () throws(CallError) in
+                try hsmToken.listKeys(number, in: &session)
             }
         }
         guard let page else {
@@ -150,7 +156,8 @@ final class TokenSession: Sendable {
         do {
             return try deadline.retryingWhileBusy(body)
         } catch {
-            throw WorkerFailure(error.isBusy ? .overloaded : .tokenUnavailable, "The keys cannot be listed: \(error).")
+            throw WorkerFailure(
+                error.isBusy ? .overloaded : .hsmTokenUnavailable, "The keys cannot be listed: \(error).")
         }
     }
 }

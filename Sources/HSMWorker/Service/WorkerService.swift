@@ -35,10 +35,10 @@ public enum WorkerService {
         if let first = input.first() {
             if case .open(let opening) = first.request {
                 do throws(WorkerFailure) {
-                    let token = try ServedToken(opening)
+                    let hsmToken = try ServedToken(opening)
                     // Before any session can answer another request.
-                    stream.send(.opened(token.description), for: first.identifier)
-                    token.startThreads(reading: input.batch) { stream.send($1, for: $0) }
+                    stream.send(.opened(hsmToken.description), for: first.identifier)
+                    hsmToken.startThreads(reading: input.batch) { stream.send($1, for: $0) }
                     input.awaitEnd()
                 } catch {
                     stream.send(.failed(error), for: first.identifier)

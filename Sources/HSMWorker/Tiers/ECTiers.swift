@@ -127,7 +127,7 @@ extension Session {
         do {
             return try deriveSecret(mechanism, from: key, template, count: count)
         } catch {
-            throw .token(error)
+            throw .hsmToken(error)
         }
     }
 }

@@ -20,7 +20,7 @@ struct OAEPInTokenTier: RestorationTier {
             message = try session.decrypt(
                 input.keyMaterial, .rsaOAEPSHA256, key: key.working, capacity: key.modulus.count)
         } catch {
-            guard error.mayBeCausedByInput else { throw .token(error) }
+            guard error.mayBeCausedByInput else { throw .hsmToken(error) }
             WrappedKey.fail(input.ciphertext, with: substitute)
             throw .refused(error)
         }
@@ -50,7 +50,7 @@ struct BareRSATier: RestorationTier {
             block = try session.decrypt(
                 input.keyMaterial, .rsaX509, key: key.working, capacity: modulusByteCount)
         } catch {
-            throw .token(error)
+            throw .hsmToken(error)
         }
         let message: SecretBytes
         do throws(RestorationFailure) {

@@ -38,7 +38,7 @@ enum RestorationError: Error {
     /// difference would tell a caller which of the two it was.
     case refused(CallError?)
     /// The call failed, and not because of the input.
-    case token(CallError)
+    case hsmToken(CallError)
 }
 
 /// A private key of the token that passed its tests.
@@ -90,11 +90,11 @@ enum TransactionKey {
                 capacity: ciphertext.count)
             guard plaintext.count == ciphertext.count - GCM.tagByteCount else {
                 return .failure(
-                    .token(CallError(call: "C_Decrypt", cause: .implausible("a plaintext of another size"))))
+                    .hsmToken(CallError(call: "C_Decrypt", cause: .implausible("a plaintext of another size"))))
             }
             return .success(plaintext.withBytes { bytes in bytes.array })
         } catch {
-            return .failure(error.mayBeCausedByInput ? .refused(error) : .token(error))
+            return .failure(error.mayBeCausedByInput ? .refused(error) : .hsmToken(error))
         }
     }
 }
@@ -114,7 +114,7 @@ extension Session {
         do {
             return try deriveKey(mechanism, from: base, template)
         } catch {
-            throw .token(error)
+            throw .hsmToken(error)
         }
     }
 }

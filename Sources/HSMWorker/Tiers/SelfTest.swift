@@ -73,7 +73,7 @@ extension RestorationTier {
             return nil
         } catch {
             return switch error {
-            case .token(let call), .refused(.some(let call)): SelfTestFailure(call.description, call)
+            case .hsmToken(let call), .refused(.some(let call)): SelfTestFailure(call.description, call)
             case .input, .refused(nil): SelfTestFailure("a well-formed transaction was not opened")
             }
         }

@@ -33,7 +33,7 @@ struct UnwrappedKeyTier: RestorationTier {
             guard error.mayBeCausedByInput else {
                 // Where the session or the login is gone, so is the substitute.
                 session.dropKeptObject()
-                throw .token(error)
+                throw .hsmToken(error)
             }
             paddingError = error
         }
@@ -42,7 +42,7 @@ struct UnwrappedKeyTier: RestorationTier {
         if paddingError != nil { session.keptObject = nil }
         switch result {
         case .success(let plaintext) where paddingError == nil: return plaintext
-        case .failure(.token(let error)) where paddingError == nil || !error.isStaleHandle: throw .token(error)
+        case .failure(.hsmToken(let error)) where paddingError == nil || !error.isStaleHandle: throw .hsmToken(error)
         case .success, .failure: break
         }
         unwrapOnceMore(key, succeeding: paddingError != nil, &session)
@@ -60,7 +60,7 @@ struct UnwrappedKeyTier: RestorationTier {
         do throws(CallError) {
             hasApplesSize = try session.byteCount(of: key) == WrappedKey.byteCount
         } catch {
-            return .failure(.token(error))
+            return .failure(.hsmToken(error))
         }
         let result = TransactionKey.decrypt(ciphertext, hasApplesSize ? key : substitute, form, &session)
         if case .success = result, !hasApplesSize { return .failure(.refused(nil)) }
@@ -78,7 +78,7 @@ struct UnwrappedKeyTier: RestorationTier {
             session.keptObject = made
             return made
         } catch {
-            throw .token(error)
+            throw .hsmToken(error)
         }
     }
 

@@ -55,7 +55,7 @@ final class OpenToken: Sendable {
 
     /// Loads the library, finds the token, logs in and chooses the tiers. Blocks for as long as the library likes.
     /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for another version's daemon, else
-    ///   `tokenUnavailable`; each says what to do.
+    ///   `hsmTokenUnavailable`; each says what to do.
     static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
             opening.programVersion == ProductVersion.current
@@ -65,10 +65,10 @@ final class OpenToken: Sendable {
                 "This worker is version \(ProductVersion.current) and the daemon another: restart the daemon.")
         }
         guard sessionRange.contains(Int(opening.sessions)) else {
-            throw WorkerFailure(.tokenUnavailable, "sessions must be 1 to \(sessionRange.upperBound).")
+            throw WorkerFailure(.hsmTokenUnavailable, "sessions must be 1 to \(sessionRange.upperBound).")
         }
         try SystemCallFilter.apply(denying: opening.deniedSystemCalls)
-        let (module, uri, slot, token) = try find(opening)
+        let (module, uri, slot, hsmToken) = try find(opening)
         do {
             var deadline = CallDeadline(callTimeout: opening.callTimeout)
             var anchor = Session(closedIn: slot)
@@ -80,18 +80,18 @@ final class OpenToken: Sendable {
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
             // A token that ended the login during the self-tests failed them for that reason alone.
             guard try anchor.loggedInUser() == .user else {
-                throw WorkerFailure(.tokenUnavailable, "The token ended the login while its tiers were tested.")
+                throw WorkerFailure(.hsmTokenUnavailable, "The token ended the login while its tiers were tested.")
             }
             let description = HSMTokenDescription(
-                label: token.label, serialNumber: token.serialNumber, manufacturer: token.manufacturer,
-                model: token.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
+                label: hsmToken.label, serialNumber: hsmToken.serialNumber, manufacturer: hsmToken.manufacturer,
+                model: hsmToken.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
                 shortcomings: tiers.shortcomings, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
             throw error
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
         }
     }
 
@@ -102,7 +102,7 @@ final class OpenToken: Sendable {
         do {
             uri = try TokenURI(opening.tokenURI)
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "The token's URI \(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "The token's URI \(error).")
         }
         let module: Module
         do {
@@ -111,13 +111,13 @@ final class OpenToken: Sendable {
                 initialization: opening.initializationString.isEmpty
                     ? .standard : .libraryParameters(opening.initializationString))
         } catch {
-            throw WorkerFailure(.tokenUnavailable, error.sentence(module: opening.modulePath))
+            throw WorkerFailure(.hsmTokenUnavailable, error.sentence(module: opening.modulePath))
         }
         do {
-            let (slot, token) = try module.slot(holding: uri)
-            return (module, uri, slot, token)
+            let (slot, hsmToken) = try module.slot(holding: uri)
+            return (module, uri, slot, hsmToken)
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(opening.tokenURI): \(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "\(opening.tokenURI): \(error).")
         }
     }
 

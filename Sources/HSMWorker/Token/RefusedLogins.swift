@@ -36,15 +36,15 @@ struct RefusedLogins: Sendable {
         if read() == nil { try write(Content(key: Self.randomKey(), digests: [])) }
     }
 
-    func contains(_ pin: borrowing SecretBytes, for token: TokenInfo) -> Bool {
+    func contains(_ pin: borrowing SecretBytes, for hsmToken: TokenInfo) -> Bool {
         guard let content = read() else { return false }
-        let digest = Self.digest(pin, token, content.key)
+        let digest = Self.digest(pin, hsmToken, content.key)
         return content.digests.contains(digest)
     }
 
-    func remember(_ pin: borrowing SecretBytes, for token: TokenInfo) throws(Unusable) {
+    func remember(_ pin: borrowing SecretBytes, for hsmToken: TokenInfo) throws(Unusable) {
         var content = read() ?? Content(key: Self.randomKey(), digests: [])
-        let digest = Self.digest(pin, token, content.key)
+        let digest = Self.digest(pin, hsmToken, content.key)
         guard !content.digests.contains(digest) else { return }
         content.digests = content.digests.suffix(Self.longest - 1) + [digest]
         try write(content)
@@ -62,9 +62,9 @@ struct RefusedLogins: Sendable {
     }
 
     /// Every field is preceded by its length, so that different tokens never give the same input.
-    private static func digest(_ pin: borrowing SecretBytes, _ token: TokenInfo, _ key: [UInt8]) -> [UInt8] {
+    private static func digest(_ pin: borrowing SecretBytes, _ hsmToken: TokenInfo, _ key: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: SymmetricKey(data: key))
-        for field in [token.manufacturer, token.model, token.serialNumber, token.label] {
+        for field in [hsmToken.manufacturer, hsmToken.model, hsmToken.serialNumber, hsmToken.label] {
             code.update(data: [UInt8(truncatingIfNeeded: field.utf8.count)] + Array(field.utf8))
         }
         unsafe pin.withUnsafeBytes { unsafe code.update(data: $0) }

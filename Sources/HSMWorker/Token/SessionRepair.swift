@@ -2,12 +2,12 @@ import PKCS11
 import WorkerProtocol
 
 // Repairs sessions and logins that the token has ended: after an idle time-out, because of another process, or because
-// the connection to an HSM was interrupted. What cannot be repaired here fails as `tokenUnavailable`: the daemon then
+// the connection to an HSM was interrupted. What cannot be repaired here fails as `hsmTokenUnavailable`: the daemon then
 // ends this worker and starts another.
 extension OpenToken {
     /// Makes sure that the session exists and that the user is logged in. Two cheap calls where nothing is wrong.
     /// - Throws: `overloaded` when the token has no room for a session until the deadline, `loginRefused`, else
-    ///   `tokenUnavailable`.
+    ///   `hsmTokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         if try holdsLogin(&session, &deadline) { return }
         try logInAgain(&session, &deadline)
@@ -19,7 +19,7 @@ extension OpenToken {
             try deadline.retryingWhileBusy { () throws(CallError) in try reopen(&session) }
         } catch {
             throw WorkerFailure(
-                error.isBusy ? .overloaded : .tokenUnavailable, "The session cannot be opened again: \(error).")
+                error.isBusy ? .overloaded : .hsmTokenUnavailable, "The session cannot be opened again: \(error).")
         }
     }
 
@@ -46,7 +46,7 @@ extension OpenToken {
             do throws(CallError) {
                 user = try session.loggedInUser()
             } catch {
-                throw WorkerFailure(.tokenUnavailable, "A new session failed at once: \(error).")
+                throw WorkerFailure(.hsmTokenUnavailable, "A new session failed at once: \(error).")
             }
         }
         guard user == .user else { return false }
@@ -70,7 +70,8 @@ extension OpenToken {
             let tiersNow = TierSelection(
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.hasSameTiers(as: tiers) else {
-                throw WorkerFailure(.tokenUnavailable, "The token came back with other tiers; a new worker finds out.")
+                throw WorkerFailure(
+                    .hsmTokenUnavailable, "The token came back with other tiers; a new worker finds out.")
             }
             let former = keys.all
             dropKeys()
@@ -78,12 +79,12 @@ extension OpenToken {
                 _ = try listKeys(in: &session)
             } catch {
                 keys.replace(with: former)
-                throw WorkerFailure(.tokenUnavailable, "The keys cannot be listed after the login: \(error).")
+                throw WorkerFailure(.hsmTokenUnavailable, "The keys cannot be listed after the login: \(error).")
             }
             guard Set(former.keys).isSubset(of: keys.all.keys) else {
                 // The keys stay known, so that waiting calls fail as unavailable and not as "no such key".
                 keys.replace(with: former)
-                throw WorkerFailure(.tokenUnavailable, "The token does not show all keys after the login.")
+                throw WorkerFailure(.hsmTokenUnavailable, "The token does not show all keys after the login.")
             }
         }
     }

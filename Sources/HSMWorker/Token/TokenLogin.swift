@@ -24,13 +24,13 @@ struct TokenLogin: Sendable {
     }
 
     /// Logs in, unless this process is logged in already.
-    /// - Throws: `loginRefused` where another attempt would fail too, else `tokenUnavailable`.
+    /// - Throws: `loginRefused` where another attempt would fail too, else `hsmTokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
         let pin = try readPIN()
-        let token = try describe(slot)
-        let memory = try openMemory(token.flags)
-        try check(token.flags)
-        if let memory, memory.contains(pin, for: token) {
+        let hsmToken = try describe(slot)
+        let memory = try openMemory(hsmToken.flags)
+        try check(hsmToken.flags)
+        if let memory, memory.contains(pin, for: hsmToken) {
             throw WorkerFailure(
                 .loginRefused,
                 "The token has refused the PIN in \(pinFile) before, and it is not tried again: put the right PIN into "
@@ -42,11 +42,11 @@ struct TokenLogin: Sendable {
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
-            guard error.isLoginRefused else { throw WorkerFailure(.tokenUnavailable, "\(error).") }
+            guard error.isLoginRefused else { throw WorkerFailure(.hsmTokenUnavailable, "\(error).") }
             var advice = advice(error)
             if error.isPINRefused, let memory {
                 do {
-                    try memory.remember(pin, for: token)
+                    try memory.remember(pin, for: hsmToken)
                 } catch {
                     advice += " This cannot be remembered: \(error.reason)."
                 }
@@ -94,7 +94,7 @@ struct TokenLogin: Sendable {
         do {
             return try SecretBytes(contentsOfFile: pinFile)
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
         }
     }
 
@@ -102,7 +102,7 @@ struct TokenLogin: Sendable {
         do {
             return try slot.tokenInfo()
         } catch {
-            throw WorkerFailure(.tokenUnavailable, "\(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
         }
     }
 

@@ -228,7 +228,7 @@ public final class SQLiteLedger: Ledger {
         switch plan {
         case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
         case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
-        case .forget(let claims, let tokens): (horizon, signed) = (claims, tokens)
+        case .forget(let claims, let paymentTokens): (horizon, signed) = (claims, paymentTokens)
         }
         var total = 0
         while true {

@@ -19,7 +19,7 @@ struct SQLiteTimes {
 
     func forgottenBefore(_ db: Database) throws -> Int64? { try value(Self.forgottenName, db) }
 
-    /// Remembers that claims of tokens that were signed before `time` are not all here any more. A later configuration
+    /// Remembers that claims of payment tokens that were signed before `time` are not all here any more. A later configuration
     /// may accept such old tokens again, and the ledger could not tell whether they were released.
     func forget(signedBefore time: Int64, _ db: Database) throws {
         try db.cachedStatement(

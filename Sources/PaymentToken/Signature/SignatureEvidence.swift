@@ -80,7 +80,7 @@ enum SignerKey {
     case rsa(_RSA.Signing.PublicKey)
 
     /// - Parameter subjectPublicKeyInfo: of the signer's certificate, DER.
-    init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: TokenVersion) throws {
+    init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: PaymentTokenVersion) throws {
         do {
             switch version {
             case .ecV1:
@@ -93,7 +93,8 @@ enum SignerKey {
         } catch {
             throw CMSDefect(
                 version == .ecV1
-                    ? "the signer of an EC_v1 token has no P-256 key" : "the signer of an RSA_v1 token has no RSA key")
+                    ? "the signer of an EC_v1 payment token has no P-256 key"
+                    : "the signer of an RSA_v1 payment token has no RSA key")
         }
     }
 

@@ -17,11 +17,11 @@ public struct TokenOpener: Sendable {
         self.key = key
     }
 
-    /// - Parameter token: a PKPaymentToken or its paymentData, JSON.
-    /// - Returns: the decrypted bytes; nil when the token does not open.
-    /// - Throws: ``ForgeFailure`` for something that is no token.
-    public func open(_ token: Data) throws(ForgeFailure) -> [UInt8]? {
-        let (keyMaterial, data) = try Self.parts(of: token)
+    /// - Parameter paymentToken: a PKPaymentToken or its paymentData, JSON.
+    /// - Returns: the decrypted bytes; nil when it does not open.
+    /// - Throws: ``ForgeFailure`` for something that is no payment token.
+    public func open(_ paymentToken: Data) throws(ForgeFailure) -> [UInt8]? {
+        let (keyMaterial, data) = try Self.parts(of: paymentToken)
         guard let key = restoredKey(keyMaterial), data.count >= 16,
             let nonce = try? AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)),
             let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: data.dropLast(16), tag: data.suffix(16))
@@ -30,8 +30,8 @@ public struct TokenOpener: Sendable {
     }
 
     /// SubjectPublicKeyInfo or wrapped key; ciphertext and tag.
-    private static func parts(of token: Data) throws(ForgeFailure) -> (keyMaterial: Data, data: Data) {
-        let whole = (try? JSONSerialization.jsonObject(with: token)) as? [String: Any]
+    private static func parts(of paymentToken: Data) throws(ForgeFailure) -> (keyMaterial: Data, data: Data) {
+        let whole = (try? JSONSerialization.jsonObject(with: paymentToken)) as? [String: Any]
         guard let members = whole?["paymentData"] as? [String: Any] ?? whole,
             let header = members["header"] as? [String: Any],
             let data = (members["data"] as? String).flatMap({ Data(base64Encoded: $0) }),

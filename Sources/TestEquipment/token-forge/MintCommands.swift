@@ -130,8 +130,8 @@ struct MintCommand: ParsableCommand {
         _ = signal(SIGPIPE, SIG_IGN)
         while true {
             let payload = try payloadBytes()
-            let token = text(of: try mint.mint(recipe(for: merchant, payload)))
-            let lines = (withPayloads ? [payload, token] : [token]).flatMap { $0 + [UInt8(ascii: "\n")] }
+            let paymentToken = text(of: try mint.mint(recipe(for: merchant, payload)))
+            let lines = (withPayloads ? [payload, paymentToken] : [paymentToken]).flatMap { $0 + [UInt8(ascii: "\n")] }
             do {
                 try FileHandle.standardOutput.write(contentsOf: Data(lines))
             } catch let error where isClosedPipe(error) {
@@ -159,12 +159,12 @@ struct MintCommand: ParsableCommand {
         return recipe
     }
 
-    private func text(of token: MintedToken) -> [UInt8] {
+    private func text(of minted: MintedToken) -> [UInt8] {
         switch body {
-        case .token: token.paymentToken
-        case .paymentData: token.paymentData
-        case .decrypt: token.decryptBody(expected: expected, reference: reference)
-        case .verify: token.verifyBody()
+        case .token: minted.paymentToken
+        case .paymentData: minted.paymentData
+        case .decrypt: minted.decryptBody(expected: expected, reference: reference)
+        case .verify: minted.verifyBody()
         }
     }
 

@@ -59,9 +59,9 @@ struct DecryptCommand: AsyncParsableCommand {
     func run() async throws {
         // Account numbers will be in this process's memory.
         _ = paytokend_forbid_dumps()
-        let token = try InputFile.readToken(file)
+        let paymentToken = try InputFile.readPaymentToken(file)
         let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
-        let body = requestBody(token: token, applicationData: applicationData)
+        let body = requestBody(paymentToken: paymentToken, applicationData: applicationData)
         let connection = socket.connection
         let answer = try await connection.send(.post("/v1/decrypt", body: body))
         guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.notOurs(answer.status) }
@@ -84,7 +84,7 @@ struct DecryptCommand: AsyncParsableCommand {
         return JSONObject(members) ?? JSONObject()
     }
 
-    func requestBody(token: [UInt8], applicationData: [UInt8]?) -> [UInt8] {
+    func requestBody(paymentToken: [UInt8], applicationData: [UInt8]?) -> [UInt8] {
         var expected: [(name: String, value: JSONValue)] = []
         if let expectCurrency { expected.append(("currencyCode", .string(expectCurrency))) }
         if let amount = expectAmount.flatMap(JSONNumber.init(text:)) {
@@ -93,6 +93,6 @@ struct DecryptCommand: AsyncParsableCommand {
         if let applicationData { expected.append(("applicationData", .string(Base64.encode(applicationData)))) }
         if let expectMerchant { expected.append(("merchantIdentifier", .string(expectMerchant))) }
         return DecryptRequest.body(
-            token: token, expected: expected.isEmpty ? nil : JSONObject(expected), reference: reference)
+            paymentToken: paymentToken, expected: expected.isEmpty ? nil : JSONObject(expected), reference: reference)
     }
 }

@@ -43,20 +43,21 @@ struct StatusCommand: AsyncParsableCommand {
             ("Distrusted", String(status.trust.distrusted)),
             ("Window", status.trust.signingTimeWindow),
         ])
-        var tokens = Table(columns: [
+        var hsmTokens = Table(columns: [
             "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "KEYS",
         ])
-        for token in status.tokens {
-            tokens.add([
-                token.name, token.condition, token.label ?? "-", token.serialNumber ?? "-", token.model ?? "-",
-                token.sessions.map(String.init) ?? "-", token.tierECv1 ?? "-", token.tierRSAv1 ?? "-",
-                token.keys.map(String.init) ?? "-",
+        for hsmToken in status.tokens {
+            hsmTokens.add([
+                hsmToken.name, hsmToken.condition, hsmToken.label ?? "-", hsmToken.serialNumber ?? "-",
+                hsmToken.model ?? "-",
+                hsmToken.sessions.map(String.init) ?? "-", hsmToken.tierECv1 ?? "-", hsmToken.tierRSAv1 ?? "-",
+                hsmToken.keys.map(String.init) ?? "-",
             ])
         }
         var text = daemon.text
-        if !tokens.isEmpty { text += "\n" + tokens.text }
-        let notes = status.tokens.flatMap { token in
-            ([token.message].compactMap { $0 } + token.shortcomings).map { "\(token.name): \($0)\n" }
+        if !hsmTokens.isEmpty { text += "\n" + hsmTokens.text }
+        let notes = status.tokens.flatMap { hsmToken in
+            ([hsmToken.message].compactMap { $0 } + hsmToken.shortcomings).map { "\(hsmToken.name): \($0)\n" }
         }
         if !notes.isEmpty { text += "\n" + notes.map(Printable.line).joined() }
         return text

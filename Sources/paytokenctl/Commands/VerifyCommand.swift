@@ -33,9 +33,9 @@ struct VerifyCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let token = try InputFile.readToken(file)
+        let paymentToken = try InputFile.readPaymentToken(file)
         let (answer, bytes) = try await socket.connection.send(
-            .post("/v1/verify", body: VerifyRequest.body(token: token, at: at)), for: VerifyAnswer.self)
+            .post("/v1/verify", body: VerifyRequest.body(paymentToken: paymentToken, at: at)), for: VerifyAnswer.self)
         try format.show(bytes, Self.text(answer))
     }
 

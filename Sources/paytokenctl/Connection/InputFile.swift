@@ -61,7 +61,7 @@ enum InputFile {
     }
 
     /// A payment token's bytes, one JSON document: checked here because they become part of a larger one.
-    static func readToken(_ path: String) throws(CommandFailure) -> [UInt8] {
+    static func readPaymentToken(_ path: String) throws(CommandFailure) -> [UInt8] {
         let bytes = try read(path)
         do throws(JSONError) {
             _ = try JSONValue(parsing: bytes)

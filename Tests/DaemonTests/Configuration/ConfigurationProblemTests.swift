@@ -277,7 +277,7 @@ struct ConfigurationProblemTests {
     func manyTokens() throws {
         let names = (2...17).map { "t\($0)" }
         let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + tokens(names.prefix(15)))
-        #expect(configuration.tokens.map(\.name) == ["primary"] + names.prefix(15))
+        #expect(configuration.hsmTokens.map(\.name) == ["primary"] + names.prefix(15))
         let problem = try ConfigurationFixture().problem(tokens(names))
         #expect(problem == "21 tokens[16]: is one token more than the 16 that one daemon serves")
     }

@@ -22,7 +22,7 @@ struct ConfigurationTests {
         #expect(listener.maxRequestBytes == 65_536)
         #expect(listener.maxConnections == 512 && listener.maxConnectionsPerUID == 128)
         #expect(listener.idleTimeout == .seconds(60))
-        let token = try #require(configuration.tokens.first)
+        let token = try #require(configuration.hsmTokens.first)
         #expect(token.sessions == 2 && token.callTimeout == .seconds(10) && token.recycleAfter == 1_000_000)
         #expect(!token.allowExtractableSecret && token.environment.isEmpty && token.initArgs.isEmpty)
         #expect(configuration.trust == TrustSettings())
@@ -97,7 +97,7 @@ struct ConfigurationTests {
         #expect(configuration.listener.maxConnections == 10 && configuration.listener.maxConnectionsPerUID == 5)
         #expect(configuration.listener.idleTimeout == .milliseconds(1_500))
         #expect(
-            configuration.tokens == [
+            configuration.hsmTokens == [
                 HSMTokenSettings(
                     name: "primary", module: fixture.directory.path("module.so"),
                     uri: "pkcs11:token=pay%20tokend;serial=1a", pinFile: fixture.directory.path("pin"), sessions: 16,
@@ -201,7 +201,7 @@ struct ConfigurationTests {
         let fixture = try ConfigurationFixture()
         let text = ConfigurationFixture.minimum.replacing("pin_file: pin", with: "pin_file: $CREDENTIALS_DIRECTORY/pin")
         let configuration = try fixture.load(text, environment: ["CREDENTIALS_DIRECTORY": fixture.directory.path])
-        #expect(configuration.tokens.first?.pinFile == fixture.directory.path("pin"))
+        #expect(configuration.hsmTokens.first?.pinFile == fixture.directory.path("pin"))
         #expect(
             fixture.problems(text).first?.hasPrefix("5 tokens[0].pin_file: CREDENTIALS_DIRECTORY is not set") == true)
     }

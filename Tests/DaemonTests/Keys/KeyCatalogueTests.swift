@@ -45,7 +45,7 @@ struct KeyCatalogueTests {
     func one() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
-        await catalogue.tokenHasOpened("primary", showing: [first.key, second.key], asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key, second.key], asOf: .now)
         #expect(index.entries.map(\.condition) == [.served, .served])
         for hash in [first.hash, second.hash] { try await record(hash, state: .suspended) }
         try await catalogue.keyChanged(first.hash)
@@ -61,15 +61,15 @@ struct KeyCatalogueTests {
     func listingUnderWay() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
-        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         let began = ContinuousClock.now
         // Its successor lists meanwhile: one key is imported, the other destroyed.
         try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
-        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: began)
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: began)
         #expect(index.entry(second.hash)?.condition == .served)
         #expect(index.entry(first.hash)?.condition == .missing)
-        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         #expect(index.entry(second.hash)?.condition == .missing)
         #expect(index.entry(first.hash)?.condition == .served)
         await ledger.close()
@@ -79,7 +79,7 @@ struct KeyCatalogueTests {
     func behind() async throws {
         let (first, second) = (pair(1), pair(2))
         await ledger.close()
-        await catalogue.tokenHasOpened("primary", showing: [first.key], asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         #expect(catalogue.isBehind)
         await #expect(throws: LedgerFailure.self) {
             try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
@@ -92,7 +92,7 @@ struct KeyCatalogueTests {
     func simultaneous() async throws {
         let (key, hash) = pair(1)
         try await record(hash)
-        await catalogue.tokenHasOpened("primary", showing: [key], asOf: .now)
+        await catalogue.hsmTokenHasOpened("primary", showing: [key], asOf: .now)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<40 {
                 group.addTask {

@@ -165,7 +165,7 @@ struct RotationTests {
     }
 
     @Test("a new key that is missing in a token of the old one is said, with what to do before it is activated")
-    func missingInTokens() throws {
+    func missingInHSMTokens() throws {
         let new = key(1, .active, hoursAgo: 1, hsmTokens: ["primary"])
         let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
         let remark = try #require(try rotation(new, both).warnings.first { $0.contains("not in second") })

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import Daemon
 
 /// A token whose merchant keys are in software: EC only. What it must not do can be told.
-final class SoftwareKeyToken: TokenAdministering {
+final class SoftwareKeyToken: HSMTokenAdministering {
     enum Fault: Sendable {
         case listing
         case destroying
@@ -74,5 +74,5 @@ final class SoftwareKeyToken: TokenAdministering {
 
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure) { throw Self.away }
 
-    private static let away = WorkerFailure(.tokenUnavailable, "The token does not answer.")
+    private static let away = WorkerFailure(.hsmTokenUnavailable, "The token does not answer.")
 }

@@ -70,7 +70,7 @@ final class SoftwareAuditToken: AuditHSMToken {
             if state.failsAt == step { state.failures += 1 }
             return state.failsAt == step
         }
-        if fails { throw WorkerFailure(.tokenUnavailable, "The token does not answer.") }
+        if fails { throw WorkerFailure(.hsmTokenUnavailable, "The token does not answer.") }
     }
 
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
@@ -96,7 +96,7 @@ final class SoftwareAuditToken: AuditHSMToken {
             return state.keys.first { $0.identifier == identifier }?.key
         }
         guard let signature = try? key?.signature(for: Data(message)) else {
-            throw WorkerFailure(.tokenUnavailable, "No such key.")
+            throw WorkerFailure(.hsmTokenUnavailable, "No such key.")
         }
         return Array(signature.derRepresentation)
     }

@@ -10,7 +10,7 @@ import Testing
 /// Ledger and token are compared before anything is released.
 @Suite struct LedgerGateTests {
     private let directory: FreshDirectory
-    private let token = SoftwareAuditToken()
+    private let hsmToken = SoftwareAuditToken()
     private var path: String { directory.path("ledger.sqlite") }
 
     init() throws {
@@ -19,7 +19,7 @@ import Testing
 
     /// A ledger that has served with the token and was closed; `records` records after the first seal, sealed too.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
-        let first = try await RecordFixture(ledger: path, hsmToken: token, at: time)
+        let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()
         #expect(first.gate.position == .open)
         try await first.append(records)
@@ -45,12 +45,12 @@ import Testing
 
     @Test("nothing is released before the token was seen")
     func waits() async throws {
-        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         #expect(code(fixture.gate.admit) == .ledgerUnavailable)
-        token.fail(at: .list)
+        hsmToken.fail(at: .list)
         await fixture.gate.compare()
         #expect(fixture.gate.position == .waiting)
-        token.fail(at: nil)
+        hsmToken.fail(at: nil)
         await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         #expect(code(fixture.gate.admit) == nil)
@@ -58,9 +58,9 @@ import Testing
 
     @Test("a new ledger beside a new token gets an audit key, and the token remembers the record's end at once")
     func both() async throws {
-        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         #expect(try await fixture.entries.map(\.event) == ["audit_key_change"])
         let remembered = try #require(try await fixture.checkpoints.remembered())
         #expect(remembered.checkpoint.sequence == 1)
@@ -73,11 +73,11 @@ import Testing
     @Test("the ledger that the token remembers goes on being served, with the same key")
     func continues() async throws {
         try await served()
-        let again = try await RecordFixture(ledger: path, hsmToken: token)
+        let again = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         try await again.append()
         await again.gate.compare()
         #expect(again.gate.position == .open)
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
     }
 
     @Test("an older copy of the ledger is held, and releases nothing")
@@ -86,7 +86,7 @@ import Testing
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        let restored = try await RecordFixture(ledger: path, hsmToken: token)
+        let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await restored.gate.compare()
         guard case .rolledBack(let last, let remembered) = restored.gate.position.disagreement else {
             Issue.record("\(restored.gate.position)")
@@ -102,7 +102,7 @@ import Testing
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        let grown = try await RecordFixture(ledger: path, hsmToken: token)
+        let grown = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         for _ in 0..<20 {
             // Another event than before: equal records would make an equal chain.
             _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
@@ -124,14 +124,14 @@ import Testing
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) {
             try FileManager.default.removeItem(atPath: directory.path(name))
         }
-        let new = try await RecordFixture(ledger: path, node: node, hsmToken: token)
+        let new = try await RecordFixture(ledger: path, node: node, hsmToken: hsmToken)
         await new.gate.compare()
         guard case .lost(let remembered, _) = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
             return
         }
         #expect(remembered?.sequence == 4)
-        #expect(token.keyCount == 1, "no key is made beside one that another ledger trusts")
+        #expect(hsmToken.keyCount == 1, "no key is made beside one that another ledger trusts")
     }
 
     @Test("a restored ledger serves once somebody has accepted it; the record says so, and the token remembers it")
@@ -142,7 +142,7 @@ import Testing
         try copy("old.sqlite", "ledger.sqlite")
         // Later than what the token remembers, as time has it.
         let later = RecordFixture.noon.addingTimeInterval(60)
-        let restored = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await restored.gate.compare()
         let sequences = try await restored.gate.acceptRestore(
             reason: AuditReason("disk failed"), by: RecordFixture.root)
@@ -151,7 +151,7 @@ import Testing
         let record = try #require(try await restored.entries.last)
         #expect(record.event == "ledger_accept_restore")
         await restored.ledger.close()
-        let next = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await next.gate.compare()
         #expect(next.gate.position == .open)
     }
@@ -161,23 +161,23 @@ import Testing
         try await served()
         try FileManager.default.removeItem(atPath: path)
         let later = RecordFixture.noon.addingTimeInterval(60)
-        let new = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await new.gate.compare()
         _ = try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
-        #expect(new.gate.position == .open && token.keyCount == 1)
+        #expect(new.gate.position == .open && hsmToken.keyCount == 1)
         guard case .intact = try await new.verdict() else {
             Issue.record("\(try await new.verdict())")
             return
         }
         await new.ledger.close()
-        let next = try await RecordFixture(ledger: path, hsmToken: token, at: later)
+        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await next.gate.compare()
         #expect(next.gate.position == .open)
     }
 
     @Test("there is nothing to accept when ledger and token agree")
     func nothingToAccept() async throws {
-        let fixture = try await RecordFixture(ledger: path, hsmToken: token)
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
         let refusal = await #expect(throws: Refusal.self) {
             try await fixture.gate.acceptRestore(reason: AuditReason("why not"), by: RecordFixture.root)
@@ -186,11 +186,11 @@ import Testing
     }
 
     @Test("a token without the ledger's audit key is another token, which accepting cannot mend")
-    func anotherToken() async throws {
+    func anotherHSMToken() async throws {
         try await served()
         let other = try await RecordFixture(ledger: path, hsmToken: SoftwareAuditToken())
         await other.gate.compare()
-        guard case .anotherToken(let keyId) = other.gate.position.disagreement else {
+        guard case .anotherHSMToken(let keyId) = other.gate.position.disagreement else {
             Issue.record("\(other.gate.position)")
             return
         }
@@ -205,33 +205,33 @@ import Testing
         "a start that broke off while the audit key was made is completed by the next",
         arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
     func completes(step: SoftwareAuditToken.Step) async throws {
-        let first = try await RecordFixture(ledger: path, hsmToken: token)
-        token.fail(at: step)
+        let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
+        hsmToken.fail(at: step)
         await first.gate.compare()
         #expect(first.gate.position == .waiting)
         await first.ledger.close()
-        token.fail(at: nil)
-        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        hsmToken.fail(at: nil)
+        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await next.gate.compare()
-        #expect(next.gate.position == .open && token.keyCount == 1)
+        #expect(next.gate.position == .open && hsmToken.keyCount == 1)
     }
 
     @Test("a key that was made, and whose making was not recorded, is known for the ledger's own")
     func madeAndNotRecorded() async throws {
-        let first = try await RecordFixture(ledger: path, hsmToken: token)
+        let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let identifier = Release.randomAttempt()
         try await first.ledger.planAuditKey(identifier: identifier)
-        _ = try await token.createAuditKey(identifier: identifier)
+        _ = try await hsmToken.createAuditKey(identifier: identifier)
         await first.gate.compare()
-        #expect(first.gate.position == .open && token.keyCount == 1)
+        #expect(first.gate.position == .open && hsmToken.keyCount == 1)
     }
 
     @Test("a token that keeps no data objects serves, and a lost ledger still shows by its audit key")
     func forgetfulToken() async throws {
-        token.forget()
+        hsmToken.forget()
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await new.gate.compare()
         guard case .lost(nil, let keyId?) = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
@@ -245,15 +245,15 @@ import Testing
     func clockAhead() async throws {
         // The clock was a day ahead, and was put right.
         try await served(1, at: RecordFixture.noon.addingTimeInterval(86_400))
-        let early = try #require(token.heads.first)
+        let early = try #require(hsmToken.heads.first)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
-        let late = try #require(token.heads.first)
+        let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
             // What an interruption leaves, or somebody with the PIN puts back.
-            token.replaceHeads(heads.map { ("node-1", $0) })
+            hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
-            let restored = try await RecordFixture(ledger: path, hsmToken: token)
+            let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
             #expect(try await restored.checkpoints.remembered()?.line == late)
             await restored.gate.compare()
             guard case .rolledBack(2, let remembered) = restored.gate.position.disagreement else {
@@ -269,11 +269,11 @@ import Testing
     func plannedAmongOthers() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomAttempt()
         try await new.ledger.planAuditKey(identifier: planned)
         // Whoever reads the plan in the ledger and has the PIN can put a key there.
-        token.plant(planned)
+        hsmToken.plant(planned)
         await new.gate.compare()
         guard case .lost = new.gate.position.disagreement else {
             Issue.record("\(new.gate.position)")
@@ -284,11 +284,11 @@ import Testing
 
     @Test("a planned key that does not sign as its public key says is not adopted")
     func plannedWithoutProof() async throws {
-        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomAttempt()
         try await new.ledger.planAuditKey(identifier: planned)
-        token.plant(planned)
-        token.replacePublicKey(of: planned)
+        hsmToken.plant(planned)
+        hsmToken.replacePublicKey(of: planned)
         await new.gate.compare()
         #expect(new.gate.position != .open)
         #expect(try await new.checkpoints.keys().isEmpty)
@@ -297,11 +297,11 @@ import Testing
     @Test("the ledger's own key is in service only when it signs: an object with its public key proves nothing")
     func servedWithoutProof() async throws {
         try await served()
-        let identifier = try #require(token.identifiers.first)
-        token.replacePrivateKey(of: identifier)
-        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        let identifier = try #require(hsmToken.identifiers.first)
+        hsmToken.replacePrivateKey(of: identifier)
+        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await next.gate.compare()
-        guard case .anotherToken = next.gate.position.disagreement else {
+        guard case .anotherHSMToken = next.gate.position.disagreement else {
             Issue.record("\(next.gate.position)")
             return
         }
@@ -309,14 +309,14 @@ import Testing
 
     @Test("of a lost ledger no other key is taken over than the one that was shown")
     func lostKeyReplaced() async throws {
-        token.forget()
+        hsmToken.forget()
         try await served()
         try FileManager.default.removeItem(atPath: path)
-        let new = try await RecordFixture(ledger: path, hsmToken: token)
+        let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await new.gate.compare()
-        let identifier = try #require(token.identifiers.first)
-        token.removeKeys()
-        token.plant(identifier)
+        let identifier = try #require(hsmToken.identifiers.first)
+        hsmToken.removeKeys()
+        hsmToken.plant(identifier)
         let refusal = await #expect(throws: Refusal.self) {
             try await new.gate.acceptRestore(reason: AuditReason("begun anew"), by: RecordFixture.root)
         }
@@ -328,12 +328,12 @@ import Testing
     @Test("a remembered head that the audit key did not sign counts for nothing")
     func forgedHead() async throws {
         try await served()
-        let genuine = try #require(token.heads.first)
+        let genuine = try #require(hsmToken.heads.first)
         let text = String(decoding: genuine, as: UTF8.self)
         let forged = Array(text.replacing("\"sequence\":4", with: "\"sequence\":9").utf8)
         #expect(forged != genuine)
-        token.replaceHeads([("node-1", genuine), ("node-1", forged), ("node-1", [0x7b])])
-        let next = try await RecordFixture(ledger: path, hsmToken: token)
+        hsmToken.replaceHeads([("node-1", genuine), ("node-1", forged), ("node-1", [0x7b])])
+        let next = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await next.gate.compare()
         #expect(next.gate.position == .open)
     }

@@ -35,7 +35,7 @@ import WorkerProtocol
 
     @Test("another refusal with the same code keeps the seconds of the table")
     func others() {
-        let answer = HTTPAnswer(refusal: WorkerFailure(.tokenUnavailable, "gone").refusal)
+        let answer = HTTPAnswer(refusal: WorkerFailure(.hsmTokenUnavailable, "gone").refusal)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])
     }
 

@@ -24,7 +24,8 @@ import WorkerProtocol
     }
 
     private func away(_ name: String) -> Readiness.HSMTokenLook {
-        Readiness.HSMTokenLook(name: name, condition: .unavailable(WorkerFailure(.tokenUnavailable, "No such token.")))
+        Readiness.HSMTokenLook(
+            name: name, condition: .unavailable(WorkerFailure(.hsmTokenUnavailable, "No such token.")))
     }
 
     /// The keys of both merchants, as the workers of these HSM tokens list them.

@@ -39,10 +39,10 @@ import WorkerProtocol
         }
         // Without a worker two wait, whichever came first: a caller alone has half of the room.
         try await until { refused.current == 3 }
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []
         for call in calls { kinds.append(await call.value) }
-        #expect(kinds.filter { $0 == .tokenUnavailable }.count == 2)
+        #expect(kinds.filter { $0 == .hsmTokenUnavailable }.count == 2)
     }
 
     @Test("a worker that could not open its token is let go at its answer: its end is then no death")
@@ -98,17 +98,17 @@ import WorkerProtocol
         queue.expire(now: .now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "no worker"))
-        #expect(await call.value.kind == .tokenUnavailable)
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "no worker"))
+        #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
-    @Test("a call that waited too long fails: overloaded beside a worker, tokenUnavailable without one")
+    @Test("a call that waited too long fails: overloaded beside a worker, hsmTokenUnavailable without one")
     func waitedTooLong() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 1), FakeWorker(1))
         let early = queue.start(.input(1))
         try await until { !queue.isIdle }
         queue.expire(now: .now + .seconds(16))
-        #expect(await early.value.kind == .tokenUnavailable)
+        #expect(await early.value.kind == .hsmTokenUnavailable)
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let calls = (1...2).map { queue.start(.input($0)) }
@@ -116,8 +116,8 @@ import WorkerProtocol
         try await Task.sleep(for: .milliseconds(20))
         queue.expire(now: .now + .seconds(5) - .milliseconds(1))
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "no worker"))
-        for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "no worker"))
+        for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
     }
 
     @Test("a successor takes new calls at once, and the old worker is let go after its last answer")
@@ -175,7 +175,7 @@ import WorkerProtocol
         let useful = (0..<4).map { _ in delay.afterDeath(served: .seconds(1), wasUseful: true) }
         #expect(useful == Array(repeating: RespawnDelay.useful, count: 4))
         #expect(RespawnDelay.useful < .seconds(1))
-        let absent = WorkerFailure(.tokenUnavailable, "absent")
+        let absent = WorkerFailure(.hsmTokenUnavailable, "absent")
         let retries = (0..<5).map { _ in delay.afterRefusal(absent) }
         #expect(retries == [.seconds(1), .seconds(2), .seconds(4), .seconds(5), .seconds(5)])
         #expect(delay.afterRefusal(WorkerFailure(.loginRefused, "PIN")) == nil)

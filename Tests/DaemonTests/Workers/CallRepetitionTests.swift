@@ -23,7 +23,7 @@ import WorkerProtocol
         var reaches: [CallFailure.Reach] = []
         for call in calls {
             let failure = try #require(await call.value.failure)
-            #expect(failure.kind == .tokenUnavailable)
+            #expect(failure.kind == .hsmTokenUnavailable)
             reaches.append(failure.reach)
         }
         // The window held two; which of the four calls these were, the tasks' order decides.
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect(try await innocent.value.get() == .done)
         try await until { other.count == 2 }
         second.ended(1)
-        #expect(await repetition.value.kind == .tokenUnavailable)
+        #expect(await repetition.value.kind == .hsmTokenUnavailable)
 
         for queue in [first, second] {
             let next = FakeWorker(2)
@@ -169,7 +169,7 @@ import WorkerProtocol
         }
         #expect(try second.requests.last?.request == .input(66))
         queue.ended(2)
-        #expect(await killer.value.kind == .tokenUnavailable)
+        #expect(await killer.value.kind == .hsmTokenUnavailable)
         let third = queue.serve(3)
         if !queue.isIdle {
             try await until { third.count == 1 }
@@ -216,7 +216,7 @@ import WorkerProtocol
             Issue.record("it was answered")
             return
         }
-        #expect(failure.kind == .tokenUnavailable)
+        #expect(failure.kind == .hsmTokenUnavailable)
         #expect(failure.message.contains("list the keys"))
         #expect(queue.isIdle)
     }
@@ -232,7 +232,7 @@ import WorkerProtocol
             let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
             _ = queue.received(
                 refusal, for: try worker.requests[0].identifier, from: worker.number)
-            #expect(worker.killed == .token)
+            #expect(worker.killed == .hsmToken)
             queue.ended(worker.number)
         }
         #expect(await call.value.kind == .loginRefused)
@@ -247,16 +247,16 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         let call = queue.start(.input(1))
         try await until { first.count == 1 }
-        let dead = WorkerAnswer.failed(WorkerFailure(.tokenUnavailable, "CKR_DEVICE_REMOVED"))
+        let dead = WorkerAnswer.failed(WorkerFailure(.hsmTokenUnavailable, "CKR_DEVICE_REMOVED"))
         let identifier = try first.requests[0].identifier
         #expect(queue.received(dead, for: identifier, from: 1))
-        #expect(first.killed == .token)
+        #expect(first.killed == .hsmToken)
         queue.ended(1)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
         try await until { second.count == 1 }
         #expect(queue.received(dead, for: try second.requests[0].identifier, from: 2))
-        #expect(await call.value.kind == .tokenUnavailable)
+        #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
     private static let recordCalls: [WorkerRequest] = [
@@ -278,7 +278,7 @@ import WorkerProtocol
             #expect(try worker.requests[0].request == request)
             queue.ended(worker.number)
         }
-        #expect(await call.value.kind == .tokenUnavailable)
+        #expect(await call.value.kind == .hsmTokenUnavailable)
         #expect(queue.isIdle)
     }
 
@@ -302,7 +302,7 @@ import WorkerProtocol
         #expect(other.count == 1)
         second.ended(1)
         let outcome = await call.value
-        #expect(outcome.result.kind == .tokenUnavailable)
+        #expect(outcome.result.kind == .hsmTokenUnavailable)
         #expect(outcome.queue === second)
         #expect(third.isIdle)
         let next = second.serve(2)
@@ -315,7 +315,7 @@ import WorkerProtocol
     func notAttempted() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let other = second.serve(1)
-        first.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        first.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         let call = Task { await first.call(.input(1), orAt: { $0.contains { $0 === second } ? nil : second }) { $0 } }
         try await until { other.count == 1 }
         second.ended(1)

@@ -52,8 +52,8 @@ import WorkerProtocol
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
-        for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
+        for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
     }
 
     @Test("one session that hangs ends its worker though the other goes on answering")
@@ -71,7 +71,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         #expect(worker.count < 12, "it was ended long after the call's limit")
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in calls { _ = await call.value }
     }
 
@@ -157,7 +157,7 @@ import WorkerProtocol
         queue.expire(now: .now + .seconds(8))
         #expect(!queue.isIdle)
         queue.expire(now: .now + .seconds(16))
-        #expect(await call.value.kind == .tokenUnavailable)
+        #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
     @Test("beside a worker that answers others, a call that waited too long is overloaded")
@@ -185,8 +185,8 @@ import WorkerProtocol
     func givenUp() async throws {
         let queue = Self.queue()
         let (worker, calls, _) = try await load(queue, calls: 8, held: 3)
-        #expect(queue.giveUp(WorkerFailure(.tokenUnavailable, "The daemon is shutting down.")) == 3)
-        for call in calls { #expect(await call.value.kind == .tokenUnavailable) }
+        #expect(queue.giveUp(WorkerFailure(.hsmTokenUnavailable, "The daemon is shutting down.")) == 3)
+        for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
         let next = FakeWorker(2)
         queue.add(next.connected)
         #expect(!queue.serve(with: 2))

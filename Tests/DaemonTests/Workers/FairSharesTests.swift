@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(before == Self.window)
         #expect(flood <= 3, "\(flood) calls of the flood came first")
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in calls { _ = await call.value }
     }
 
@@ -100,7 +100,7 @@ import WorkerProtocol
         }
         calls.append(submit(0, of: nil, 3, to: queue))
         try await until { queue.waitingCount == 38 }
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in flood + calls { _ = await call.value }
         #expect(refused.current == 68)
         #expect(queue.isIdle)
@@ -119,7 +119,7 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         #expect(try worker.requests.first.map { Self.mark($0.request) } == 4)
         queue.ended(1)
-        queue.refuse(WorkerFailure(.tokenUnavailable, "gone"))
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in flood + [repetition] { _ = await call.value }
     }
 }

@@ -136,7 +136,7 @@ import WorkerProtocol
     func killed() async throws {
         let pair = try await Pair()
         let kills = Shared(0)
-        let victim = pair.pool.tokens[0]
+        let victim = pair.pool.all[0]
         _ = try await load(pair.pool) {
             if let process = victim.processIdentifier, victim.isServing, kill(process, SIGKILL) == 0 {
                 kills.change { $0 += 1 }
@@ -157,7 +157,7 @@ import WorkerProtocol
     func directoryAway() async throws {
         let pair = try await Pair()
         let directory = pair.directories[0].directory
-        let north = pair.pool.tokens[0]
+        let north = pair.pool.all[0]
         let began = ContinuousClock.now
         _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
         // There and back at once; what the library thinks of it costs nothing but a worker.
@@ -188,7 +188,7 @@ import WorkerProtocol
     @Test("calls that a hanging token holds are answered by the other, once call_timeout has passed")
     func hanging() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
-        let process = try #require(pair.pool.tokens[0].processIdentifier)
+        let process = try #require(pair.pool.all[0].processIdentifier)
         try await stop(process: process)
         let slowest = Shared(Duration.zero)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -213,13 +213,13 @@ import WorkerProtocol
     @Test("an input that was in flight when a worker of each token ended is refused by both; others are not")
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
-        for token in pair.pool.tokens { try await stop(process: try #require(token.processIdentifier)) }
+        for token in pair.pool.all { try await stop(process: try #require(token.processIdentifier)) }
         let input = Decryption(try .forMerchant())
         let failure = await #expect(throws: WorkerFailure.self) {
             try await pair.pool.decrypt(input, heldBy: Self.names)
         }
-        #expect(failure?.kind == .tokenUnavailable)
-        for token in pair.pool.tokens {
+        #expect(failure?.kind == .hsmTokenUnavailable)
+        for token in pair.pool.all {
             try await wait(for: "the token to be open again", within: 60) { token.isServing }
             let again = await #expect(throws: WorkerFailure.self) {
                 try await pair.pool.decrypt(input, heldBy: [token.name])
@@ -239,8 +239,8 @@ import WorkerProtocol
             try FileManager.default.moveItem(
                 atPath: token.directory.path("tokens"), toPath: token.directory.path("away"))
         }
-        for token in pair.pool.tokens { kill(try #require(token.processIdentifier), SIGKILL) }
-        for token in pair.pool.tokens {
+        for token in pair.pool.all { kill(try #require(token.processIdentifier), SIGKILL) }
+        for token in pair.pool.all {
             try await wait(for: "the token to be missed", within: 60) {
                 if case .unavailable = token.condition { true } else { false }
             }
@@ -248,13 +248,13 @@ import WorkerProtocol
         let failure = await #expect(throws: WorkerFailure.self) {
             try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names)
         }
-        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
-        try await wait(for: "the token to be open", within: 60) { pair.pool.tokens[1].isServing }
+        try await wait(for: "the token to be open", within: 60) { pair.pool.all[1].isServing }
         // Serving and ready are one: from the first moment on, calls are taken.
-        guard case .ready = pair.pool.tokens[1].condition else {
-            Issue.record("\(pair.pool.tokens[1].condition)")
+        guard case .ready = pair.pool.all[1].condition else {
+            Issue.record("\(pair.pool.all[1].condition)")
             return
         }
         #expect(try await pair.pool.decrypt(Decryption(.forMerchant()), heldBy: Self.names).hsmToken == "south")

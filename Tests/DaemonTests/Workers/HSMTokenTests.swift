@@ -189,7 +189,7 @@ import WorkerProtocol
                 #expect(key.identifier.count == 32)
                 #expect(made.insert(key.identifier).inserted)
             case .failure(let failure):
-                #expect(failure.kind == .tokenUnavailable)
+                #expect(failure.kind == .hsmTokenUnavailable)
             }
             let listed = try await worker.listKeys()
             // SoftHSM rewrites an object's file in place: a kill in that very moment leaves half a pair, which is listed as
@@ -305,7 +305,7 @@ import WorkerProtocol
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         try token.play()
         try await wait(for: "the exit", within: 120) { !exits.all.isEmpty }
-        #expect(told.restartReasons.first == .token)
+        #expect(told.restartReasons.first == .hsmToken)
         #expect(exits.all.first == "it ended with status 0")
         await worker.shutdown()
     }
@@ -316,10 +316,10 @@ import WorkerProtocol
         let worker = try worker(token)
         await worker.start()
         try await wait(for: "the token to be missed", within: 120) {
-            if case .unavailable(let failure) = worker.condition { failure.kind == .tokenUnavailable } else { false }
+            if case .unavailable(let failure) = worker.condition { failure.kind == .hsmTokenUnavailable } else { false }
         }
         let failure = await #expect(throws: WorkerFailure.self) { try await worker.probe() }
-        #expect(failure?.kind == .tokenUnavailable)
+        #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(try await token.initialize().status == 0)
         try await worker.opened()
         try await worker.probe()

@@ -64,12 +64,12 @@ struct KeyPagesTests {
             try await KeyPages.all(readers: 2) { (request) async throws(WorkerFailure) in
                 if case .listKeys = request { return .keyPage([Self.key(1)], listing: 7) }
                 guard count.add(1, ordering: .relaxed).newValue != 2 else {
-                    throw WorkerFailure(.tokenUnavailable, "gone")
+                    throw WorkerFailure(.hsmTokenUnavailable, "gone")
                 }
                 return .keys([])
             }
         }
-        #expect(failure == WorkerFailure(.tokenUnavailable, "gone"))
+        #expect(failure == WorkerFailure(.hsmTokenUnavailable, "gone"))
     }
 
     @Test("pages of another listing, or without keys, are no answer")

@@ -48,16 +48,16 @@ enum VerificationInputs {
         return CheckpointKeys(keys)
     }
 
-    /// What the token remembers, as the daemon says.
+    /// What the HSM token remembers, as the daemon says.
     static func head(_ answer: AuditPublicKeyAnswer) throws(CommandFailure) -> [SignedCheckpoint] {
         guard let line = answer.head else {
-            Console.error("The token remembers no checkpoint, so an end that was cut off would not be found.")
+            Console.error("The HSM token remembers no checkpoint, so an end that was cut off would not be found.")
             return []
         }
         guard let heads = SignedCheckpoint.list(parsing: Array(line.utf8)) else {
             throw CommandFailure(
                 .unreachable,
-                "The checkpoint that the token remembers is not understood. Have paytokend and paytokenctl the same version?"
+                "The checkpoint that the HSM token remembers is not understood. Have paytokend and paytokenctl the same version?"
             )
         }
         return heads

@@ -67,7 +67,7 @@ struct KeyImportCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "A token by its name in the configuration, may be repeated; required when there are several.",
-            valueName: "name"), completion: .token)
+            valueName: "name"), completion: .hsmToken)
     var token: [String] = []
 
     @Flag(help: "Takes a certificate that has expired.")
@@ -139,22 +139,22 @@ struct KeyImportCommand: AsyncParsableCommand {
 
     /// The tokens to import into, and their workers' public keys.
     static func recipients(
-        in tokens: [TokenStatus], named names: [String]
+        in hsmTokens: [HSMTokenStatus], named names: [String]
     ) throws(CommandFailure) -> [(name: String, importKey: [UInt8])] {
-        let all = tokens.map(\.name).joined(separator: ", ")
-        guard !names.isEmpty || tokens.count == 1 else {
+        let all = hsmTokens.map(\.name).joined(separator: ", ")
+        guard !names.isEmpty || hsmTokens.count == 1 else {
             throw CommandFailure(
                 .usage, "The daemon has several tokens: \(all). Name those that are to hold the key with --token.")
         }
         var recipients: [(name: String, importKey: [UInt8])] = []
-        for name in names.isEmpty ? tokens.map(\.name) : names {
-            guard let token = tokens.first(where: { $0.name == name }) else {
+        for name in names.isEmpty ? hsmTokens.map(\.name) : names {
+            guard let hsmToken = hsmTokens.first(where: { $0.name == name }) else {
                 throw CommandFailure(.usage, "The daemon has no token \(name), but \(all.isEmpty ? "none" : all).")
             }
-            guard token.condition == "ready", let importKey = token.importKey.flatMap({ Base64.decode($0) })
+            guard hsmToken.condition == "ready", let importKey = hsmToken.importKey.flatMap({ Base64.decode($0) })
             else {
-                let condition = token.condition == "ready" ? "not ready" : token.condition
-                let reason = token.message.map { ": \($0)" } ?? "."
+                let condition = hsmToken.condition == "ready" ? "not ready" : hsmToken.condition
+                let reason = hsmToken.message.map { ": \($0)" } ?? "."
                 throw CommandFailure(
                     .tryAgainLater, "hsm_unavailable: the token \(name) is \(condition)\(reason)")
             }

@@ -18,26 +18,26 @@ extension HSMTokenSettings {
         }
         guard let elements = root.list("tokens") else { return [] }
         if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
-        if elements.count > maximumTokens {
-            let extra = elements[maximumTokens]
+        if elements.count > maximumHSMTokens {
+            let extra = elements[maximumHSMTokens]
             root.reader.problem(
-                extra.key, line: extra.line, "is one token more than the \(maximumTokens) that one daemon serves")
+                extra.key, line: extra.line, "is one token more than the \(maximumHSMTokens) that one daemon serves")
         }
-        let tokens = elements.prefix(maximumTokens).map { element in
+        let hsmTokens = elements.prefix(maximumHSMTokens).map { element in
             let section = ConfigurationSection(
                 element.value, path: element.key, keys: HSMTokenSettings.keys, reader: root.reader)
             return (section: section, settings: HSMTokenSettings(section))
         }
-        checkNames(tokens.map { ($0.section, $0.settings?.name) })
-        return tokens.compactMap(\.settings)
+        checkNames(hsmTokens.map { ($0.section, $0.settings?.name) })
+        return hsmTokens.compactMap(\.settings)
     }
 
-    private static let maximumTokens = 16
+    private static let maximumHSMTokens = 16
 
     /// A name is how records, metrics and `--token` tell tokens apart.
-    private static func checkNames(_ tokens: [(section: ConfigurationSection, name: String?)]) {
+    private static func checkNames(_ hsmTokens: [(section: ConfigurationSection, name: String?)]) {
         var places: [String: String] = [:]
-        for (section, name) in tokens {
+        for (section, name) in hsmTokens {
             guard let name else { continue }
             if let place = places[name] {
                 section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
@@ -50,8 +50,8 @@ extension HSMTokenSettings {
     init?(_ section: ConfigurationSection) {
         let name = section.name("name")
         let module = Self.module(section)
-        let token = Self.tokenURI(section)
-        let pinFile = Self.pinFile(section, source: token?.pinFile)
+        let uri = Self.uri(section)
+        let pinFile = Self.pinFile(section, source: uri?.pinFile)
         let sessions = section.integer("sessions", in: 1...256, default: 2)
         let callTimeout = section.duration(
             "call_timeout", in: .milliseconds(100)...(.seconds(600)), default: .seconds(10))
@@ -60,9 +60,9 @@ extension HSMTokenSettings {
         let environment = Self.environment(section)
         let initArgs = section.text("init_args") ?? ""
         let deniedSystemCalls = Self.deniedSystemCalls(section)
-        guard let name, let module, let token, let pinFile else { return nil }
+        guard let name, let module, let uri, let pinFile else { return nil }
         self.init(
-            name: name, module: module, uri: token.withoutQuery, pinFile: pinFile, sessions: sessions,
+            name: name, module: module, uri: uri.withoutQuery, pinFile: pinFile, sessions: sessions,
             callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
             environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls)
     }
@@ -86,7 +86,7 @@ extension HSMTokenSettings {
         return path
     }
 
-    private static func tokenURI(_ section: ConfigurationSection) -> TokenURI? {
+    private static func uri(_ section: ConfigurationSection) -> TokenURI? {
         guard let text = section.text("uri") else {
             if section.node("uri") == nil {
                 section.problem("uri", "is missing; name the token, as in \"pkcs11:token=paytokend\"")
