@@ -7,16 +7,16 @@ import WorkerProtocol
 
 /// The same work without the boundary, in two ways.
 final class WithinProcess: Sendable {
-    private let token: ServedToken
+    private let hsmToken: ServedToken
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
 
     init(_ opening: HSMTokenOpening) throws {
-        token = try ServedToken(opening)
+        hsmToken = try ServedToken(opening)
         sessions = Int(opening.sessions)
-        if case .failed(let failure) = token.answer(.listKeys, in: 0) { throw failure }
-        token.startThreads(requests.take) { [answers] in answers.put(($0, $1)) }
+        if case .failed(let failure) = hsmToken.answer(.listKeys, in: 0) { throw failure }
+        hsmToken.startThreads(requests.take) { [answers] in answers.put(($0, $1)) }
     }
 
     /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,
@@ -50,7 +50,7 @@ final class WithinProcess: Sendable {
         DispatchQueue.concurrentPerform(iterations: sessions) { session in
             var (number, count) = (session, 0)
             while ContinuousClock.now < end {
-                if !work.isRight(token.answer(work.request(number), in: session), number) {
+                if !work.isRight(hsmToken.answer(work.request(number), in: session), number) {
                     wrong.store(true, ordering: .relaxed)
                     return
                 }

@@ -10,15 +10,16 @@ import Testing
 struct RequestTests {
     @Test("A decrypt request is read, and what a client writes is read the same")
     func decrypt() throws {
-        let token = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
+        let paymentToken = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
         let expected = try #require(JSONObject([("currencyCode", .string("840")), ("applicationData", .null)]))
-        let body = DecryptRequest.body(paymentToken: token, expected: expected, reference: "order-1234")
-        #expect(body.firstRange(of: token) != nil)
+        let body = DecryptRequest.body(paymentToken: paymentToken, expected: expected, reference: "order-1234")
+        #expect(body.firstRange(of: paymentToken) != nil)
         let request = try DecryptRequest(parsing: body)
         #expect(request.token.objectValue?["data"]?.stringValue == "/w==")
         #expect(request.expected == expected)
         #expect(request.reference == "order-1234")
-        let bare = try DecryptRequest(parsing: DecryptRequest.body(paymentToken: token, expected: nil, reference: nil))
+        let bare = try DecryptRequest(
+            parsing: DecryptRequest.body(paymentToken: paymentToken, expected: nil, reference: nil))
         #expect(bare.expected == nil)
         #expect(bare.reference == nil)
     }

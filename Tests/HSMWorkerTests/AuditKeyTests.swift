@@ -17,15 +17,15 @@ import WorkerProtocol
         "a key is made under the identifier that was planned, listed, and made only once",
         arguments: TokenKind.installed)
     func made(_ kind: TokenKind) async throws {
-        let token = try await kind.fresh()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
         let key = try await worker.createAuditKey(identifier)
         #expect(key.identifier == identifier)
         _ = try P256.Signing.PublicKey(x963Representation: key.publicPoint)
         #expect(try await worker.createAuditKey(identifier) == key)
         #expect(try await worker.auditKeys() == [key])
-        let later = try await WorkerUnderTest.serving(token)
+        let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.createAuditKey(identifier) == key)
         let other = try await later.createAuditKey(identifier.reversed())
         #expect(other.publicPoint != key.publicPoint)
@@ -37,11 +37,11 @@ import WorkerProtocol
         "a checkpoint's signature is ECDSA over its SHA-256 in DER, also by a later worker",
         arguments: TokenKind.installed)
     func signs(_ kind: TokenKind) async throws {
-        let token = try await kind.fresh()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let point = try await worker.createAuditKey(identifier).publicPoint
         let key = try P256.Signing.PublicKey(x963Representation: point)
-        for worker in [worker, try await .serving(token)] {
+        for worker in [worker, try await .serving(hsmToken)] {
             for _ in 0..<3 {
                 guard case .signature(let der) = try await worker.sign(checkpoint, identifier) else {
                     Issue.record("not signed")
@@ -61,8 +61,8 @@ import WorkerProtocol
             "{\"node\":\"\u{E4}\"}", "hello",
         ])
     func otherMessages(_ message: String) async throws {
-        let token = try await TokenDirectory()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         _ = try await worker.createAuditKey(identifier)
         let answer = try await worker.sign(Array(message.utf8), identifier)
         #expect(answer.failureKind == .auditRefused, "\(answer)")
@@ -83,9 +83,9 @@ import WorkerProtocol
 
     @Test("others see a key for signatures only, sensitive from the start and never extractable")
     func attributesSeenByOthers() async throws {
-        let token = try await TokenDirectory()
-        _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
-        let listing = try await token.tool(["--list-objects", "--type", "privkey"]).output
+        let hsmToken = try await TokenDirectory()
+        _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
+        let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         func line(_ name: String) -> String {
             let found = listing.split(separator: "\n").filter { $0.contains("\(name):") }
             return found.map { $0.split(separator: ":")[1].trimmingCharacters(in: .whitespaces) }.joined(separator: "|")
@@ -98,8 +98,8 @@ import WorkerProtocol
 
     @Test("it is not listed among the merchants' keys and decrypts nothing", arguments: TokenKind.installed)
     func noMerchantKey(_ kind: TokenKind) async throws {
-        let token = try await kind.fresh()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let point = try await worker.createAuditKey(identifier).publicPoint
         #expect(try await worker.keys().isEmpty)
         let publicKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
@@ -111,17 +111,17 @@ import WorkerProtocol
         "made to look like a merchant's key with the PIN's own tools, it is listed as inconsistent and decrypts nothing"
     )
     func disguised() async throws {
-        let token = try await TokenDirectory()
-        let point = try await WorkerUnderTest.serving(token).createAuditKey(identifier).publicPoint
+        let hsmToken = try await TokenDirectory()
+        let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicPoint
         let publicKey = try P256.KeyAgreement.PublicKey(x963Representation: point)
         let payment = try EncryptedPayment(ec: Array(publicKey.derRepresentation))
         for type in ["privkey", "pubkey"] {
-            let changed = try await token.tool([
+            let changed = try await hsmToken.tool([
                 "--set-id", hex(payment.publicKeyHash), "--type", type, "--id", hex(identifier),
             ])
             try #require(changed.status == 0, "\(changed)")
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let keys = try await worker.keys()
         #expect(keys.map(\.identifier) == [payment.publicKeyHash])
         #expect(keys.first?.inconsistency?.contains("CKR_") == true, "\(keys)")
@@ -130,26 +130,26 @@ import WorkerProtocol
 
     @Test("a public key that an interruption left behind is replaced by the pair")
     func interrupted() async throws {
-        let token = try await TokenDirectory()
-        let first = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
-        let removed = try await token.tool(["--delete-object", "--type", "privkey", "--id", hex(identifier)])
+        let hsmToken = try await TokenDirectory()
+        let first = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
+        let removed = try await hsmToken.tool(["--delete-object", "--type", "privkey", "--id", hex(identifier)])
         try #require(removed.status == 0, "\(removed)")
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
         let second = try await worker.createAuditKey(identifier)
         #expect(second.publicPoint != first.publicPoint)
         #expect(try await worker.auditKeys() == [second])
-        let listing = try await token.tool(["--list-objects", "--type", "pubkey"]).output
+        let listing = try await hsmToken.tool(["--list-objects", "--type", "pubkey"]).output
         #expect(listing.components(separatedBy: "Public Key Object").count == 2)
     }
 
     @Test("a private key whose public key was removed is neither used nor replaced, and the sentence says why")
     func withoutPublicKey() async throws {
-        let token = try await TokenDirectory()
-        _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
-        let removed = try await token.tool(["--delete-object", "--type", "pubkey", "--id", hex(identifier)])
+        let hsmToken = try await TokenDirectory()
+        _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
+        let removed = try await hsmToken.tool(["--delete-object", "--type", "pubkey", "--id", hex(identifier)])
         try #require(removed.status == 0, "\(removed)")
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
         for answer in [
             try await worker.sign(checkpoint, identifier),
@@ -162,10 +162,10 @@ import WorkerProtocol
 
     @Test("another public key in its place shows at the first signature")
     func replacedPublicKey() async throws {
-        let token = try await TokenDirectory()
-        _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
+        let hsmToken = try await TokenDirectory()
+        _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
         let otherKey = P256.Signing.PrivateKey().publicKey
-        let file = token.directory.path("other.der")
+        let file = hsmToken.directory.path("other.der")
         try Data(otherKey.derRepresentation).write(to: URL(fileURLWithPath: file))
         for arguments in [
             ["--delete-object", "--type", "pubkey", "--id", hex(identifier)],
@@ -173,10 +173,10 @@ import WorkerProtocol
                 "--write-object", file, "--type", "pubkey", "--id", hex(identifier), "--label", "paytokend audit",
             ],
         ] {
-            let result = try await token.tool(arguments)
+            let result = try await hsmToken.tool(arguments)
             try #require(result.status == 0, "\(result)")
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().map(\.publicPoint) == [Array(otherKey.x963Representation)])
         let answer = try await worker.sign(checkpoint, identifier)
         #expect(answer.failureKind == .auditRefused)
@@ -185,13 +185,13 @@ import WorkerProtocol
 
     @Test("a key of the same name that is good for more than signatures is not used")
     func tooPowerful() async throws {
-        let token = try await TokenDirectory()
-        let made = try await token.tool([
+        let hsmToken = try await TokenDirectory()
+        let made = try await hsmToken.tool([
             "--keypairgen", "--key-type", "EC:prime256v1", "--id", hex(identifier), "--label", "paytokend audit",
             "--usage-sign", "--usage-derive",
         ])
         try #require(made.status == 0, "\(made)")
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         for answer in [
             try await worker.sign(checkpoint, identifier),
             try await worker.call(.createAuditKey(identifier: identifier)),
@@ -204,13 +204,13 @@ import WorkerProtocol
     @Test(
         "a worker killed while it makes the key leaves one that the next try answers with, or none", arguments: 0..<10)
     func killedWhileMaking(_ round: Int) async throws {
-        let token = try await TokenDirectory()
-        let first = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let first = try await WorkerUnderTest.serving(hsmToken)
         first.send(try WorkerRequest.createAuditKey(identifier: identifier).encoded(identifier: 99))
         try await Task.sleep(for: .microseconds(round * 250))
         kill(first.processIdentifier, SIGKILL)
         _ = try await first.end()
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try await worker.createAuditKey(identifier)
         #expect(try await worker.auditKeys() == [key])
         guard case .signature = try await worker.sign(checkpoint, identifier) else {
@@ -218,7 +218,7 @@ import WorkerProtocol
             return
         }
         // SoftHSM may keep the empty shell of an object, without label and identifier: those are nobody's.
-        let listing = try await token.tool(["--list-objects"]).output
+        let listing = try await hsmToken.tool(["--list-objects"]).output
         #expect(listing.components(separatedBy: "label:      paytokend audit\n").count == 3, "\(listing)")
     }
 }

@@ -110,14 +110,14 @@ import WorkerProtocol
 
     @Test("another worker finds the keys that one imported", arguments: TokenKind.installed)
     func persists(_ kind: TokenKind) async throws {
-        let token = try await kind.fresh()
-        let first = try WorkerUnderTest(token)
-        let description = try await first.open(token)
+        let hsmToken = try await kind.fresh()
+        let first = try WorkerUnderTest(hsmToken)
+        let description = try await first.open(hsmToken)
         try await first.mustImport(SharedForge.ecMerchant, description)
         try await first.mustImport(SharedForge.rsaMerchant, description)
         #expect(try await first.end() == 0)
-        let second = try WorkerUnderTest(token)
-        try await second.open(token)
+        let second = try WorkerUnderTest(hsmToken)
+        try await second.open(hsmToken)
         #expect(try await second.keys().count == 2)
         for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
             let answer = try await second.call(payment.request)

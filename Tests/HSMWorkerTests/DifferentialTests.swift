@@ -42,13 +42,13 @@ import WorkerProtocol
             } else if !isRSA, number % 40 == 0 {
                 recipe.leadingZeroSharedSecret = true
             }
-            let token = try SharedForge.mint.mint(recipe)
-            let parts = try SoftwareRestoration.Parts(token)
+            let paymentToken = try SharedForge.mint.mint(recipe)
+            let parts = try SoftwareRestoration.Parts(paymentToken)
             let plaintext = software.open(parts, merchantIdentifier: merchant.merchant.identifier)
-            if let plaintext { #expect(plaintext == token.plaintext) }
+            if let plaintext { #expect(plaintext == paymentToken.plaintext) }
             let partyV = Array(SHA256.hash(data: Array(merchant.merchant.identifier.utf8)))
             let decryption = Decryption(
-                publicKeyHash: token.publicKeyHash, scheme: isRSA ? .rsaV1 : .ecV1,
+                publicKeyHash: paymentToken.publicKeyHash, scheme: isRSA ? .rsaV1 : .ecV1,
                 keyMaterial: isRSA ? parts.keyMaterial : Array(parts.keyMaterial.suffix(65)),
                 otherInfo: isRSA ? [] : Array("\u{0D}id-aes256-GCMApple".utf8) + partyV, ciphertext: parts.data)
             return Case(
@@ -64,12 +64,12 @@ import WorkerProtocol
         let tierECv1: ProtectionTier
         let tierRSAv1: ProtectionTier
 
-        init(_ name: String, _ token: any WorkersToken, _ tierECv1: ProtectionTier, _ tierRSAv1: ProtectionTier)
+        init(_ name: String, _ hsmToken: any WorkersToken, _ tierECv1: ProtectionTier, _ tierRSAv1: ProtectionTier)
             async throws
         {
             (self.name, self.tierECv1, self.tierRSAv1) = (name, tierECv1, tierRSAv1)
-            worker = try WorkerUnderTest(token)
-            let description = try await worker.open(token)
+            worker = try WorkerUnderTest(hsmToken)
+            let description = try await worker.open(hsmToken)
             #expect(description.tierECv1 == tierECv1 && description.tierRSAv1 == tierRSAv1, "\(name)")
             try await worker.mustImport(SharedForge.ecMerchant, description)
             try await worker.mustImport(SharedForge.rsaMerchant, description)
@@ -100,17 +100,17 @@ import WorkerProtocol
     }
 
     private func compare(_ cases: [Case], _ contender: Contender) async throws {
-        for (number, token) in cases.enumerated() {
-            contender.worker.send(try token.request.encoded(identifier: UInt64(number) + 1_000_000))
+        for (number, testCase) in cases.enumerated() {
+            contender.worker.send(try testCase.request.encoded(identifier: UInt64(number) + 1_000_000))
         }
         for _ in cases {
             let (identifier, answer) = try #require(try await contender.worker.receive())
-            let token = cases[Int(identifier) - 1_000_000]
-            if let plaintext = token.plaintext {
-                let tier = token.isRSA ? contender.tierRSAv1 : contender.tierECv1
-                #expect(answer == .plaintext(plaintext, tier: tier), "\(contender.name): \(token.what)")
+            let testCase = cases[Int(identifier) - 1_000_000]
+            if let plaintext = testCase.plaintext {
+                let tier = testCase.isRSA ? contender.tierRSAv1 : contender.tierECv1
+                #expect(answer == .plaintext(plaintext, tier: tier), "\(contender.name): \(testCase.what)")
             } else {
-                #expect(answer.failureKind == .decryptionFailed, "\(contender.name): \(token.what): \(answer)")
+                #expect(answer.failureKind == .decryptionFailed, "\(contender.name): \(testCase.what): \(answer)")
             }
         }
     }

@@ -19,8 +19,10 @@ import WorkerProtocol
     }
 
     /// Every object of the token is a file.
-    private func objects(_ token: TokenDirectory) throws -> [String] {
-        let names = FileManager.default.enumerator(atPath: token.directory.path("tokens"))?.compactMap { $0 as? String }
+    private func objects(_ hsmToken: TokenDirectory) throws -> [String] {
+        let names = FileManager.default.enumerator(atPath: hsmToken.directory.path("tokens"))?.compactMap {
+            $0 as? String
+        }
         return try #require(names).filter { $0.hasSuffix(".object") }.sorted()
     }
 
@@ -37,15 +39,15 @@ import WorkerProtocol
     @Test("an import into a token that would keep the key so is refused and undone", arguments: cases)
     func imported(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
-        let token = try ScriptedToken(softHSM)
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 1)
+        let hsmToken = try ScriptedToken(softHSM)
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
         let before = try objects(softHSM)
-        try token.play("template C_CreateObject \(weakness.rawValue)")
+        try hsmToken.play("template C_CreateObject \(weakness.rawValue)")
         try await expectRefusal(worker.importKey(merchant(algorithm), description), worker)
-        #expect(token.calls("C_CreateObject").suffix(3).map(\.value) == [0, 0, 0])
+        #expect(hsmToken.calls("C_CreateObject").suffix(3).map(\.value) == [0, 0, 0])
         #expect(try objects(softHSM) == before)
-        try token.play()
+        try hsmToken.play()
         try await worker.mustImport(merchant(algorithm), description)
         #expect(try await worker.keys().map(\.isProtected) == [true])
     }
@@ -53,28 +55,28 @@ import WorkerProtocol
     @Test("a key pair that such a token makes is refused and destroyed", arguments: cases)
     func generated(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
-        let token = try ScriptedToken(softHSM)
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token, sessions: 1)
+        let hsmToken = try ScriptedToken(softHSM)
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken, sessions: 1)
         let before = try objects(softHSM)
-        try token.play("template C_GenerateKeyPair \(weakness.rawValue)")
+        try hsmToken.play("template C_GenerateKeyPair \(weakness.rawValue)")
         let generation = KeyGeneration(merchantIdentifier: "merchant.test", algorithm: algorithm)
         try await expectRefusal(worker.call(.generateKey(generation)), worker)
-        #expect(token.calls("C_GenerateKeyPair").map(\.value) == [0])
+        #expect(hsmToken.calls("C_GenerateKeyPair").map(\.value) == [0])
         #expect(try objects(softHSM) == before)
-        try token.play()
+        try hsmToken.play()
         #expect(try await worker.generate(algorithm, for: "merchant.test").isProtected)
     }
 
     @Test(
         "a key that came into the token so by other means is listed as what it is, and opens nothing", arguments: cases)
     func listed(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 1)
-        try token.play("template C_CreateObject \(weakness.rawValue)", "fault C_DestroyObject always return=0x5")
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        try hsmToken.play("template C_CreateObject \(weakness.rawValue)", "fault C_DestroyObject always return=0x5")
         #expect(try await worker.importKey(merchant(algorithm), description).failureKind == .importRefused)
-        try token.play()
+        try hsmToken.play()
         let key = try #require(try await worker.keys().first)
         #expect(!key.isProtected)
         #expect(key.inconsistency?.contains("extractable or not sensitive") == true)

@@ -30,7 +30,7 @@ import WorkerProtocol
             return habits
         }
 
-        func token() async throws -> ScriptedToken {
+        func hsmToken() async throws -> ScriptedToken {
             switch tier {
             case .unwrapped:
                 try ScriptedToken(
@@ -47,19 +47,19 @@ import WorkerProtocol
 
     /// What one request made the worker ask of the token.
     private func calls(
-        _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ token: ScriptedToken
+        _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ hsmToken: ScriptedToken
     ) async throws -> (answer: WorkerAnswer, calls: [ScriptedToken.Call]) {
-        let before = token.calls().count
+        let before = hsmToken.calls().count
         let answer = try await worker.call(payment.request)
-        return (answer, Array(token.calls().dropFirst(before)))
+        return (answer, Array(hsmToken.calls().dropFirst(before)))
     }
 
     @Test(
         "a wrong padding, a wrong tag and a wrong key size are the same calls in the same order", arguments: Habit.all)
     func sameCalls(_ habit: Habit) async throws {
-        let token = try await habit.token()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 1)
+        let hsmToken = try await habit.hsmToken()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
         #expect(description.tierRSAv1 == (habit.tier == .unwrapped ? .a : .c))
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         let key = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
@@ -68,7 +68,7 @@ import WorkerProtocol
         var good: [[String]] = []
         func open() async throws {
             let payment = try EncryptedPayment(rsa: key)
-            let (answer, calls) = try await calls(payment, worker, token)
+            let (answer, calls) = try await calls(payment, worker, hsmToken)
             #expect(answer == .plaintext(payment.plaintext, tier: description.tierRSAv1 ?? .c))
             good.append(calls.map(\.function))
         }
@@ -84,7 +84,7 @@ import WorkerProtocol
                 ("padding", padding), ("tag", tag), ("SHA-1", try EncryptedPayment(rsa: key, sha1: true)),
                 ("32 bytes", try EncryptedPayment(rsa: key, keyByteCount: 32)),
             ] {
-                let (answer, calls) = try await calls(payment, worker, token)
+                let (answer, calls) = try await calls(payment, worker, hsmToken)
                 #expect(answer.failureKind == .decryptionFailed, "\(name): \(answer)")
                 failures.append((name, calls))
             }

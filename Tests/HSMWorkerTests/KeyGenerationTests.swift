@@ -24,8 +24,8 @@ import WorkerProtocol
 
     @Test("a key is made, named by its publicKeyHash, listed as it was answered, and decrypts", arguments: kinds)
     func made(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
-        let token = try await kind.fresh()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try await worker.generate(algorithm, for: Self.merchant)
         #expect(key.identifier == Array(SHA256.hash(data: key.subjectPublicKeyInfo)))
         #expect(key.label == Self.merchant)
@@ -34,7 +34,7 @@ import WorkerProtocol
         #expect(key.inconsistency == nil)
         #expect(try await worker.keys() == [key])
         let payment = try payment(for: key)
-        for worker in [worker, try await .serving(token)] {
+        for worker in [worker, try await .serving(hsmToken)] {
             #expect(try await worker.keys() == [key])
             guard case .plaintext(let plaintext, _, _) = try await worker.call(payment.request) else {
                 Issue.record("not decrypted")
@@ -47,8 +47,8 @@ import WorkerProtocol
     }
 
     /// pkcs11-tool's line about the token's one private key.
-    private func line(_ name: String, _ token: TokenDirectory) async throws -> String {
-        let listing = try await token.tool(["--list-objects", "--type", "privkey"]).output
+    private func line(_ name: String, _ hsmToken: TokenDirectory) async throws -> String {
+        let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         let found = try #require(listing.split(separator: "\n").first { $0.contains("\(name):") })
         return found.split(separator: ":")[1].trimmingCharacters(in: .whitespaces)
     }
@@ -57,22 +57,22 @@ import WorkerProtocol
         "others see a key that was made in the token, never extractable, and for nothing but what it is needed for",
         arguments: [(KeyAlgorithm.ec, "sign, derive"), (.rsa, "decrypt, sign, unwrap")])
     func attributesSeenByOthers(_ algorithm: KeyAlgorithm, usage: String) async throws {
-        let token = try await TokenDirectory()
-        let key = try await WorkerUnderTest.serving(token).generate(algorithm, for: Self.merchant)
-        #expect(try await line("Usage", token) == usage)
-        #expect(try await line("Access", token) == "sensitive, always sensitive, never extractable, local")
-        #expect(try await line("label", token) == Self.merchant)
-        #expect(try await line("ID", token) == hex(key.identifier))
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(algorithm, for: Self.merchant)
+        #expect(try await line("Usage", hsmToken) == usage)
+        #expect(try await line("Access", hsmToken) == "sensitive, always sensitive, never extractable, local")
+        #expect(try await line("label", hsmToken) == Self.merchant)
+        #expect(try await line("ID", hsmToken) == hex(key.identifier))
     }
 
     @Test("imported keys are for nothing but what they are needed for", arguments: [KeyAlgorithm.ec, .rsa])
     func importedUsage(_ algorithm: KeyAlgorithm) async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
         try await worker.mustImport(
             algorithm == .ec ? SharedForge.ecMerchant : SharedForge.rsaMerchant, description)
-        #expect(try await line("Usage", token) == (algorithm == .ec ? "sign, derive" : "decrypt, sign, unwrap"))
+        #expect(try await line("Usage", hsmToken) == (algorithm == .ec ? "sign, derive" : "decrypt, sign, unwrap"))
     }
 
     private var unfinished: String { hex(KeyGeneration.unfinishedIdentifier + Array(1...8)) }
@@ -81,16 +81,16 @@ import WorkerProtocol
         "what an interruption left is finished by the next generation, and no second key is made",
         arguments: [["pubkey"], ["pubkey", "privkey"]], [true, false])
     func finished(types: [String], onlyFinishes: Bool) async throws {
-        let token = try await TokenDirectory()
-        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
         // Back to where the generation was before it gave the objects their own CKA_ID.
         for type in types {
-            let changed = try await token.tool([
+            let changed = try await hsmToken.tool([
                 "--set-id", unfinished, "--type", type, "--id", hex(key.identifier),
             ])
             try #require(changed.status == 0, "\(changed)")
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let listed = try #require(try await worker.keys().first)
         #expect(listed.inconsistency != nil)
         #expect(try await worker.call(try payment(for: key).request).failureKind == .keyNotFound)
@@ -101,12 +101,12 @@ import WorkerProtocol
 
     @Test("another merchant's unfinished key, and another kind's, are left alone")
     func othersUnfinished() async throws {
-        let token = try await TokenDirectory()
-        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
         for type in ["pubkey", "privkey"] {
-            _ = try await token.tool(["--set-id", unfinished, "--type", type, "--id", hex(key.identifier)])
+            _ = try await hsmToken.tool(["--set-id", unfinished, "--type", type, "--id", hex(key.identifier)])
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         for (merchant, algorithm) in [("merchant.other", KeyAlgorithm.ec), (Self.merchant, .rsa)] {
             let generation = KeyGeneration(merchantIdentifier: merchant, algorithm: algorithm, onlyFinishes: true)
             #expect(try await worker.call(.generateKey(generation)).failureKind == .keyNotFound)
@@ -117,23 +117,23 @@ import WorkerProtocol
 
     @Test("a public key whose private key was never made is removed")
     func publicKeyAlone() async throws {
-        let token = try await TokenDirectory()
-        let key = try await WorkerUnderTest.serving(token).generate(.ec, for: Self.merchant)
-        _ = try await token.tool(["--set-id", unfinished, "--type", "pubkey", "--id", hex(key.identifier)])
-        let deleted = try await token.tool(["--delete-object", "--type", "privkey", "--id", hex(key.identifier)])
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
+        _ = try await hsmToken.tool(["--set-id", unfinished, "--type", "pubkey", "--id", hex(key.identifier)])
+        let deleted = try await hsmToken.tool(["--delete-object", "--type", "privkey", "--id", hex(key.identifier)])
         try #require(deleted.status == 0, "\(deleted)")
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec, onlyFinishes: true)
         #expect(try await worker.call(.generateKey(generation)).failureKind == .keyNotFound)
-        let left = try await token.tool(["--list-objects", "--type", "pubkey"])
+        let left = try await hsmToken.tool(["--list-objects", "--type", "pubkey"])
         #expect(!left.output.contains(Self.merchant))
     }
 
     @Test("a token that may not give out secrets at all makes no key that it could not use")
     func withoutTier() async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token, allowExtractableSecret: false)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken, allowExtractableSecret: false)
         let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec)
         #expect(try await worker.call(.generateKey(generation)).failureKind == .notSupported)
         #expect(try await worker.keys().isEmpty)

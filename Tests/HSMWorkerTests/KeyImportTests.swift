@@ -8,26 +8,26 @@ import WorkerProtocol
 
 @Suite struct KeyImportTests {
     private func opened() async throws -> (TokenDirectory, WorkerUnderTest, HSMTokenDescription) {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        return (token, worker, try await worker.open(token))
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        return (hsmToken, worker, try await worker.open(hsmToken))
     }
 
     private func opened(_ kind: TokenKind) async throws -> (WorkerUnderTest, HSMTokenDescription) {
-        let token = try await kind.fresh()
-        let worker = try WorkerUnderTest(token)
-        return (worker, try await worker.open(token))
+        let hsmToken = try await kind.fresh()
+        let worker = try WorkerUnderTest(hsmToken)
+        return (worker, try await worker.open(hsmToken))
     }
 
     /// pkcs11-tool's view of the same token, logged in: what anyone with the PIN sees.
-    private func tool(_ token: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
+    private func tool(_ hsmToken: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),
             [
                 "--module", SoftHSM.libraryPath, "--token-label", TokenDirectory.label, "--login", "--pin",
                 TokenDirectory.pin,
             ]
-                + arguments, environment: token.environment)
+                + arguments, environment: hsmToken.environment)
     }
 
     private func hex(_ bytes: [UInt8]) -> String {
@@ -60,9 +60,9 @@ import WorkerProtocol
 
     @Test("an imported private key is sensitive and not extractable, as others see it")
     func attributesSeenByOthers() async throws {
-        let (token, worker, description) = try await opened()
+        let (hsmToken, worker, description) = try await opened()
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        let listing = try await tool(token, ["--list-objects", "--type", "privkey"])
+        let listing = try await tool(hsmToken, ["--list-objects", "--type", "privkey"])
         let access = try #require(listing.output.split(separator: "\n").first { $0.contains("Access:") })
         #expect(access.contains("sensitive"))
         #expect(!access.contains("extractable"))
@@ -114,7 +114,7 @@ import WorkerProtocol
 
     @Test("a private key that is not the certificate's leaves nothing behind")
     func mismatch() async throws {
-        let (token, worker, description) = try await opened()
+        let (hsmToken, worker, description) = try await opened()
         let otherKey = try ForgeKey(generating: .p256)
         for (pkcs8, certificate) in [
             (otherKey.pkcs8, try SharedForge.ecMerchant.certificate),
@@ -126,12 +126,12 @@ import WorkerProtocol
             #expect(answer.failureKind == .importRefused, "\(answer)")
         }
         #expect(try await worker.keys().isEmpty)
-        #expect(try await tool(token, ["--list-objects"]).output.contains("Object") == false)
+        #expect(try await tool(hsmToken, ["--list-objects"]).output.contains("Object") == false)
     }
 
     @Test("an RSA key whose private numbers do not fit is found by its pair test and leaves nothing behind")
     func brokenPair() async throws {
-        let (token, worker, description) = try await opened()
+        let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.rsaMerchant
         // One bit of the private exponent, which follows the public exponent 65537, and one of the coefficient, which
         // is last: neither way of calculating is right then.
@@ -142,15 +142,15 @@ import WorkerProtocol
         pkcs8[pkcs8.count - 20] ^= 1
         let answer = try await worker.importKey(pkcs8: pkcs8, certificate: merchant.certificate, description)
         #expect(answer.failureKind == .importRefused, "\(answer)")
-        #expect(try await tool(token, ["--list-objects"]).output.contains("Object") == false)
+        #expect(try await tool(hsmToken, ["--list-objects"]).output.contains("Object") == false)
         try await worker.mustImport(merchant, description)
     }
 
     @Test("a key sealed to an earlier worker or for another certificate does not open")
     func sealing() async throws {
-        let (token, worker, description) = try await opened()
+        let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.ecMerchant
-        let earlier = try await WorkerUnderTest(token).open(token)
+        let earlier = try await WorkerUnderTest(hsmToken).open(hsmToken)
         #expect(earlier.importKey != description.importKey)
         #expect(try await worker.importKey(merchant, earlier).failureKind == .importRefused)
         let sealed = try KeySealing.seal(
@@ -167,19 +167,19 @@ import WorkerProtocol
 
     @Test("keys that others put into the token are checked: wrong CKA_ID, extractable, no public key")
     func inconsistent() async throws {
-        let (token, _, _) = try await opened()
+        let (hsmToken, _, _) = try await opened()
         let generated = try await tool(
-            token,
+            hsmToken,
             ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "0102", "--label", "wrong", "--usage-derive"])
         try #require(generated.status == 0, "\(generated)")
         let orphan = try await tool(
-            token,
+            hsmToken,
             ["--keypairgen", "--key-type", "EC:prime256v1", "--id", "0304", "--label", "orphan", "--usage-derive"])
         try #require(orphan.status == 0)
-        let removed = try await tool(token, ["--delete-object", "--type", "pubkey", "--id", "0304"])
+        let removed = try await tool(hsmToken, ["--delete-object", "--type", "pubkey", "--id", "0304"])
         try #require(removed.status == 0)
         let merchant = try SharedForge.ecMerchant
-        let file = token.directory
+        let file = hsmToken.directory
         try file.write(merchant.key.pkcs8, to: "key.der")
         let identifier = hex(merchant.merchant.publicKeyHash)
         try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
@@ -187,11 +187,12 @@ import WorkerProtocol
             ["--write-object", file.path("key.der"), "--type", "privkey", "--extractable"],
             ["--write-object", file.path("pub.der"), "--type", "pubkey"],
         ] {
-            let written = try await tool(token, arguments + ["--id", identifier, "--label", "open", "--usage-derive"])
+            let written = try await tool(
+                hsmToken, arguments + ["--id", identifier, "--label", "open", "--usage-derive"])
             try #require(written.status == 0, "\(written)")
         }
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token)
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken)
         let keys = try await worker.keys()
         func inconsistency(_ label: String) -> String? { keys.first { $0.label == label }?.inconsistency }
         #expect(inconsistency("wrong")?.contains("CKA_ID") == true)
@@ -204,9 +205,9 @@ import WorkerProtocol
 
     @Test("a private key whose public key is another's is found by the pair test")
     func wrongPair() async throws {
-        let (token, _, _) = try await opened()
+        let (hsmToken, _, _) = try await opened()
         let (merchant, otherKey) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))
-        let file = token.directory
+        let file = hsmToken.directory
         try file.write(otherKey.pkcs8, to: "key.der")
         try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
         let identifier = hex(merchant.merchant.publicKeyHash)
@@ -214,11 +215,11 @@ import WorkerProtocol
             ["--write-object", file.path("key.der"), "--type", "privkey"],
             ["--write-object", file.path("pub.der"), "--type", "pubkey"],
         ] {
-            let written = try await tool(token, arguments + ["--id", identifier, "--usage-derive"])
+            let written = try await tool(hsmToken, arguments + ["--id", identifier, "--usage-derive"])
             try #require(written.status == 0, "\(written)")
         }
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token)
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken)
         let key = try #require(try await worker.keys().first)
         #expect(key.identifier == merchant.merchant.publicKeyHash)
         #expect(key.inconsistency?.contains("do not fit") == true)

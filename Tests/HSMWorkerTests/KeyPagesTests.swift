@@ -29,12 +29,12 @@ struct KeyPagesTests {
     func pages() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
-        let token = harness.token
-        #expect(token.keys.all.count == 1)
+        let hsmToken = harness.hsmToken
+        #expect(hsmToken.keys.all.count == 1)
         var found: [[UInt8]] = []
         var number: UInt64?
         for _ in 0..<2 {
-            guard case .keyPage(let page, let next) = try token.listKeys(number, in: &session) else {
+            guard case .keyPage(let page, let next) = try hsmToken.listKeys(number, in: &session) else {
                 Issue.record("the listing ended early")
                 return
             }
@@ -42,29 +42,29 @@ struct KeyPagesTests {
             found += page.map(\.identifier)
             number = next
         }
-        guard case .keys(let last) = try token.listKeys(number, in: &session) else {
+        guard case .keys(let last) = try hsmToken.listKeys(number, in: &session) else {
             Issue.record("the listing does not end")
             return
         }
         found += last.map(\.identifier)
-        #expect(Set(found) == Set(token.keys.all.keys))
+        #expect(Set(found) == Set(hsmToken.keys.all.keys))
         #expect(Set(found).count == 3)
-        #expect(try token.listKeys(number, in: &session) == .keys([]))
+        #expect(try hsmToken.listKeys(number, in: &session) == .keys([]))
     }
 
     @Test("another listing gives one up")
     func givenUp() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
-        guard case .keyPage(_, let first) = try harness.token.listKeys(nil, in: &session),
-            case .keyPage(_, let second) = try harness.token.listKeys(nil, in: &session)
+        guard case .keyPage(_, let first) = try harness.hsmToken.listKeys(nil, in: &session),
+            case .keyPage(_, let second) = try harness.hsmToken.listKeys(nil, in: &session)
         else {
             Issue.record("three keys on one page")
             return
         }
-        #expect(try harness.token.listKeys(first, in: &session) == nil)
-        #expect(try harness.token.listKeys(0, in: &session) == nil)
-        #expect(try harness.token.listKeys(second, in: &session) != nil)
+        #expect(try harness.hsmToken.listKeys(first, in: &session) == nil)
+        #expect(try harness.hsmToken.listKeys(0, in: &session) == nil)
+        #expect(try harness.hsmToken.listKeys(second, in: &session) != nil)
     }
 
     @Test("two sessions read and test the keys of one listing at the same time, each of them once")
@@ -75,8 +75,8 @@ struct KeyPagesTests {
         var session = try harness.softHSM.openSession()
         for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
         // The harness has tested the first already; here it is new as the others are.
-        harness.token.dropKeys()
-        guard case .keyPage(let first, let number) = try harness.token.listKeys(nil, in: &session) else {
+        harness.hsmToken.dropKeys()
+        guard case .keyPage(let first, let number) = try harness.hsmToken.listKeys(nil, in: &session) else {
             Issue.record("six keys on one page")
             return
         }
@@ -88,8 +88,8 @@ struct KeyPagesTests {
                     var found: [KeyDescription] = []
                     var number = number
                     while true {
-                        switch try harness.token.keyOperations.reading({
-                            try harness.token.listKeys(number, in: &session)
+                        switch try harness.hsmToken.keyOperations.reading({
+                            try harness.hsmToken.listKeys(number, in: &session)
                         }) {
                         case .keyPage(let page, let next)?: (found, number) = (found + page, next)
                         case .keys(let page)?: return found + page
@@ -103,7 +103,7 @@ struct KeyPagesTests {
         #expect(meeting.isOver)
         let found = (first + pages.flatMap { $0 }).map(\.identifier)
         #expect(found.count == 6 && Set(found).count == 6)
-        #expect(Set(found) == Set(harness.token.keys.all.keys))
+        #expect(Set(found) == Set(harness.hsmToken.keys.all.keys))
         #expect(pages.allSatisfy { !$0.isEmpty })
     }
 
@@ -111,62 +111,62 @@ struct KeyPagesTests {
     func destroyed() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
-        let token = harness.token
-        _ = try token.listKeys(in: &session)
-        guard case .keyPage(let page, var number) = try token.listKeys(nil, in: &session) else {
+        let hsmToken = harness.hsmToken
+        _ = try hsmToken.listKeys(in: &session)
+        guard case .keyPage(let page, var number) = try hsmToken.listKeys(nil, in: &session) else {
             Issue.record("three keys on one page")
             return
         }
-        let later = try #require(token.keys.all.keys.first { $0 != page[0].identifier })
-        try token.destroyKey(later, in: &session)
+        let later = try #require(hsmToken.keys.all.keys.first { $0 != page[0].identifier })
+        try hsmToken.destroyKey(later, in: &session)
         var rest: [KeyDescription] = []
-        while case .keyPage(let page, let next)? = try token.listKeys(number, in: &session) {
+        while case .keyPage(let page, let next)? = try hsmToken.listKeys(number, in: &session) {
             rest += page
             number = next
             try #require(rest.count < 5)
         }
         #expect(!rest.contains { $0.identifier == later })
-        #expect(token.keys[later] == nil)
-        #expect(token.keys.all.count == 2)
+        #expect(hsmToken.keys[later] == nil)
+        #expect(hsmToken.keys.all.count == 2)
     }
 
     @Test("a key that is made between two pages stays served, and one that vanished does not")
     func interleaved() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
-        let token = harness.token
-        _ = try token.listKeys(in: &session)
+        let hsmToken = harness.hsmToken
+        _ = try hsmToken.listKeys(in: &session)
         let vanished = try SharedForge.ecMerchant.merchant.publicKeyHash
         for object in try session.findObjects(matching: [.identifier(vanished)]) { try session.destroyObject(object) }
-        guard case .keyPage(_, let number) = try token.listKeys(nil, in: &session) else {
+        guard case .keyPage(_, let number) = try hsmToken.listKeys(nil, in: &session) else {
             Issue.record("two keys on one page")
             return
         }
-        let made = try token.generateKey(
+        let made = try hsmToken.generateKey(
             KeyGeneration(merchantIdentifier: "merchant.made", algorithm: .ec), in: &session)
-        guard case .keys = try token.listKeys(number, in: &session) else {
+        guard case .keys = try hsmToken.listKeys(number, in: &session) else {
             Issue.record("the listing does not end")
             return
         }
-        #expect(token.keys[made.identifier] != nil)
-        #expect(token.keys[vanished] == nil)
-        #expect(token.keys.all.count == 3)
+        #expect(hsmToken.keys[made.identifier] != nil)
+        #expect(hsmToken.keys[vanished] == nil)
+        #expect(hsmToken.keys.all.count == 3)
     }
 
     @Test("one key is described as a listing describes it, and none where there is none")
     func oneKey() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
-        let all = try harness.token.listKeys(in: &session)
+        let all = try harness.hsmToken.listKeys(in: &session)
         for key in all {
-            #expect(try harness.token.describeKey(key.identifier, in: &session) == [key])
+            #expect(try harness.hsmToken.describeKey(key.identifier, in: &session) == [key])
         }
-        #expect(try harness.token.describeKey([UInt8](repeating: 7, count: 32), in: &session).isEmpty)
-        #expect(harness.token.keys.all.count == 3)
+        #expect(try harness.hsmToken.describeKey([UInt8](repeating: 7, count: 32), in: &session).isEmpty)
+        #expect(harness.hsmToken.keys.all.count == 3)
         let one = all[0].identifier
         for object in try session.findObjects(matching: [.identifier(one)]) { try session.destroyObject(object) }
-        #expect(try harness.token.describeKey(one, in: &session).isEmpty)
-        #expect(harness.token.keys[one] == nil)
+        #expect(try harness.hsmToken.describeKey(one, in: &session).isEmpty)
+        #expect(harness.hsmToken.keys[one] == nil)
     }
 
     @Test("a key that came in after the listing opens payments all the same")

@@ -11,7 +11,7 @@ import WorkerProtocol
     /// As the daemon gets it: through a frame.
     private func list(_ harness: OpenTokenHarness) throws -> [KeyDescription] {
         var session = try harness.softHSM.openSession()
-        let answer = try #require(try harness.token.listKeys(nil, in: &session))
+        let answer = try #require(try harness.hsmToken.listKeys(nil, in: &session))
         let bytes = try answer.encoded(identifier: 1)
         var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)
         decoder.append(bytes[...])

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// An open token within this process, on SoftHSM, with the EC merchant's key.
 final class OpenTokenHarness: Sendable {
     let softHSM: SoftHSMToken
-    let token: OpenToken
+    let hsmToken: OpenToken
     private let directory: FreshDirectory
 
     init(_ tier: (any RestorationTier)? = nil, callTimeout: UInt32 = 10_000) throws {
@@ -29,14 +29,14 @@ final class OpenTokenHarness: Sendable {
         let info = try softHSM.slot.tokenInfo()
         let serial = "pkcs11:serial=\(info.serialNumber)"
         if let tier { tiers.ecV1 = tier }
-        token = OpenToken(
+        hsmToken = OpenToken(
             opening, try TokenURI(serial), softHSM.slot, anchor: anchor,
             description: HSMTokenDescription(
                 label: info.label, serialNumber: info.serialNumber, manufacturer: "", model: "", library: "\(module)",
                 sessions: 2, tierECv1: .c, tierRSAv1: .c, shortcomings: [], importKey: []),
             tiers: tiers)
         var session = try softHSM.openSession()
-        _ = try token.listKeys(in: &session)
+        _ = try hsmToken.listKeys(in: &session)
     }
 
     static func store(_ merchant: ForgedMerchant, in session: inout Session) throws {
@@ -59,6 +59,6 @@ final class OpenTokenHarness: Sendable {
         let input = Decryption(
             publicKeyHash: payment.publicKeyHash, scheme: .ecV1, keyMaterial: payment.keyMaterial,
             otherInfo: payment.otherInfo, ciphertext: payment.ciphertext)
-        return Result { () throws(WorkerFailure) in try token.decrypt(input, in: &session, &deadline).plaintext }
+        return Result { () throws(WorkerFailure) in try hsmToken.decrypt(input, in: &session, &deadline).plaintext }
     }
 }

@@ -5,9 +5,9 @@ import WorkerProtocol
 @Suite struct OpeningTests {
     @Test("an open token says what it is and serves both versions at tier C")
     func opens() async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 3)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 3)
         #expect(description.label == "paytokend")
         #expect(description.serialNumber.count == 16)
         #expect(description.manufacturer == "SoftHSM project")
@@ -22,9 +22,9 @@ import WorkerProtocol
 
     @Test("the worker loads no PKCS#11 library but the one that it was told to")
     func linksNone() async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken)
         // Not by Foundation, which takes a short read of /proc for the end.
         let maps = try await Program.run(
             Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
@@ -35,9 +35,9 @@ import WorkerProtocol
 
     @Test("where no symmetric key may be read, nothing that needs it is served, and a sentence says why")
     func tierCForbidden() async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, allowExtractableSecret: false)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, allowExtractableSecret: false)
         #expect(description.tierECv1 == nil && description.tierRSAv1 == nil)
         #expect(description.shortcomings.count == 2)
         #expect(description.shortcomings.allSatisfy { $0.contains("allow_extractable_secret") })
@@ -50,9 +50,9 @@ import WorkerProtocol
         "where the token keeps the symmetric keys, nothing else is needed: NSS at tiers B and A",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func strongTiers() async throws {
-        let token = try await NSSTokenDirectory()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, allowExtractableSecret: false)
+        let hsmToken = try await NSSTokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, allowExtractableSecret: false)
         #expect(description.tierECv1 == .b && description.tierRSAv1 == .a)
         #expect(description.shortcomings.isEmpty)
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -62,10 +62,10 @@ import WorkerProtocol
 
     @Test("a wrong PIN is loginRefused, tried once and not echoed")
     func wrongPIN() async throws {
-        let token = try await TokenDirectory()
-        try token.directory.write("99887766\n", to: "pin")
-        let worker = try WorkerUnderTest(token)
-        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token) }
+        let hsmToken = try await TokenDirectory()
+        try hsmToken.directory.write("99887766\n", to: "pin")
+        let worker = try WorkerUnderTest(hsmToken)
+        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(hsmToken) }
         #expect(failure?.kind == .loginRefused)
         #expect(failure?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
         #expect(failure?.message.contains("99887766") == false)
@@ -74,15 +74,15 @@ import WorkerProtocol
 
     @Test("an absent token, library or PIN file is hsmTokenUnavailable and names what is absent")
     func absent() async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         for (change, name): (@Sendable (inout HSMTokenOpening) -> Void, String) in [
             ({ $0.tokenURI = "pkcs11:token=elsewhere" }, "elsewhere"),
             ({ $0.modulePath = "/nonexistent.so" }, "/nonexistent.so"),
             ({ $0.pinFile = "/nonexistent-pin" }, "/nonexistent-pin"),
             ({ $0.tokenURI = "pkcs11:token=paytokend?pin-value=1" }, "pin-value"),
         ] {
-            let worker = try WorkerUnderTest(token)
-            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token, change) }
+            let worker = try WorkerUnderTest(hsmToken)
+            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(hsmToken, change) }
             #expect(failure?.kind == .hsmTokenUnavailable)
             #expect(failure?.message.contains(name) == true, "\(failure?.message ?? "")")
         }
@@ -90,41 +90,41 @@ import WorkerProtocol
 
     @Test("a token whose security officer has set no user PIN is not opened, and the sentence says so")
     func withoutUserPIN() async throws {
-        let token = try await TokenDirectory(initialized: false)
+        let hsmToken = try await TokenDirectory(initialized: false)
         let made = try await Program.run(
             Program.installed("pkcs11-tool"),
             [
                 "--module", SoftHSM.libraryPath, "--init-token", "--slot-index", "0", "--label", TokenDirectory.label,
                 "--so-pin", "31415926535",
-            ], environment: token.environment)
+            ], environment: hsmToken.environment)
         try #require(made.status == 0, "\(made)")
-        let worker = try WorkerUnderTest(token)
-        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token) }
+        let worker = try WorkerUnderTest(hsmToken)
+        let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(hsmToken) }
         #expect(failure?.kind == .loginRefused)
         #expect(failure?.message.contains("no user PIN") == true, "\(failure?.message ?? "")")
     }
 
     @Test("another version's daemon is refused")
     func versions() async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         for change: @Sendable (inout HSMTokenOpening) -> Void in [
             { $0.protocolVersion += 1 }, { $0.programVersion = "0.0.0-other" },
         ] {
-            let worker = try WorkerUnderTest(token)
-            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(token, change) }
+            let worker = try WorkerUnderTest(hsmToken)
+            let failure = await #expect(throws: WorkerFailure.self) { try await worker.open(hsmToken, change) }
             #expect(failure?.kind == .protocolViolation)
         }
     }
 
     @Test("nothing is done before the token is open, and it is opened once")
     func order() async throws {
-        let token = try await TokenDirectory()
-        let early = try WorkerUnderTest(token)
+        let hsmToken = try await TokenDirectory()
+        let early = try WorkerUnderTest(hsmToken)
         #expect(try await early.call(.listKeys).failureKind == .protocolViolation)
         #expect(try await early.end() == 70)
-        let twice = try WorkerUnderTest(token)
-        try await twice.open(token)
-        let failure = await #expect(throws: WorkerFailure.self) { try await twice.open(token) }
+        let twice = try WorkerUnderTest(hsmToken)
+        try await twice.open(hsmToken)
+        let failure = await #expect(throws: WorkerFailure.self) { try await twice.open(hsmToken) }
         #expect(failure?.kind == .protocolViolation)
         #expect(try await twice.end() == 70)
     }
@@ -136,10 +136,10 @@ import WorkerProtocol
             [0, 0, 0, 10, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 9, 3, 0, 0, 0, 0, 0, 0, 0, 1],
         ] as [[UInt8]])
     func hostileFrames(_ bytes: [UInt8]) async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         for opened in [false, true] {
-            let worker = try WorkerUnderTest(token)
-            if opened { try await worker.open(token) }
+            let worker = try WorkerUnderTest(hsmToken)
+            if opened { try await worker.open(hsmToken) }
             worker.send(bytes)
             #expect(try await worker.receive() == nil)
             #expect(try await worker.end() == 70)

@@ -46,11 +46,11 @@ import WorkerProtocol
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         try plant(ForgeKey(generating: .p256), in: &session)
-        #expect(try harness.token.auditKeys(in: &session).isEmpty)
+        #expect(try harness.hsmToken.auditKeys(in: &session).isEmpty)
         let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
         for failure in [
-            failure { () throws(WorkerFailure) in try harness.token.createAuditKey(identifier, in: &session) },
-            failure { () throws(WorkerFailure) in try harness.token.sign(signing, in: &session) },
+            failure { () throws(WorkerFailure) in try harness.hsmToken.createAuditKey(identifier, in: &session) },
+            failure { () throws(WorkerFailure) in try harness.hsmToken.sign(signing, in: &session) },
         ] {
             #expect(failure?.kind == .auditRefused)
             #expect(failure?.message.contains("CKA_NEVER_EXTRACTABLE") == true, "\(String(describing: failure))")
@@ -67,10 +67,10 @@ import WorkerProtocol
         let objects = AuditKeyObjects(identifier: identifier)
         _ = try session.generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
-        let keys = try harness.token.auditKeys(in: &session)
+        let keys = try harness.hsmToken.auditKeys(in: &session)
         #expect(keys.map(\.identifier) == [identifier])
-        #expect(try harness.token.createAuditKey(identifier, in: &session) == keys.first)
+        #expect(try harness.hsmToken.createAuditKey(identifier, in: &session) == keys.first)
         let signing = CheckpointSigning(identifier: identifier, message: checkpoint)
-        #expect(try !harness.token.sign(signing, in: &session).isEmpty)
+        #expect(try !harness.hsmToken.sign(signing, in: &session).isEmpty)
     }
 }

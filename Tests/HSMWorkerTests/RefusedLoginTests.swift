@@ -8,16 +8,16 @@ import WorkerProtocol
 
 @Suite struct RefusedLoginTests {
     private struct Place {
-        let token: TokenDirectory
-        var file: String { token.directory.path("refused") }
+        let hsmToken: TokenDirectory
+        var file: String { hsmToken.directory.path("refused") }
 
-        func set(_ pin: String) throws { try token.directory.write(pin + "\n", to: "pin") }
+        func set(_ pin: String) throws { try hsmToken.directory.write(pin + "\n", to: "pin") }
 
         /// A worker of its own opens the token; nil when it does.
         func failure() async throws -> WorkerFailure? {
-            let worker = try WorkerUnderTest(token)
+            let worker = try WorkerUnderTest(hsmToken)
             do {
-                try await worker.open(token) { $0.refusedLogins = file }
+                try await worker.open(hsmToken) { $0.refusedLogins = file }
                 return nil
             } catch let failure as WorkerFailure {
                 return failure
@@ -27,7 +27,7 @@ import WorkerProtocol
 
     @Test("a refused PIN is not tried again by a later worker, another PIN is, and the right one ends the memory")
     func remembers() async throws {
-        let place = Place(token: try await TokenDirectory())
+        let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
         let first = try #require(try await place.failure())
         #expect(first.kind == .loginRefused && first.message.contains("C_Login: CKR_PIN_INCORRECT"))
@@ -48,7 +48,7 @@ import WorkerProtocol
 
     @Test("the file is the owner's alone, holds no PIN, and removing it allows one more try")
     func file() async throws {
-        let place = Place(token: try await TokenDirectory())
+        let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
         _ = try await place.failure()
         let attributes = try FileManager.default.attributesOfItem(atPath: place.file)
@@ -62,25 +62,25 @@ import WorkerProtocol
 
     @Test("a file that was damaged is made anew; one that cannot be made keeps nobody from the token")
     func damaged() async throws {
-        let place = Place(token: try await TokenDirectory())
-        try place.token.directory.write("something else\n", to: "refused")
+        let place = Place(hsmToken: try await TokenDirectory())
+        try place.hsmToken.directory.write("something else\n", to: "refused")
         #expect(try await place.failure() == nil)
         try place.set("99887766")
         _ = try await place.failure()
         #expect(try await place.failure()?.message.contains("C_Login") == false)
 
-        let other = Place(token: try await TokenDirectory())
-        try other.token.directory.makeDirectory("refused")
+        let other = Place(hsmToken: try await TokenDirectory())
+        try other.hsmToken.directory.makeDirectory("refused")
         #expect(try await other.failure() == nil)
     }
 
     @Test("after a wrong PIN, nothing is tried while a refusal could not be remembered")
     func countLow() async throws {
-        let place = Place(token: try await TokenDirectory())
+        let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
         _ = try await place.failure()
         try FileManager.default.removeItem(atPath: place.file)
-        try place.token.directory.makeDirectory("refused")
+        try place.hsmToken.directory.makeDirectory("refused")
         // SoftHSM sets CKF_USER_PIN_COUNT_LOW after a wrong PIN.
         try place.set(TokenDirectory.pin)
         let failure = try #require(try await place.failure())

@@ -9,23 +9,23 @@ import WorkerProtocol
         #"{"checkpoint":{"node":"\#(node)","sequence":\#(sequence)},"signature":"AA=="}"#
     }
 
-    private func dataObjects(_ token: TokenDirectory, loggedIn: Bool = true) async throws -> [String] {
-        let listing = try await token.tool(["--list-objects", "--type", "data"], loggedIn: loggedIn).output
+    private func dataObjects(_ hsmToken: TokenDirectory, loggedIn: Bool = true) async throws -> [String] {
+        let listing = try await hsmToken.tool(["--list-objects", "--type", "data"], loggedIn: loggedIn).output
         return listing.components(separatedBy: "Data object ").dropFirst().map { String($0) }
     }
 
     @Test("a node's newest line takes the place of the one before; other nodes' stay")
     func replaced() async throws {
-        let token = try await TokenDirectory()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().isEmpty)
         for (sequence, node) in [(1, "backend-1"), (5, "backend-2"), (2, "backend-1"), (3, "backend-1")] {
             #expect(try await worker.remember(line(sequence, node), node: node) == .done)
         }
         let expected = [line(3), line(5, "backend-2")].sorted()
         #expect(try await worker.heads().sorted() == expected)
-        #expect(try await WorkerUnderTest.serving(token).heads().sorted() == expected)
-        #expect(try await dataObjects(token).count == 2)
+        #expect(try await WorkerUnderTest.serving(hsmToken).heads().sorted() == expected)
+        #expect(try await dataObjects(hsmToken).count == 2)
     }
 
     @Test("a node's name that begins like another's is another node")
@@ -39,11 +39,11 @@ import WorkerProtocol
 
     @Test("the same line again changes nothing")
     func repeated() async throws {
-        let token = try await TokenDirectory()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         for _ in 0..<3 { #expect(try await worker.remember(line(4), node: "backend-1") == .done) }
         #expect(try await worker.heads() == [line(4)])
-        #expect(try await dataObjects(token).count == 1)
+        #expect(try await dataObjects(hsmToken).count == 1)
     }
 
     @Test("the longest line comes back whole")
@@ -64,11 +64,11 @@ import WorkerProtocol
 
     @Test("who has not logged in does not see it")
     func privateObject() async throws {
-        let token = try await TokenDirectory()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember(line(1), node: "backend-1") == .done)
-        #expect(try await dataObjects(token, loggedIn: false).isEmpty)
-        let seen = try await dataObjects(token)
+        #expect(try await dataObjects(hsmToken, loggedIn: false).isEmpty)
+        let seen = try await dataObjects(hsmToken)
         #expect(seen.count == 1)
         #expect(seen.first?.contains("'paytokend audit head backend-1'") == true, "\(seen)")
         #expect(seen.first?.contains("'paytokend'") == true)
@@ -76,41 +76,41 @@ import WorkerProtocol
 
     @Test("other applications' data objects are neither read nor destroyed")
     func foreign() async throws {
-        let token = try await TokenDirectory()
-        let file = try token.directory.write("somebody else's", to: "foreign")
+        let hsmToken = try await TokenDirectory()
+        let file = try hsmToken.directory.write("somebody else's", to: "foreign")
         for (application, label) in [
             ("other", "paytokend audit head backend-1"), ("paytokend", "something else"), ("paytokend", "paytokend"),
         ] {
-            let written = try await token.tool([
+            let written = try await hsmToken.tool([
                 "--write-object", file, "--type", "data", "--private", "--application-label", application, "--label",
                 label,
             ])
             try #require(written.status == 0, "\(written)")
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().isEmpty)
         for sequence in 1...3 { #expect(try await worker.remember(line(sequence), node: "backend-1") == .done) }
         #expect(try await worker.heads() == [line(3)])
-        #expect(try await dataObjects(token).count == 4)
+        #expect(try await dataObjects(hsmToken).count == 4)
     }
 
     @Test("of several that an interruption left, all are read, and the next one ends them")
     func several() async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         for sequence in 1...3 {
-            let file = try token.directory.write(line(sequence), to: "head-\(sequence)")
-            let written = try await token.tool([
+            let file = try hsmToken.directory.write(line(sequence), to: "head-\(sequence)")
+            let written = try await hsmToken.tool([
                 "--write-object", file, "--type", "data", "--private", "--application-label", "paytokend", "--label",
                 "paytokend audit head backend-1",
             ])
             try #require(written.status == 0, "\(written)")
         }
-        let worker = try await WorkerUnderTest.serving(token)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().sorted() == (1...3).map { line($0) })
         // The one that is there already stays.
         #expect(try await worker.remember(line(2), node: "backend-1") == .done)
         #expect(try await worker.heads() == [line(2)])
-        #expect(try await dataObjects(token).count == 1)
+        #expect(try await dataObjects(hsmToken).count == 1)
     }
 
     @Test("more than 64 are an error and not a part")
@@ -126,10 +126,10 @@ import WorkerProtocol
 
     @Test("killed at any moment, the token remembers the last line that was answered or a later one", arguments: 0..<12)
     func killed(_ round: Int) async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
         // One session, so that the lines are kept in the order in which they are sent.
-        try await worker.open(token, sessions: 1)
+        try await worker.open(hsmToken, sessions: 1)
         #expect(try await worker.remember(line(1), node: "backend-1") == .done)
         for sequence in 2...300 {
             let head = HeadToRemember(node: "backend-1", line: Array(line(sequence).utf8))
@@ -144,7 +144,7 @@ import WorkerProtocol
             answered = Int(received.identifier) - 1000
         }
         _ = try await worker.end()
-        let heads = try await WorkerUnderTest.serving(token).heads()
+        let heads = try await WorkerUnderTest.serving(hsmToken).heads()
         #expect((1...2).contains(heads.count), "\(heads)")
         let remembered = (answered...300).map { line($0) }
         #expect(heads.contains { remembered.contains($0) }, "\(answered) was answered: \(heads)")
@@ -154,9 +154,9 @@ import WorkerProtocol
         "a read-only token is opened and serves; what the record would write there is refused with the reason",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs NSS's softoken and certutil"))
     func readOnly() async throws {
-        let token = try await NSSTokenDirectory(flags: "readOnly")
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token)
+        let hsmToken = try await NSSTokenDirectory(flags: "readOnly")
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
         #expect(description.tierECv1 != nil)
         let answer = try await worker.call(.createAuditKey(identifier: Array(0..<16)))
         #expect(answer.failureKind == .auditRefused)

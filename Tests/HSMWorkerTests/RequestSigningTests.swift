@@ -26,8 +26,8 @@ import WorkerProtocol
     @Test(
         "openssl verifies the request, an authority certifies it, and the certificate finds its key", arguments: kinds)
     func wholeWay(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
-        let token = try await kind.fresh()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try await worker.generate(algorithm, for: Self.merchant)
         let request = try await request(for: key, signedBy: worker)
 
@@ -58,9 +58,9 @@ import WorkerProtocol
 
     @Test("an imported key signs its request too, for the renewal of its certificate", arguments: TokenKind.installed)
     func imported(_ kind: TokenKind) async throws {
-        let token = try await kind.fresh()
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token)
+        let hsmToken = try await kind.fresh()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             try await worker.mustImport(merchant, description)
             let keys = try await worker.keys()
@@ -84,8 +84,8 @@ import WorkerProtocol
 
     @Test("nothing but a certificate request of the key itself is signed")
     func otherBytes() async throws {
-        let token = try await TokenDirectory()
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let (key, other) = (
             try await worker.generate(.ec, for: Self.merchant), try await worker.generate(.rsa, for: Self.merchant)
         )

@@ -11,16 +11,16 @@ import WorkerProtocol
 
     @Test("killed between the new object and the end of the old one, the token remembers both")
     func killedBetween() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
-        try token.play("fault C_DestroyObject nth=1 crash once")
+        try hsmToken.play("fault C_DestroyObject nth=1 crash once")
         worker.send(
             try WorkerRequest.rememberHead(HeadToRemember(node: "backend-1", line: Array("two".utf8)))
                 .encoded(identifier: 9))
         #expect(try await worker.receive() == nil)
         _ = try await worker.end()
-        let later = try await WorkerUnderTest.serving(token)
+        let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.heads().sorted() == ["one", "two"])
         #expect(try await later.remember("two", node: "backend-1") == .done)
         #expect(try await later.heads() == ["two"])
@@ -28,60 +28,60 @@ import WorkerProtocol
 
     @Test("the next line needs no search among all objects")
     func withoutSearch() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
-        let searches = token.calls("C_FindObjectsInit").count
+        let searches = hsmToken.calls("C_FindObjectsInit").count
         for line in ["two", "two", "three"] { #expect(try await worker.remember(line, node: "backend-1") == .done) }
-        #expect(token.calls("C_FindObjectsInit").count == searches)
+        #expect(hsmToken.calls("C_FindObjectsInit").count == searches)
         #expect(try await worker.heads() == ["three"])
     }
 
     @Test("an object that was removed, or a call that failed, is followed by a search", arguments: ["0x82", "0x5"])
     func searchesAgain(value: String) async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
-        try token.play("fault C_DestroyObject nth=1 return=\(value) once")
+        try hsmToken.play("fault C_DestroyObject nth=1 return=\(value) once")
         // CKR_OBJECT_HANDLE_INVALID says that the former object is gone: the search finds it, and it is destroyed.
         let answer = try await worker.remember("two", node: "backend-1")
         #expect(value == "0x82" ? answer == .done : answer.failureKind == .auditRefused)
-        let searches = token.calls("C_FindObjectsInit").count
+        let searches = hsmToken.calls("C_FindObjectsInit").count
         #expect(try await worker.remember("two", node: "backend-1") == .done)
-        #expect(token.calls("C_FindObjectsInit").count == searches + (value == "0x82" ? 0 : 1))
+        #expect(hsmToken.calls("C_FindObjectsInit").count == searches + (value == "0x82" ? 0 : 1))
         #expect(try await worker.heads() == ["two"])
     }
 
     @Test("where the new object cannot be created, the old one stays and the reason is told")
     func notCreated() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
         for (value, word) in [("0xE2", "read-only"), ("0x31", "full"), ("0x5", "CKR_GENERAL_ERROR")] {
-            try token.play("fault C_CreateObject always return=\(value)")
+            try hsmToken.play("fault C_CreateObject always return=\(value)")
             let answer = try await worker.remember("two", node: "backend-1")
             #expect(answer.failureKind == .auditRefused)
             #expect(answer.failureMessage.contains(word), "\(answer)")
         }
-        try token.play()
+        try hsmToken.play()
         #expect(try await worker.heads() == ["one"])
     }
 
     @Test("where the old object cannot be destroyed, the new one is there and the failure is told")
     func notDestroyed() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
-        try token.play("fault C_DestroyObject always return=0x1B")
+        try hsmToken.play("fault C_DestroyObject always return=0x1B")
         #expect(try await worker.remember("two", node: "backend-1").failureKind == .auditRefused)
         #expect(try await worker.heads().sorted() == ["one", "two"])
     }
 
     @Test("a read-only token makes no audit key and says what to do")
     func readOnly() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
-        try token.play("fault C_GenerateKeyPair always return=0xE2")
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        try hsmToken.play("fault C_GenerateKeyPair always return=0xE2")
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKR_TOKEN_WRITE_PROTECTED"), "\(answer)")
@@ -91,24 +91,24 @@ import WorkerProtocol
 
     @Test("a token that does not say that it made the key itself gets no audit key, and keeps none of the attempt")
     func notLocal() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "keys-not-local")
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "keys-not-local")
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
         // On the real token behind it nothing is left that could be taken for an audit key.
-        try token.play()
-        let later = try await WorkerUnderTest.serving(token)
+        try hsmToken.play()
+        let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.auditKeys().isEmpty)
         #expect(try await later.sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
     @Test("a key that the token says was brought into it is neither listed nor used")
     func broughtIn() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        _ = try await WorkerUnderTest.serving(token).createAuditKey(identifier)
-        try token.play("keys-not-local")
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
+        try hsmToken.play("keys-not-local")
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
         for answer in [
             try await worker.sign(checkpoint, identifier),
@@ -121,12 +121,12 @@ import WorkerProtocol
 
     @Test("a handle that has become invalid is looked up again, and the checkpoint is signed")
     func staleHandle() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try P256.Signing.PublicKey(
             x963Representation: try await worker.createAuditKey(identifier).publicPoint)
         for value in ["0x60", "0x82"] {
-            try token.play("fault C_SignInit nth=1 return=\(value)")
+            try hsmToken.play("fault C_SignInit nth=1 return=\(value)")
             guard case .signature(let der) = try await worker.sign(checkpoint, identifier) else {
                 Issue.record("not signed")
                 return
@@ -137,38 +137,38 @@ import WorkerProtocol
 
     @Test("a key that was used and is not found any more means a token that has lost itself")
     func lostToken() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await WorkerUnderTest.serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await WorkerUnderTest.serving(hsmToken)
         _ = try await worker.createAuditKey(identifier)
-        let removed = try await removePrivateKey(token)
+        let removed = try await removePrivateKey(hsmToken)
         try #require(removed.status == 0, "\(removed)")
-        try token.play("fault C_SignInit always return=0x60")
+        try hsmToken.play("fault C_SignInit always return=0x60")
         #expect(try await worker.sign(checkpoint, identifier).failureKind == .hsmTokenUnavailable)
-        #expect(try await WorkerUnderTest.serving(token).sign(checkpoint, identifier).failureKind == .keyNotFound)
+        #expect(try await WorkerUnderTest.serving(hsmToken).sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
-    private func removePrivateKey(_ token: ScriptedToken) async throws -> ProgramResult {
+    private func removePrivateKey(_ hsmToken: ScriptedToken) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),
             [
                 "--module", SoftHSM.libraryPath, "--token-label", TokenDirectory.label, "--login", "--pin",
                 TokenDirectory.pin, "--delete-object", "--type", "privkey", "--id",
                 identifier.map { String(format: "%02x", $0) }.joined(),
-            ], environment: token.environment)
+            ], environment: hsmToken.environment)
     }
 
     @Test("a signature that fails on a token that decrypts costs no worker; on one that does not, it does")
     func failingSignature() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 1)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         _ = try await worker.createAuditKey(identifier)
-        try token.play("fault C_Sign always answer=0x30")
+        try hsmToken.play("fault C_Sign always answer=0x30")
         let alone = try await worker.sign(checkpoint, identifier)
         #expect(alone.failureKind == .auditRefused)
         #expect(alone.failureMessage.contains("C_Sign: CKR_DEVICE_ERROR"), "\(alone)")
-        try token.play("fault C_Sign always answer=0x30", "fault C_DeriveKey always return=0x30")
+        try hsmToken.play("fault C_Sign always answer=0x30", "fault C_DeriveKey always return=0x30")
         #expect(try await worker.sign(checkpoint, identifier).failureKind == .hsmTokenUnavailable)
     }
 }

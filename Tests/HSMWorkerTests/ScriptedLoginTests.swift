@@ -8,20 +8,20 @@ import WorkerProtocol
 @Suite struct ScriptedLoginTests {
     private struct Place {
         let real: TokenDirectory
-        let token: ScriptedToken
+        let hsmToken: ScriptedToken
         var refused: String { real.directory.path("refused") }
 
         init() async throws {
             real = try await TokenDirectory()
-            token = try ScriptedToken(real)
+            hsmToken = try ScriptedToken(real)
         }
 
         func set(_ pin: String) throws { try real.directory.write(pin + "\n", to: "pin") }
-        var logins: [UInt] { token.calls("C_Login").map(\.value) }
+        var logins: [UInt] { hsmToken.calls("C_Login").map(\.value) }
 
         func open() async throws -> (WorkerUnderTest, HSMTokenDescription) {
-            let worker = try WorkerUnderTest(token)
-            return (worker, try await worker.open(token) { $0.refusedLogins = refused })
+            let worker = try WorkerUnderTest(hsmToken)
+            return (worker, try await worker.open(hsmToken) { $0.refusedLogins = refused })
         }
 
         func failure() async throws -> WorkerFailure? {
@@ -54,7 +54,7 @@ import WorkerProtocol
         let (worker, description) = try await place.open()
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try place.set("99887766")
-        try place.token.play("fault C_DeriveKey nth=1 logout")
+        try place.hsmToken.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<4 {
             let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request).failureKind == .loginRefused)
@@ -69,10 +69,10 @@ import WorkerProtocol
         let place = try await Place()
         let (worker, description) = try await place.open()
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        try place.token.play("fault C_DeriveKey nth=1 logout", "fault C_Login nth=1 delay=1500 once")
+        try place.hsmToken.play("fault C_DeriveKey nth=1 logout", "fault C_Login nth=1 delay=1500 once")
         let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
         worker.send(try payment.request.encoded(identifier: 1000))
-        try await wait(for: "the second login to begin") { place.token.hasFired }
+        try await wait(for: "the second login to begin") { place.hsmToken.hasFired }
         #expect(try await worker.end() == 0)
         // A call is logged when it has returned.
         #expect(place.logins == [0, 0])
@@ -82,13 +82,13 @@ import WorkerProtocol
     func lastTry() async throws {
         let place = try await Place()
         for (flag, word) in [("0x20000", "CKF_USER_PIN_FINAL_TRY"), ("0x40000", "locked")] {
-            try place.token.play("token-flags \(flag)")
+            try place.hsmToken.play("token-flags \(flag)")
             let failure = try #require(try await place.failure())
             #expect(failure.kind == .loginRefused && failure.message.contains(word), "\(failure.message)")
         }
         #expect(place.logins.isEmpty)
         // A count that is low allows what was never refused.
-        try place.token.play("token-flags 0x10000")
+        try place.hsmToken.play("token-flags 0x10000")
         #expect(try await place.failure() == nil)
         #expect(place.logins == [0])
     }
@@ -96,9 +96,9 @@ import WorkerProtocol
     @Test("a failing token at the login has refused nothing: the same PIN is tried by the next worker")
     func failingToken() async throws {
         let place = try await Place()
-        try place.token.play("fault C_Login always return=0x30")
+        try place.hsmToken.play("fault C_Login always return=0x30")
         #expect(try await place.failure()?.kind == .hsmTokenUnavailable)
-        try place.token.play()
+        try place.hsmToken.play()
         #expect(try await place.failure() == nil)
         #expect(place.logins == [0x30, 0])
     }

@@ -11,92 +11,92 @@ import WorkerProtocol
     private static let (sessionCount, deviceMemory): (UInt, UInt) = (0xB1, 0x31)
 
     private func serving(
-        _ token: ScriptedToken, sessions: UInt16 = 1, callTimeout: UInt32 = 10_000
+        _ hsmToken: ScriptedToken, sessions: UInt16 = 1, callTimeout: UInt32 = 10_000
     ) async throws -> WorkerUnderTest {
-        try await .withMerchantKeys(token, sessions: sessions) { $0.callTimeout = callTimeout }
+        try await .withMerchantKeys(hsmToken, sessions: sessions) { $0.callTimeout = callTimeout }
     }
 
-    private func opened(_ token: ScriptedToken) -> Int { token.calls("C_OpenSession").count { $0.value == 0 } }
+    private func opened(_ hsmToken: ScriptedToken) -> Int { hsmToken.calls("C_OpenSession").count { $0.value == 0 } }
 
     // MARK: Too few of them
 
     @Test("a worker serves with the sessions that there is room for, says how many, and takes the others later")
     func sessionLimit() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: 4)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 4)
         // One of the three holds the login.
         #expect(description.sessions == 2)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         let first = try EncryptedPayment.ec()
         #expect(try await worker.call(first.request) == .plaintext(first.plaintext, tier: .c))
-        #expect(opened(token) == 3)
-        try token.play()
-        try await wait(for: "the other two sessions") { opened(token) == 5 }
+        #expect(opened(hsmToken) == 3)
+        try hsmToken.play()
+        try await wait(for: "the other two sessions") { opened(hsmToken) == 5 }
         for _ in 0..<8 {
             let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
-        #expect(opened(token) == 5)
+        #expect(opened(hsmToken) == 5)
     }
 
     @Test("a token that has room for the login only is waited for, and what it says is told when that was in vain")
     func noRoom() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "session-limit 1")
-        let worker = try WorkerUnderTest(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 1")
+        let worker = try WorkerUnderTest(hsmToken)
         let failure = await #expect(throws: WorkerFailure.self) {
-            try await worker.open(token, sessions: 4) { $0.callTimeout = 400 }
+            try await worker.open(hsmToken, sessions: 4) { $0.callTimeout = 400 }
         }
         #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("CKR_SESSION_COUNT for session 1 of 4") == true, "\(failure?.message ?? "")")
-        #expect(token.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
+        #expect(hsmToken.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
     }
 
     @Test("a token that has no session left when a worker starts is waited for within the deadline")
     func roomComes() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "fault C_OpenSession always return=0xB1")
-        let worker = try WorkerUnderTest(token)
-        async let description = worker.open(token, sessions: 2) { $0.callTimeout = 60_000 }
-        try await wait(for: "two refusals") { token.calls("C_OpenSession").count >= 2 }
-        try token.play()
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_OpenSession always return=0xB1")
+        let worker = try WorkerUnderTest(hsmToken)
+        async let description = worker.open(hsmToken, sessions: 2) { $0.callTimeout = 60_000 }
+        try await wait(for: "two refusals") { hsmToken.calls("C_OpenSession").count >= 2 }
+        try hsmToken.play()
         #expect(try await description.sessions == 2)
     }
 
     @Test("a busy token is waited for, and the transaction is opened when it has room", arguments: [0x31, 0xB1, 0x2])
     func throttled(_ code: UInt) async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, callTimeout: 60_000)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, callTimeout: 60_000)
         let payment = try EncryptedPayment.ec()
-        try token.play("fault C_DeriveKey always return=\(code)")
+        try hsmToken.play("fault C_DeriveKey always return=\(code)")
         async let answer = worker.call(payment.request)
-        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == code } >= 3 }
-        try token.play()
+        try await wait(for: "three refusals") { hsmToken.calls("C_DeriveKey").count { $0.value == code } >= 3 }
+        try hsmToken.play()
         #expect(try await answer == .plaintext(payment.plaintext, tier: .c))
         // Nothing was broken, so nothing was repaired.
-        #expect(token.calls("C_CloseSession").isEmpty && token.calls("C_Login").count == 1)
+        #expect(hsmToken.calls("C_CloseSession").isEmpty && hsmToken.calls("C_Login").count == 1)
     }
 
     @Test("a token that stays busy past the deadline is overloaded, and the worker serves when it is not any more")
     func staysBusy() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, callTimeout: 400)
-        try token.play("fault C_DeriveKey always return=0x31")
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, callTimeout: 400)
+        try hsmToken.play("fault C_DeriveKey always return=0x31")
         let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .overloaded)
         #expect(answer.failureMessage.contains("CKR_DEVICE_MEMORY"), "\(answer)")
-        try token.play()
+        try hsmToken.play()
         let later = try EncryptedPayment.ec()
         #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
     }
 
     @Test("a busy token is waited for from when a session begins with the call, not from when the worker got it")
     func waitedInWorker() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
         // Three quarters of it, 1.5 s, are there to try again.
-        let worker = try await serving(token, callTimeout: 2000)
+        let worker = try await serving(hsmToken, callTimeout: 2000)
         let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
         // The second call waits longer than that for the only session, and then the token is busy once.
-        try token.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
+        try hsmToken.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
         worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
         for (identifier, payment) in [(UInt64(1001), first), (1002, second)] {
             let received = try await worker.receive()
@@ -109,8 +109,8 @@ import WorkerProtocol
 
     @Test("a logout, closed sessions, other slot numbers: the call that meets them is answered, with one login each")
     func disturbances() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, sessions: 2)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, sessions: 2)
         let disturbances: [(what: String, instructions: [String])] = [
             ("logout", ["fault C_DeriveKey nth=1 logout"]),
             ("logout in the middle", ["fault C_GetAttributeValue nth=1 logout"]),
@@ -122,14 +122,14 @@ import WorkerProtocol
             ("back in the old slots", ["fault C_DeriveKey nth=1 close-sessions"]),
         ]
         for (number, disturbance) in disturbances.enumerated() {
-            try token.play(disturbance.instructions)
+            try hsmToken.play(disturbance.instructions)
             // The second session meets what the first one has repaired.
             for _ in 0..<4 {
                 let payment = try EncryptedPayment.ec()
                 let answer = try await worker.call(payment.request)
                 #expect(answer == .plaintext(payment.plaintext, tier: .c), "\(disturbance.what)")
             }
-            #expect(token.calls("C_Login").count == number + 2, "\(disturbance.what)")
+            #expect(hsmToken.calls("C_Login").count == number + 2, "\(disturbance.what)")
         }
         let rsa = try EncryptedPayment.rsa()
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
@@ -141,8 +141,8 @@ import WorkerProtocol
             "C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject", "C_DecryptInit", "C_Decrypt",
         ])
     func passingError(_ call: String) async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken)
         let isRSA = call.hasPrefix("C_Decrypt")
         // General error, function failed, device error, device and token removed, handles, operations, sessions, login.
         for value: UInt in [
@@ -150,21 +150,21 @@ import WorkerProtocol
         ] {
             let payment =
                 isRSA ? try EncryptedPayment.rsa() : try EncryptedPayment.ec()
-            let before = token.calls(call).count { $0.value == value }
-            try token.play("fault \(call) nth=1 return=\(value)")
+            let before = hsmToken.calls(call).count { $0.value == value }
+            try hsmToken.play("fault \(call) nth=1 return=\(value)")
             let answer = try await worker.call(payment.request)
             #expect(
                 answer == .plaintext(payment.plaintext, tier: .c), "\(call) 0x\(String(value, radix: 16)): \(answer)")
-            #expect(token.calls(call).count { $0.value == value } == before + 1)
+            #expect(hsmToken.calls(call).count { $0.value == value } == before + 1)
         }
         #expect(try await worker.call(.probe) == .done)
     }
 
     @Test("errors now and then, of many kinds at once, refuse and corrupt nothing")
     func randomErrors() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, sessions: 2)
-        try token.play(
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, sessions: 2)
+        try hsmToken.play(
             "fault C_DeriveKey random=30 return=0x5", "fault C_DeriveKey random=40 return=0x60",
             "fault C_GetAttributeValue random=50 return=0x30", "fault C_GetSessionInfo random=20 return=0xB3",
             "fault C_DeriveKey random=50 answer=0xB3", "fault C_DeriveKey random=35 return=0x31")
@@ -184,6 +184,6 @@ import WorkerProtocol
             opened += 1
         }
         #expect(opened > 100)
-        #expect(token.calls("C_DeriveKey").count { $0.value != 0 } > 5)
+        #expect(hsmToken.calls("C_DeriveKey").count { $0.value != 0 } > 5)
     }
 }

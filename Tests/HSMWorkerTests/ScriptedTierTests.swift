@@ -8,10 +8,10 @@ import WorkerProtocol
 /// Tiers on tokens that can do more, or less, than SoftHSM: the scripted module in front of it or of NSS.
 @Suite struct ScriptedTierTests {
     private func serving(
-        _ token: ScriptedToken, allowExtractableSecret: Bool = true
+        _ hsmToken: ScriptedToken, allowExtractableSecret: Bool = true
     ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
-        let worker = try WorkerUnderTest(token)
-        return (worker, try await worker.open(token, sessions: 1, allowExtractableSecret: allowExtractableSecret))
+        let worker = try WorkerUnderTest(hsmToken)
+        return (worker, try await worker.open(hsmToken, sessions: 1, allowExtractableSecret: allowExtractableSecret))
     }
 
     @Test(
@@ -21,9 +21,9 @@ import WorkerProtocol
             ["one-step-kdf", "refuse-null-kdf", "five-field-gcm", "slot-offset 9"],
         ])
     func tierA(_ instructions: [String]) async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        try token.play(instructions)
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        try hsmToken.play(instructions)
+        let (worker, description) = try await serving(hsmToken)
         // One token, two tiers.
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
         #expect(description.shortcomings.isEmpty)
@@ -39,12 +39,12 @@ import WorkerProtocol
 
     @Test("at tier A nothing secret is read from the token, and every key made there is destroyed")
     func nothingRead() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let (worker, description) = try await serving(hsmToken)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        let before = token.calls().count
+        let before = hsmToken.calls().count
         for _ in 0..<5 { _ = try await worker.call(try EncryptedPayment.ec().request) }
-        let calls = token.calls().dropFirst(before).map(\.function)
+        let calls = hsmToken.calls().dropFirst(before).map(\.function)
         #expect(!calls.contains("C_GetAttributeValue"))
         for name in ["C_DeriveKey", "C_DecryptInit", "C_Decrypt", "C_DestroyObject"] {
             #expect(calls.count { $0 == name } == 5, "\(name)")
@@ -53,8 +53,8 @@ import WorkerProtocol
 
     @Test("without extractable secrets EC_v1 stands at tier A, and RSA_v1 at none: a sentence says what is lacking")
     func noExtractableSecret() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
-        let (worker, description) = try await serving(token, allowExtractableSecret: false)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
+        let (worker, description) = try await serving(hsmToken, allowExtractableSecret: false)
         #expect(description.tierECv1 == .a && description.tierRSAv1 == nil)
         try #require(description.shortcomings.count == 1)
         for word in [
@@ -69,9 +69,9 @@ import WorkerProtocol
 
     @Test("a token that refuses CKD_NULL and lacks the one-step KDF has no tier for EC_v1, secrets allowed or not")
     func nullRefused() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
         for allowed in [true, false] {
-            let (worker, description) = try await serving(token, allowExtractableSecret: allowed)
+            let (worker, description) = try await serving(hsmToken, allowExtractableSecret: allowed)
             #expect(description.tierECv1 == nil)
             #expect(description.tierRSAv1 == (allowed ? .c : nil))
             let sentence = description.shortcomings.first { $0.hasPrefix("EC_v1") } ?? ""
@@ -86,25 +86,25 @@ import WorkerProtocol
 
     @Test("mechanism lists are not asked: a token that lists nothing is tried all the same")
     func emptyMechanismList() async throws {
-        let token = try ScriptedToken(
+        let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_GetMechanismInfo always return=0x70",
             "fault C_GetMechanismList always return=0x5")
-        let (_, description) = try await serving(token)
+        let (_, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
     }
 
     @Test("a token that comes back with other tiers after a login costs the worker, and the next one finds them out")
     func otherTiers() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let (worker, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == .a)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        try token.play("fault C_DeriveKey nth=1 logout")
+        try hsmToken.play("fault C_DeriveKey nth=1 logout")
         let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("other tiers"), "\(answer)")
-        try token.play()
-        let (later, now) = try await serving(token)
+        try hsmToken.play()
+        let (later, now) = try await serving(hsmToken)
         #expect(now.tierECv1 == .c)
         #expect(try await later.keys().count == 1)
         let payment = try EncryptedPayment.ec()
@@ -113,34 +113,34 @@ import WorkerProtocol
 
     @Test("a token that is busy while its tiers are tested is waited for, and stands no lower for it")
     func busyAtTest() async throws {
-        let token = try ScriptedToken(
+        let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_DeriveKey always return=0x31")
-        let worker = try WorkerUnderTest(token)
-        async let description = worker.open(token) { $0.callTimeout = 60_000 }
-        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count >= 3 }
-        try token.play("one-step-kdf")
+        let worker = try WorkerUnderTest(hsmToken)
+        async let description = worker.open(hsmToken) { $0.callTimeout = 60_000 }
+        try await wait(for: "three refusals") { hsmToken.calls("C_DeriveKey").count >= 3 }
+        try hsmToken.play("one-step-kdf")
         #expect(try await description.tierECv1 == .a)
     }
 
     @Test("a token that is busy while its keys are tested has no inconsistent keys")
     func busyAtListing() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let (first, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (first, description) = try await serving(hsmToken)
         try await first.mustImport(SharedForge.ecMerchant, description)
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token) { $0.callTimeout = 60_000 }
-        try token.play("fault C_DeriveKey always return=0x31")
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken) { $0.callTimeout = 60_000 }
+        try hsmToken.play("fault C_DeriveKey always return=0x31")
         async let keys = worker.keys()
-        try await wait(for: "three refusals") { token.calls("C_DeriveKey").count { $0.value == 0x31 } >= 3 }
-        try token.play()
+        try await wait(for: "three refusals") { hsmToken.calls("C_DeriveKey").count { $0.value == 0x31 } >= 3 }
+        try hsmToken.play()
         #expect(try await keys.map(\.inconsistency) == [nil])
     }
 
     @Test("SoftHSM writes nothing to syslog while its tiers are tried")
     func quiet() async throws {
         let directory = try FreshDirectory()
-        let token = try ScriptedToken(try await TokenDirectory(), "syslog \(directory.path("syslog"))")
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "syslog \(directory.path("syslog"))")
+        let (worker, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)
         func lines() throws -> [Substring] {
             try String(contentsOfFile: directory.path("syslog"), encoding: .utf8).split(separator: "\n")
@@ -155,11 +155,11 @@ import WorkerProtocol
 
     @Test("a login that ends while the tiers are tested tells nothing of them: the token is opened anew")
     func logoutAtTest() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
-        let failure = await #expect(throws: WorkerFailure.self) { try await serving(token) }
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
+        let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
         #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("ended the login") == true, "\(failure?.message ?? "")")
-        #expect(try await serving(token).1.tierECv1 == .c)
+        #expect(try await serving(hsmToken).1.tierECv1 == .c)
     }
 
     /// Every tier that there is an implementation for here.
@@ -171,7 +171,7 @@ import WorkerProtocol
         var testDescription: String { rawValue }
         static var possible: [Stand] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
 
-        func token() async throws -> ScriptedToken {
+        func hsmToken() async throws -> ScriptedToken {
             switch self {
             case .softHSM: try ScriptedToken(try await TokenDirectory())
             case .oneStep: try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
@@ -192,12 +192,12 @@ import WorkerProtocol
         "what an untrusted caller can send wrong is decryption_failed at every tier, and repairs nothing",
         arguments: Stand.possible)
     func untrustedInput(_ stand: Stand) async throws {
-        let token = try await stand.token()
-        let (worker, description) = try await serving(token)
+        let hsmToken = try await stand.hsmToken()
+        let (worker, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == stand.tiers.ec && description.tierRSAv1 == stand.tiers.rsa)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try await worker.mustImport(SharedForge.rsaMerchant, description)
-        let before = token.calls().count
+        let before = hsmToken.calls().count
         for round in 0..<6 {
             var (tag, curve, oaep) = (
                 round.isMultiple(of: 2) ? try EncryptedPayment.ec() : try EncryptedPayment.rsa(),
@@ -216,7 +216,7 @@ import WorkerProtocol
                 #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: tier))
             }
         }
-        let calls = Set(token.calls().dropFirst(before).map(\.function))
+        let calls = Set(hsmToken.calls().dropFirst(before).map(\.function))
         for repair in ["C_OpenSession", "C_CloseSession", "C_Login", "C_FindObjectsInit", "C_Initialize"] {
             #expect(!calls.contains(repair), "\(repair)")
         }

@@ -8,41 +8,41 @@ import WorkerProtocol
 /// Habits of real tokens, through the real worker: the scripted module in front of SoftHSM.
 @Suite struct ScriptedTokenTests {
     private func serving(
-        _ token: ScriptedToken, sessions: UInt16 = 1, allowExtractableSecret: Bool = true
+        _ hsmToken: ScriptedToken, sessions: UInt16 = 1, allowExtractableSecret: Bool = true
     ) async throws -> (WorkerUnderTest, HSMTokenDescription) {
-        let worker = try WorkerUnderTest(token)
+        let worker = try WorkerUnderTest(hsmToken)
         return (
-            worker, try await worker.open(token, sessions: sessions, allowExtractableSecret: allowExtractableSecret)
+            worker, try await worker.open(hsmToken, sessions: sessions, allowExtractableSecret: allowExtractableSecret)
         )
     }
 
     @Test("without faults the token behind it serves, with one login")
     func forwards() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             try await worker.mustImport(merchant, description)
         }
         let payment = try EncryptedPayment.ec()
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
-        #expect(token.calls("C_Login").map(\.value) == [0])
+        #expect(hsmToken.calls("C_Login").map(\.value) == [0])
     }
 
     @Test("slots that have other numbers make no difference")
     func renumbered() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "slot-offset 1000")
-        let (worker, _) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "slot-offset 1000")
+        let (worker, _) = try await serving(hsmToken)
         #expect(try await worker.call(.probe) == .done)
-        try token.play("slot-offset 7")
-        let (later, _) = try await serving(token)
+        try hsmToken.play("slot-offset 7")
+        let (later, _) = try await serving(hsmToken)
         #expect(try await later.call(.probe) == .done)
     }
 
     @Test("a token that refuses CKD_NULL and knows no better serves no EC_v1, and says with which call")
     func noTier() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
-        let (_, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
+        let (_, description) = try await serving(hsmToken)
         #expect(description.tierECv1 == nil)
         #expect(description.tierRSAv1 == .c)
         #expect(
@@ -52,19 +52,19 @@ import WorkerProtocol
 
     @Test("a locked PIN is tried once")
     func lockedPIN() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "fault C_Login always return=0xA4")
-        let failure = await #expect(throws: WorkerFailure.self) { try await serving(token) }
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_Login always return=0xA4")
+        let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
         #expect(failure?.kind == .loginRefused)
         #expect(failure?.message.contains("locked") == true, "\(failure?.message ?? "")")
-        #expect(token.calls("C_Login").count == 1)
+        #expect(hsmToken.calls("C_Login").count == 1)
     }
 
     @Test("a token that has stopped deriving is unavailable, which is nobody's decryption_failed")
     func dead() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await serving(hsmToken)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        try token.play("fault C_DeriveKey always return=0x30")
+        try hsmToken.play("fault C_DeriveKey always return=0x30")
         let answer = try await worker.call(try EncryptedPayment.ec().request)
         #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("CKR_DEVICE_ERROR"), "\(answer)")
@@ -72,15 +72,15 @@ import WorkerProtocol
 
     @Test("a crash of the library is the worker's end, once where the script says once")
     func crash() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let (worker, description) = try await serving(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, description) = try await serving(hsmToken)
         try await worker.mustImport(SharedForge.ecMerchant, description)
-        try token.play("fault C_DeriveKey from=3 crash once")
+        try hsmToken.play("fault C_DeriveKey from=3 crash once")
         for _ in 0..<2 { _ = try await worker.call(try EncryptedPayment.ec().request) }
         worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
         #expect(try await worker.end() == 128 + SIGKILL)
-        let (later, _) = try await serving(token)
+        let (later, _) = try await serving(hsmToken)
         _ = try await later.keys()
         for _ in 0..<5 {
             let payment = try EncryptedPayment.ec()

@@ -39,9 +39,9 @@ import WorkerProtocol
         var session = try harness.softHSM.openSession()
         try session.logOut()
         var deadline = CallDeadline(callTimeout: 10_000)
-        try harness.token.restore(&session, &deadline)
+        try harness.hsmToken.restore(&session, &deadline)
         #expect(try session.loggedInUser() == .user)
-        #expect(harness.token.keys.all.count == 1)
+        #expect(harness.hsmToken.keys.all.count == 1)
     }
 
     @Test("a key that somebody replaced in the token is found again within the call")

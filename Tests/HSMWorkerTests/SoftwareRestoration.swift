@@ -22,8 +22,8 @@ struct SoftwareRestoration {
 
         struct Malformed: Error {}
 
-        init(_ token: MintedToken) throws {
-            let object = try JSONSerialization.jsonObject(with: Data(token.paymentData))
+        init(_ paymentToken: MintedToken) throws {
+            let object = try JSONSerialization.jsonObject(with: Data(paymentToken.paymentData))
             guard let members = object as? [String: Any], let header = members["header"] as? [String: Any],
                 let data = (members["data"] as? String).flatMap({ Data(base64Encoded: $0) }),
                 let text = (header["ephemeralPublicKey"] ?? header["wrappedKey"]) as? String,

@@ -15,8 +15,8 @@ import WorkerProtocol
         return names
     }()
 
-    private func serving(_ token: any WorkersToken, denying names: [String]) async throws -> WorkerUnderTest {
-        try await .withMerchantKeys(token) { $0.deniedSystemCalls = names }
+    private func serving(_ hsmToken: any WorkersToken, denying names: [String]) async throws -> WorkerUnderTest {
+        try await .withMerchantKeys(hsmToken) { $0.deniedSystemCalls = names }
     }
 
     /// The kernel's view: 0 none, 2 a filter (proc(5)).
@@ -27,34 +27,34 @@ import WorkerProtocol
 
     @Test("a worker that is denied them can start no program, make no process and no connection, and decrypts")
     func denied() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, denying: ["execve", "fork", "connect"])
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, denying: ["execve", "fork", "connect"])
         #expect(try filtering(worker) == "2")
-        try token.play(
+        try hsmToken.play(
             "fault C_DeriveKey nth=1 exec", "fault C_DeriveKey nth=2 fork", "fault C_DeriveKey nth=3 connect")
         for _ in 0..<4 {
             let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
         for attempt in ["execve", "fork", "connect"] {
-            #expect(token.calls(attempt).map(\.value) == [UInt(EPERM)], "\(attempt)")
+            #expect(hsmToken.calls(attempt).map(\.value) == [UInt(EPERM)], "\(attempt)")
         }
         #expect(try await worker.end() == 0)
     }
 
     @Test("without a list the same library does all of it: the attempts are real")
     func allowed() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let worker = try await serving(token, denying: [])
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, denying: [])
         #expect(try filtering(worker) == "0")
-        try token.play(
+        try hsmToken.play(
             "fault C_DeriveKey nth=1 fork", "fault C_DeriveKey nth=2 connect", "fault C_DeriveKey nth=3 exec")
         for _ in 0..<2 {
             let payment = try EncryptedPayment.ec()
             #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
         }
-        #expect(token.calls("fork").map(\.value) == [0])
-        #expect(token.calls("connect").map(\.value) == [UInt(ENOENT)])
+        #expect(hsmToken.calls("fork").map(\.value) == [0])
+        #expect(hsmToken.calls("connect").map(\.value) == [UInt(ENOENT)])
         // Another program now, which ends at once.
         worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
@@ -76,10 +76,10 @@ import WorkerProtocol
 
     @Test("a name that cannot be denied opens nothing: half a list is no list")
     func unknownName() async throws {
-        let token = try await TokenDirectory()
-        let worker = try WorkerUnderTest(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
         let failure = await #expect(throws: WorkerFailure.self) {
-            try await worker.open(token) { $0.deniedSystemCalls = ["execve", "read"] }
+            try await worker.open(hsmToken) { $0.deniedSystemCalls = ["execve", "read"] }
         }
         #expect(failure?.kind == .hsmTokenUnavailable)
         #expect(failure?.message.contains("deny_system_calls (execve, read)") == true, "\(failure?.message ?? "")")

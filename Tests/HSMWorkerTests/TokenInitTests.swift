@@ -9,8 +9,8 @@ import WorkerProtocol
 @Suite struct TokenInitTests {
     @Test("token-init makes a token that opens, and says what it is in one line of JSON")
     func initialises() async throws {
-        let token = try await TokenDirectory(initialized: false)
-        let result = try await token.initialize()
+        let hsmToken = try await TokenDirectory(initialized: false)
+        let result = try await hsmToken.initialize()
         #expect(result.status == 0)
         #expect(result.output.hasSuffix("}\n") && result.output.filter { $0 == "\n" }.count == 1)
         guard case .object(let line) = try JSONValue(parsing: Array(result.output.utf8.dropLast())) else {
@@ -18,31 +18,31 @@ import WorkerProtocol
             return
         }
         #expect(line["label"] == .string("paytokend"))
-        let description = try await WorkerUnderTest(token).open(token)
+        let description = try await WorkerUnderTest(hsmToken).open(hsmToken)
         #expect(line["serialNumber"] == .string(description.serialNumber))
     }
 
     @Test("a token of that label is left as it is")
     func labelExists() async throws {
-        let token = try await TokenDirectory()
-        let before = try await WorkerUnderTest(token).open(token)
-        let second = try await token.initialize()
+        let hsmToken = try await TokenDirectory()
+        let before = try await WorkerUnderTest(hsmToken).open(hsmToken)
+        let second = try await hsmToken.initialize()
         #expect(second.status == 1)
         #expect(second.error.contains("already"))
-        #expect(try await WorkerUnderTest(token).open(token).serialNumber == before.serialNumber)
+        #expect(try await WorkerUnderTest(hsmToken).open(hsmToken).serialNumber == before.serialNumber)
     }
 
     @Test("where SoftHSM cannot begin, the message asks for its configuration, and only there")
     func configurationMissing() async throws {
-        let token = try await TokenDirectory(initialized: false)
-        try token.directory.write(
-            "directories.tokendir = \(token.directory.path("absent"))\nobjectstore.backend = file\n",
+        let hsmToken = try await TokenDirectory(initialized: false)
+        try hsmToken.directory.write(
+            "directories.tokendir = \(hsmToken.directory.path("absent"))\nobjectstore.backend = file\n",
             to: "softhsm2.conf")
         let question = "Does SOFTHSM2_CONF name a file whose tokendir exists and is writable?"
-        let result = try await token.initialize()
+        let result = try await hsmToken.initialize()
         #expect(result.status == 69)
         #expect(result.error.contains("C_Initialize: CKR_GENERAL_ERROR. \(question)"), "\(result)")
-        let opening = await #expect(throws: WorkerFailure.self) { try await WorkerUnderTest(token).open(token) }
+        let opening = await #expect(throws: WorkerFailure.self) { try await WorkerUnderTest(hsmToken).open(hsmToken) }
         #expect(opening?.message.contains(question) == true, "\(String(describing: opening))")
         let failure = ModuleError.call(CallError(call: "C_Initialize", cause: .returned(.generalError)))
         #expect(failure.sentence(module: "/lib/other.so", environment: [:]) == "C_Initialize: CKR_GENERAL_ERROR.")
@@ -52,44 +52,44 @@ import WorkerProtocol
 
     @Test("a second token gets its own slot")
     func secondToken() async throws {
-        let token = try await TokenDirectory()
-        let second = try await token.initialize(label: "another")
+        let hsmToken = try await TokenDirectory()
+        let second = try await hsmToken.initialize(label: "another")
         #expect(second.status == 0)
-        let description = try await WorkerUnderTest(token).open(token) { $0.tokenURI = "pkcs11:token=another" }
+        let description = try await WorkerUnderTest(hsmToken).open(hsmToken) { $0.tokenURI = "pkcs11:token=another" }
         #expect(description.label == "another")
     }
 
     @Test("a PIN file that others may read is refused before the token is touched")
     func readablePIN() async throws {
-        let token = try await TokenDirectory(initialized: false)
-        try token.directory.write("48151623421\n", to: "pin", mode: 0o644)
-        let result = try await token.initialize()
+        let hsmToken = try await TokenDirectory(initialized: false)
+        try hsmToken.directory.write("48151623421\n", to: "pin", mode: 0o644)
+        let result = try await hsmToken.initialize()
         // Not permitted: the file can be read, and by too many.
         #expect(result.status == 77)
         #expect(result.error.contains("pin"))
         #expect(!result.error.contains("48151623421"))
-        try token.directory.write("48151623421\n", to: "pin")
-        #expect(try await token.initialize().status == 0)
+        try hsmToken.directory.write("48151623421\n", to: "pin")
+        #expect(try await hsmToken.initialize().status == 0)
     }
 
     @Test("a PIN that the token would refuse is refused before the token is touched")
     func shortPIN() async throws {
-        let token = try await TokenDirectory(initialized: false)
-        try token.directory.write("123\n", to: "pin")
-        #expect(try await token.initialize().status == 1)
-        try token.directory.write("48151623421\n", to: "pin")
-        #expect(try await token.initialize().status == 0)
+        let hsmToken = try await TokenDirectory(initialized: false)
+        try hsmToken.directory.write("123\n", to: "pin")
+        #expect(try await hsmToken.initialize().status == 1)
+        try hsmToken.directory.write("48151623421\n", to: "pin")
+        #expect(try await hsmToken.initialize().status == 0)
     }
 
     @Test("a library that is none has exit status 66")
     func noLibrary() async throws {
-        let token = try await TokenDirectory(initialized: false)
+        let hsmToken = try await TokenDirectory(initialized: false)
         let result = try await Program.run(
             Program.built("paytokend-hsm"),
             [
                 "token-init", "--module", "/nonexistent.so", "--label", "x", "--so-pin-file",
-                token.securityOfficerPINFile, "--pin-file", token.pinFile,
-            ], environment: token.environment)
+                hsmToken.securityOfficerPINFile, "--pin-file", hsmToken.pinFile,
+            ], environment: hsmToken.environment)
         #expect(result.status == 66)
         #expect(result.error.contains("/nonexistent.so"))
     }

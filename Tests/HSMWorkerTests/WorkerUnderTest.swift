@@ -11,7 +11,7 @@ import WorkerProtocol
 /// A real worker process at the other end of a socket pair.
 final class WorkerUnderTest: Sendable {
     /// Its directory must outlive the worker.
-    private let token: any WorkersToken
+    private let hsmToken: any WorkersToken
     private let socket: Int32
     private let process: RunningWorker
     private let decoder = Mutex(FrameDecoder(maximumLength: FieldBound.answerFrame))
@@ -21,9 +21,9 @@ final class WorkerUnderTest: Sendable {
         let description: String
     }
 
-    init(_ token: any WorkersToken) throws {
-        self.token = token
-        process = try RunningWorker(Program.built("paytokend-hsm"), environment: token.environment)
+    init(_ hsmToken: any WorkersToken) throws {
+        self.hsmToken = hsmToken
+        process = try RunningWorker(Program.built("paytokend-hsm"), environment: hsmToken.environment)
         socket = process.socket
         // A worker that never answers fails the test instead of stopping it.
         _ = fcntl(socket, F_SETFL, 0)
@@ -94,12 +94,12 @@ final class WorkerUnderTest: Sendable {
 
     @discardableResult
     func open(
-        _ token: any WorkersToken, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
+        _ hsmToken: any WorkersToken, sessions: UInt16 = 2, allowExtractableSecret: Bool = true,
         _ change: (inout HSMTokenOpening) -> Void = { _ in }
     ) async throws -> HSMTokenDescription {
         var opening = HSMTokenOpening(
-            programVersion: ProductVersion.current, modulePath: token.libraryPath, tokenURI: token.uri,
-            pinFile: token.pinFile, sessions: sessions, initializationString: token.initializationString,
+            programVersion: ProductVersion.current, modulePath: hsmToken.libraryPath, tokenURI: hsmToken.uri,
+            pinFile: hsmToken.pinFile, sessions: sessions, initializationString: hsmToken.initializationString,
             allowExtractableSecret: allowExtractableSecret)
         change(&opening)
         let answer = try await call(.open(opening))
@@ -108,17 +108,17 @@ final class WorkerUnderTest: Sendable {
         return description
     }
 
-    func importKey(_ merchant: ForgedMerchant, _ token: HSMTokenDescription) async throws -> WorkerAnswer {
+    func importKey(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws -> WorkerAnswer {
         // Its own name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
         try await importKey(
-            pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, token, label: merchant.merchant.identifier)
+            pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, hsmToken, label: merchant.merchant.identifier)
     }
 
     func importKey(
-        pkcs8: [UInt8], certificate: [UInt8], _ token: HSMTokenDescription, label: String = "merchant.test"
+        pkcs8: [UInt8], certificate: [UInt8], _ hsmToken: HSMTokenDescription, label: String = "merchant.test"
     ) async throws -> WorkerAnswer {
         let sealed = try KeySealing.seal(
-            privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: token.importKey)
+            privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: hsmToken.importKey)
         return try await call(
             .importPrivateKey(
                 PrivateKeyImport(
@@ -127,8 +127,8 @@ final class WorkerUnderTest: Sendable {
     }
 
     /// Imports, and stops the test with the reason where that fails.
-    func mustImport(_ merchant: ForgedMerchant, _ token: HSMTokenDescription) async throws {
-        let answer = try await importKey(merchant, token)
+    func mustImport(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws {
+        let answer = try await importKey(merchant, hsmToken)
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
     }
 
@@ -141,18 +141,18 @@ final class WorkerUnderTest: Sendable {
 
 extension WorkerUnderTest {
     /// A worker that has opened the token.
-    static func serving(_ token: any WorkersToken) async throws -> WorkerUnderTest {
-        let worker = try WorkerUnderTest(token)
-        try await worker.open(token)
+    static func serving(_ hsmToken: any WorkersToken) async throws -> WorkerUnderTest {
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken)
         return worker
     }
 
     /// The same, with both merchants' keys imported.
     static func withMerchantKeys(
-        _ token: any WorkersToken, sessions: UInt16 = 2, _ change: (inout HSMTokenOpening) -> Void = { _ in }
+        _ hsmToken: any WorkersToken, sessions: UInt16 = 2, _ change: (inout HSMTokenOpening) -> Void = { _ in }
     ) async throws -> WorkerUnderTest {
-        let worker = try WorkerUnderTest(token)
-        let description = try await worker.open(token, sessions: sessions, change)
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: sessions, change)
         try await worker.mustImport(SharedForge.ecMerchant, description)
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         return worker

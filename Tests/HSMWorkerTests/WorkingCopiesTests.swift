@@ -29,7 +29,7 @@ import WorkerProtocol
                 secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8)).secrets)
             keys.append(key)
         }
-        _ = try harness.token.listKeys(in: &session)
+        _ = try harness.hsmToken.listKeys(in: &session)
         return (harness, keys)
     }
 
@@ -44,7 +44,7 @@ import WorkerProtocol
     }
 
     private func copied(_ harness: OpenTokenHarness) -> Set<[UInt8]> {
-        Set(harness.token.keys.all.filter { $0.value.hasCopy }.keys)
+        Set(harness.hsmToken.keys.all.filter { $0.value.hasCopy }.keys)
     }
 
     @Test("of many keys those have a copy that are used, whichever were listed first, and there are never more copies")
@@ -87,11 +87,11 @@ import WorkerProtocol
         let (harness, keys) = try harness(Self.most + 1)
         var session = try harness.softHSM.openSession()
         let before = copied(harness)
-        for hash in before { #expect(harness.token.keys.borrow(hash) != nil) }
+        for hash in before { #expect(harness.hsmToken.keys.borrow(hash) != nil) }
         let late = try #require(keys.first { !before.contains(hash($0)) })
         for _ in 0..<32 { try open(late, harness, &session) }
         #expect(copied(harness) == before)
-        for hash in before { harness.token.keys.giveBack(hash) }
+        for hash in before { harness.hsmToken.keys.giveBack(hash) }
         for _ in 0..<8 { try open(late, harness, &session) }
         #expect(copied(harness).contains(hash(late)))
         #expect(try sessionObjects(&session) == Self.most)

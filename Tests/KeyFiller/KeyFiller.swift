@@ -31,9 +31,9 @@ struct KeyFiller {
                     merchantIdentifier: "merchant.com.example.\(arguments[7]).\(number)")
                 return try ForgedMerchant(authority: authority, type: .p256, profile: profile)
             }
-            let token = try FilledToken(
+            let hsmToken = try FilledToken(
                 module: arguments[3], label: arguments[4], pin: SecretBytes(contentsOfFile: arguments[5]))
-            for merchant in merchants { try token.store(merchant) }
+            for merchant in merchants { try hsmToken.store(merchant) }
             let ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: arguments[1]))
             for start in stride(from: 0, to: count, by: together) {
                 try await record(merchants[start..<min(start + together, count)], in: ledger)

@@ -22,17 +22,17 @@ struct KeyIndexUpdateTests {
         for _ in 0..<200 {
             let (key, record) = try #require(pairs.randomElement(using: &random))
             let hash = record.publicKeyHash
-            let token = Bool.random(using: &random) ? "a" : "b"
+            let hsmToken = Bool.random(using: &random) ? "a" : "b"
             var hsmTokens: [(name: String, keys: [KeyDescription])] = []
             switch Int.random(in: 0..<4, using: &random) {
             case 0:
-                shown[token]?[hash] = nil
-                hsmTokens = [(token, [])]
+                shown[hsmToken]?[hash] = nil
+                hsmTokens = [(hsmToken, [])]
             case 1:
                 var key = key
                 if Bool.random(using: &random) { key.inconsistency = "The pair failed its test." }
-                shown[token]?[hash] = key
-                hsmTokens = [(token, [key])]
+                shown[hsmToken]?[hash] = key
+                hsmTokens = [(hsmToken, [key])]
             case 2:
                 var record = record
                 record.state = try #require(KeyState.allCases.randomElement(using: &random))

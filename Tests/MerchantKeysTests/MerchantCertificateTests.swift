@@ -112,18 +112,18 @@ struct MerchantCertificateTests {
         .enabled("PAYTOKEND_INTEROP_FIXTURES is not set") { Fixtures.directory != nil })
     func realCertificates() throws {
         var read = 0
-        for token in try Fixtures.tokens() {
-            guard let file = token.certificate, let merchant = token.merchantIdentifier else { continue }
+        for paymentToken in try Fixtures.paymentTokens() {
+            guard let file = paymentToken.certificate, let merchant = paymentToken.merchantIdentifier else { continue }
             let text = try String(contentsOf: file, encoding: .utf8)
             let body = text.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
             let certificate = try MerchantCertificate(der: Array(try #require(Data(base64Encoded: body))))
-            #expect(certificate.purpose == .paymentProcessing, "\(token.name)")
-            #expect(certificate.merchantIdentifier == merchant, "\(token.name)")
-            #expect(certificate.algorithm == (token.version == "EC_v1" ? .ec : .rsa), "\(token.name)")
+            #expect(certificate.purpose == .paymentProcessing, "\(paymentToken.name)")
+            #expect(certificate.merchantIdentifier == merchant, "\(paymentToken.name)")
+            #expect(certificate.algorithm == (paymentToken.version == "EC_v1" ? .ec : .rsa), "\(paymentToken.name)")
             let hash = try #require(
-                String(decoding: token.json, as: UTF8.self).firstMatch(
+                String(decoding: paymentToken.json, as: UTF8.self).firstMatch(
                     of: /"publicKeyHash"\s*:\s*"([^"]*)"/)?.1)
-            #expect(certificate.publicKeyHash == PublicKeyHash(base64: String(hash)), "\(token.name)")
+            #expect(certificate.publicKeyHash == PublicKeyHash(base64: String(hash)), "\(paymentToken.name)")
             read += 1
         }
         #expect(read == 4)

@@ -203,8 +203,8 @@ struct CMSStructureTests {
     private func details(_ minted: MintedToken, signature: [UInt8]) throws -> String? {
         let json = try JSONValue(parsing: minted.paymentData).setting(
             "signature", to: .string(Base64.encode(signature)))
-        let token = try PaymentToken(json: json)
-        let refusal = try refusal { _ = try SignatureEvidence(of: token) }
+        let paymentToken = try PaymentToken(json: json)
+        let refusal = try refusal { _ = try SignatureEvidence(of: paymentToken) }
         #expect(refusal == nil || refusal?.code == .signatureInvalid)
         return refusal?.details
     }

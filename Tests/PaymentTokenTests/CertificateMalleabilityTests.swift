@@ -19,7 +19,7 @@ struct CertificateMalleabilityTests {
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
         var accepted = 0
         for form in try CertificateMalleability.encodings(of: original) where form != original {
-            let evidence = try SignatureEvidence(of: token(minted, replacing: original, with: form))
+            let evidence = try SignatureEvidence(of: paymentToken(minted, replacing: original, with: form))
             // One of the candidates verifies: that of the issuer's curve. It is the attack.
             guard (try? await Minting.policy().evaluate(evidence)) != nil else { continue }
             accepted += 1
@@ -122,14 +122,14 @@ struct CertificateMalleabilityTests {
             let start = try #require(
                 form.indices.dropLast(3).last { form[$0] == 0x03 && form[$0 + 2] == 0 && form[$0 + 3] == 0x30 })
             form[start + 2] = 1
-            let evidence = try SignatureEvidence(of: token(minted, replacing: original, with: form))
+            let evidence = try SignatureEvidence(of: paymentToken(minted, replacing: original, with: form))
             let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
             #expect(refusal.code == .certificateUntrusted)
         }
     }
 
     /// The token with one of its certificates replaced in the message, whose outer lengths are indefinite.
-    private func token(
+    private func paymentToken(
         _ minted: MintedToken, replacing original: [UInt8], with form: [UInt8]
     ) throws -> PaymentToken {
         let place = try #require(minted.signature.firstRange(of: original))

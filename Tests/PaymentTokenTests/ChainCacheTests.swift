@@ -16,13 +16,13 @@ struct ChainCacheTests {
     func onlyAccepted() async throws {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
-            let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
+            let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [deviation]))
             #expect(try await refusal { _ = try await policy.evaluate(evidence) } != nil)
         }
         #expect(policy.rememberedChains == 0)
-        for _ in 0..<3 { _ = try await policy.evaluate(SignatureEvidence(of: Minting.token())) }
+        for _ in 0..<3 { _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken())) }
         #expect(policy.rememberedChains == 1)
-        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token(.rsaV1)))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken(.rsaV1)))
         #expect(policy.rememberedChains == 2)
     }
 

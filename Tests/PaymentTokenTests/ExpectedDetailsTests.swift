@@ -33,11 +33,11 @@ struct ExpectedDetailsTests {
 
     @Test("Without expectations every check passes, and none is listed")
     func nothing() throws {
-        let token = try Minting.token(applicationData: [1])
+        let paymentToken = try Minting.paymentToken(applicationData: [1])
         for details in [ExpectedDetails.nothing, try expected("{}")] {
             #expect(details.checkedMembers == [])
             try details.checkMerchant("m")
-            try details.checkApplicationData(token)
+            try details.checkApplicationData(paymentToken)
             try details.checkCurrency(payload("{}"))
             try details.checkAmount(payload("{}"))
         }
@@ -64,27 +64,27 @@ struct ExpectedDetailsTests {
 
     @Test("applicationData is expected as original data or as its hash, and compared with the token's hash")
     func applicationData() throws {
-        let token = try Minting.token(applicationData: Array("order 1".utf8))
+        let paymentToken = try Minting.paymentToken(applicationData: Array("order 1".utf8))
         let data = Base64.encode(Array("order 1".utf8))
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: Array("order 1".utf8))))
-        try expected(#"{"applicationData":"\#(data)"}"#).checkApplicationData(token)
-        try expected(#"{"applicationDataHash":"\#(hash.uppercased())"}"#).checkApplicationData(token)
+        try expected(#"{"applicationData":"\#(data)"}"#).checkApplicationData(paymentToken)
+        try expected(#"{"applicationDataHash":"\#(hash.uppercased())"}"#).checkApplicationData(paymentToken)
         for text in [
             #"{"applicationData":null}"#, #"{"applicationData":""}"#,
             #"{"applicationData":"\#(Base64.encode(Array("order 2".utf8)))"}"#,
             #"{"applicationDataHash":"\#(String(repeating: "0", count: 64))"}"#,
         ] {
             #expect(
-                try refusal { try expected(text).checkApplicationData(token) }?.code == .applicationDataMismatch)
+                try refusal { try expected(text).checkApplicationData(paymentToken) }?.code == .applicationDataMismatch)
         }
     }
 
     @Test("A token without applicationData matches null and nothing else")
     func noApplicationData() throws {
-        let token = try Minting.token()
-        try expected(#"{"applicationData":null}"#).checkApplicationData(token)
+        let paymentToken = try Minting.paymentToken()
+        try expected(#"{"applicationData":null}"#).checkApplicationData(paymentToken)
         #expect(
-            try refusal { try expected(#"{"applicationData":""}"#).checkApplicationData(token) }?.code
+            try refusal { try expected(#"{"applicationData":""}"#).checkApplicationData(paymentToken) }?.code
                 == .applicationDataMismatch)
     }
 
@@ -125,24 +125,24 @@ struct ExpectedDetailsTests {
         "A member that the access rule requires and the request lacks is refused as that member's mismatch, at its step"
     )
     func required() throws {
-        let token = try Minting.token()
+        let paymentToken = try Minting.paymentToken()
         let details = try expected("{}").requiring(ExpectedDetails.memberNames)
         #expect(try refusal { try details.checkMerchant("m") }?.code == .merchantMismatch)
-        #expect(try refusal { try details.checkApplicationData(token) }?.code == .applicationDataMismatch)
+        #expect(try refusal { try details.checkApplicationData(paymentToken) }?.code == .applicationDataMismatch)
         #expect(try refusal { try details.checkCurrency(payload("{}")) }?.code == .currencyMismatch)
         #expect(try refusal { try details.checkAmount(payload("{}")) }?.code == .amountMismatch)
     }
 
     @Test("A required member may be expected, for applicationData also by its hash or null")
     func requirementMet() throws {
-        let token = try Minting.token(applicationData: [1])
+        let paymentToken = try Minting.paymentToken(applicationData: [1])
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: [1])))
         let details = try expected(#"{"applicationDataHash":"\#(hash)","currencyCode":"840"}"#)
             .requiring(["applicationData", "currencyCode"])
-        try details.checkApplicationData(token)
+        try details.checkApplicationData(paymentToken)
         try details.checkCurrency(payload(#"{"currencyCode":"840"}"#))
         try expected(#"{"applicationData":null}"#).requiring(["applicationData"])
-            .checkApplicationData(Minting.token())
+            .checkApplicationData(Minting.paymentToken())
     }
 
     private func expected(_ text: String) throws -> ExpectedDetails {

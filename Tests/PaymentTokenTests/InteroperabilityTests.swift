@@ -14,12 +14,12 @@ struct InteroperabilityTests {
     @Test("Every real token's signature verifies up to Apple Root CA - G3 at its signing time")
     func signatures() async throws {
         let policy = TrustPolicy(roots: [try AppleRootCAG3.certificate()], distrusted: [])
-        for fixture in try Fixtures.tokens() {
-            let token = try PaymentToken(json: JSONValue(parsing: fixture.json))
-            let evidence = try SignatureEvidence(of: token)
+        for fixture in try Fixtures.paymentTokens() {
+            let paymentToken = try PaymentToken(json: JSONValue(parsing: fixture.json))
+            let evidence = try SignatureEvidence(of: paymentToken)
             let chain = try await policy.evaluate(evidence)
             let signingTime = try Date(fixture.signingTime, strategy: .iso8601)
-            #expect(token.version.rawValue == fixture.version, "\(fixture.name)")
+            #expect(paymentToken.version.rawValue == fixture.version, "\(fixture.name)")
             #expect(evidence.signingTime == signingTime, "\(fixture.name)")
             #expect(Hexadecimal.encode(chain.root.sha256) == AppleRootCAG3.fingerprint)
             try SigningTimeWindow.within(.seconds(300)).check(
@@ -33,7 +33,7 @@ struct InteroperabilityTests {
 
     @Test("A real signature over a changed token is refused")
     func changedTokens() throws {
-        for fixture in try Fixtures.tokens() {
+        for fixture in try Fixtures.paymentTokens() {
             let json = try JSONValue(parsing: fixture.json)
             let path: [String] = json.objectValue?["paymentData"] == nil ? [] : ["paymentData"]
             let added = JSONValue.string(String(repeating: "0", count: 64))
@@ -48,20 +48,21 @@ struct InteroperabilityTests {
 
     @Test("The real EC_v1 tokens decrypt with this OtherInfo, and their payload is read")
     func payloads() throws {
-        for fixture in try Fixtures.tokens() where fixture.version == "EC_v1" {
+        for fixture in try Fixtures.paymentTokens() where fixture.version == "EC_v1" {
             guard let file = fixture.privateKey, let merchant = fixture.merchantIdentifier else { continue }
-            let token = try PaymentToken(json: JSONValue(parsing: fixture.json))
+            let paymentToken = try PaymentToken(json: JSONValue(parsing: fixture.json))
             let key = try P256.KeyAgreement.PrivateKey(derRepresentation: Data(contentsOf: file))
-            #expect(PublicKeyHash.of(subjectPublicKeyInfo: key.publicKey.derRepresentation) == token.publicKeyHash)
+            #expect(
+                PublicKeyHash.of(subjectPublicKeyInfo: key.publicKey.derRepresentation) == paymentToken.publicKeyHash)
 
-            let point = try P256.KeyAgreement.PublicKey(x963Representation: token.restorationInput())
+            let point = try P256.KeyAgreement.PublicKey(x963Representation: paymentToken.restorationInput())
             let secret = try unsafe key.sharedSecretFromKeyAgreement(with: point).withUnsafeBytes { bytes in
                 unsafe Array(bytes)
             }
             let symmetricKey = SHA256.hash(data: [0, 0, 0, 1] + secret + OtherInfo.ecV1(merchantIdentifier: merchant))
             let box = try AES.GCM.SealedBox(
                 nonce: AES.GCM.Nonce(data: [UInt8](repeating: 0, count: 16)),
-                ciphertext: token.encryptedData.dropLast(16), tag: token.encryptedData.suffix(16))
+                ciphertext: paymentToken.encryptedData.dropLast(16), tag: paymentToken.encryptedData.suffix(16))
             let plaintext = Array(try AES.GCM.open(box, using: SymmetricKey(data: Data(symmetricKey))))
             #expect(Hexadecimal.encode(Array(SHA256.hash(data: plaintext))) == fixture.plaintextSHA256)
 

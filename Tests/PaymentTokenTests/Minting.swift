@@ -22,15 +22,15 @@ enum Minting {
                 deviations: deviations))
     }
 
-    static func token(
+    static func paymentToken(
         _ version: PaymentTokenVersion = .ecV1, _ deviations: Set<Deviation> = [], wire: WireForm = .since2023,
         applicationData: [UInt8]? = nil, signingTime: Date = signingTime
     ) throws -> PaymentToken {
-        try token(
+        try paymentToken(
             minted(version, deviations, wire: wire, applicationData: applicationData, signingTime: signingTime))
     }
 
-    static func token(_ minted: MintedToken) throws -> PaymentToken {
+    static func paymentToken(_ minted: MintedToken) throws -> PaymentToken {
         try PaymentToken(json: JSONValue(parsing: minted.paymentToken))
     }
 

@@ -78,9 +78,9 @@ struct PaymentPayloadTests {
 
     @Test("Nothing of a token can be printed")
     func tokenNotPrintable() throws {
-        let token = try Minting.token()
-        #expect("\(token)\(String(reflecting: token))".count < 80)
-        #expect(Mirror(reflecting: token).children.isEmpty)
+        let paymentToken = try Minting.paymentToken()
+        #expect("\(paymentToken)\(String(reflecting: paymentToken))".count < 80)
+        #expect(Mirror(reflecting: paymentToken).children.isEmpty)
     }
 
     private func payload(_ text: String) throws -> PaymentPayload {

@@ -16,7 +16,7 @@ struct SignatureEvidenceTests {
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: PaymentTokenVersion, wire: WireForm) throws {
         let minted = try Minting.minted(version, wire: wire, applicationData: [7])
-        let evidence = try SignatureEvidence(of: Minting.token(minted))
+        let evidence = try SignatureEvidence(of: Minting.paymentToken(minted))
         #expect(evidence.leafDER == minted.certificates[0])
         #expect(evidence.intermediateDER == minted.certificates[1])
         #expect(evidence.signingTime == minted.signingTime)
@@ -28,7 +28,7 @@ struct SignatureEvidenceTests {
         (wire.issuerFirst, wire.rsaEncryptionAlgorithm) = (true, true)
         for version in PaymentTokenVersion.allCases {
             let minted = try Minting.minted(version, wire: wire)
-            #expect(try SignatureEvidence(of: Minting.token(minted)).leafDER == minted.certificates[0])
+            #expect(try SignatureEvidence(of: Minting.paymentToken(minted)).leafDER == minted.certificates[0])
         }
     }
 
@@ -61,9 +61,9 @@ struct SignatureEvidenceTests {
         deviations)
     func forged(version: PaymentTokenVersion, deviation: (Deviation, String)) throws {
         let hasApplicationData = [.applicationDataRemoved, .applicationDataChanged].contains(deviation.0)
-        let token = try Minting.token(
+        let paymentToken = try Minting.paymentToken(
             version, [deviation.0], wire: .since2019, applicationData: hasApplicationData ? [1] : nil)
-        let refusal = try #require(try refusal { _ = try SignatureEvidence(of: token) })
+        let refusal = try #require(try refusal { _ = try SignatureEvidence(of: paymentToken) })
         #expect(refusal.code == .signatureInvalid)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
@@ -110,8 +110,8 @@ struct SignatureEvidenceTests {
         }
     }
 
-    private func details(of token: PaymentToken) throws -> String? {
-        try refusal { _ = try SignatureEvidence(of: token) }?.details
+    private func details(of paymentToken: PaymentToken) throws -> String? {
+        try refusal { _ = try SignatureEvidence(of: paymentToken) }?.details
     }
 }
 

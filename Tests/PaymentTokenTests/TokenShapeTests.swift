@@ -13,7 +13,7 @@ struct TokenShapeTests {
         arguments: PaymentTokenVersion.allCases)
     func wellFormed(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1, 2, 3])
-        let whole = try Minting.token(minted)
+        let whole = try Minting.paymentToken(minted)
         #expect(whole.version == version)
         #expect(whole.publicKeyHash.bytes == minted.publicKeyHash)
         #expect(whole.transactionIdentifier.hex == minted.transactionIdentifier)
@@ -28,15 +28,15 @@ struct TokenShapeTests {
         var wire = WireForm.since2023
         (wire.unpaddedBase64, wire.upperCaseHex) = (true, true)
         let minted = try Minting.minted(wire: wire, applicationData: [1])
-        let token = try Minting.token(minted)
-        #expect(token.signedContent == minted.signedContent)
-        #expect(token.transactionIdentifier.hex == minted.transactionIdentifier)
+        let paymentToken = try Minting.paymentToken(minted)
+        #expect(paymentToken.signedContent == minted.signedContent)
+        #expect(paymentToken.transactionIdentifier.hex == minted.transactionIdentifier)
     }
 
     @Test("Unknown members are ignored, wherever they are")
     func unknownMembers() throws {
-        #expect(throws: Never.self) { try Minting.token(.ecV1, [.unknownMembers]) }
-        #expect(throws: Never.self) { try Minting.token(.rsaV1, [.unknownMembers]) }
+        #expect(throws: Never.self) { try Minting.paymentToken(.ecV1, [.unknownMembers]) }
+        #expect(throws: Never.self) { try Minting.paymentToken(.rsaV1, [.unknownMembers]) }
     }
 
     @Test("RSA_v2 is another name for RSA_v1")
@@ -162,11 +162,11 @@ struct TokenShapeTests {
         arguments: PaymentTokenVersion.allCases)
     func shiftedMembers(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1])
-        let token = try Minting.token(minted)
-        let hash = try #require(token.applicationDataHash)
-        let content = token.encryptedData + token.transactionIdentifier.bytes + hash
+        let paymentToken = try Minting.paymentToken(minted)
+        let hash = try #require(paymentToken.applicationDataHash)
+        let content = paymentToken.encryptedData + paymentToken.transactionIdentifier.bytes + hash
         // Where transactionId and applicationData begin, beside the true places.
-        let (first, second) = (token.encryptedData.count, token.encryptedData.count + 32)
+        let (first, second) = (paymentToken.encryptedData.count, paymentToken.encryptedData.count + 32)
         var places = (1...40).flatMap { [(first - $0, second - $0), (first + $0, second + $0)] }
         places += (1...31).flatMap { [(first - $0, second), (first + $0, second), (first, second - $0)] }
         places += [(first, second + 1), (first - 32, second), (first + 32, second), (first, second + 32)]
@@ -182,7 +182,7 @@ struct TokenShapeTests {
                 // A whole member moved. The shape is Apple's, and so is the signature: only opening it, where the tag
                 // is wrong, tells.
                 let shifted = try PaymentToken(json: json)
-                #expect(shifted.signedContent == token.signedContent)
+                #expect(shifted.signedContent == paymentToken.signedContent)
                 #expect(shifted.transactionIdentifier.bytes == hash)
                 #expect(throws: Never.self) { try SignatureEvidence(of: shifted) }
             } else {
@@ -193,15 +193,15 @@ struct TokenShapeTests {
 
     @Test("A point off the curve is well-formed, and fails as a decryption when it would be used")
     func pointOffCurve() throws {
-        let token = try Minting.token(.ecV1, [.pointOffCurve])
-        #expect(try refusal { _ = try token.restorationInput() }?.code == .decryptionFailed)
+        let paymentToken = try Minting.paymentToken(.ecV1, [.pointOffCurve])
+        #expect(try refusal { _ = try paymentToken.restorationInput() }?.code == .decryptionFailed)
     }
 
     @Test("The restoration's input is the point of 65 bytes or the wrapped key of 256")
     func restorationInput() throws {
-        let ec = try Minting.token(.ecV1)
+        let ec = try Minting.paymentToken(.ecV1)
         #expect(try ec.restorationInput() == Array(ec.keyMaterial.encoded.suffix(65)))
-        let rsa = try Minting.token(.rsaV1)
+        let rsa = try Minting.paymentToken(.rsaV1)
         #expect(try rsa.restorationInput() == rsa.keyMaterial.encoded)
         #expect(rsa.keyMaterial.encoded.count == 256)
     }

@@ -13,7 +13,7 @@ struct TrustPolicyTests {
     @Test("A genuine token's chain is described from leaf to root", arguments: PaymentTokenVersion.allCases)
     func genuine(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version)
-        let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.token(minted)))
+        let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.paymentToken(minted)))
         let root = try SharedForge.authority.root.certificate
         for (description, der) in zip(chain.certificates, minted.certificates + [root]) {
             let certificate = try Certificate(derEncoded: der)
@@ -46,7 +46,7 @@ struct TrustPolicyTests {
     @Test(
         "Each untrusted chain is refused for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
     func untrusted(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
-        let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
+        let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
         let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
@@ -68,7 +68,7 @@ struct TrustPolicyTests {
             (.leafMarkerOnIntermediate, "leaf certificate has no extension"),
         ] as [(Deviation, String)])
     func markers(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
-        let evidence = try SignatureEvidence(of: Minting.token(version, [deviation.0]))
+        let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
         let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .markerOIDMissing)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
@@ -76,13 +76,13 @@ struct TrustPolicyTests {
 
     @Test("The chain is checked before the markers")
     func order() async throws {
-        let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [.otherRoot, .leafMarkerMissing]))
+        let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [.otherRoot, .leafMarkerMissing]))
         #expect(try await refusal { _ = try await Minting.policy().evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
     @Test("Minted tokens are untrusted under Apple's root and under no root")
     func foreignRoots() async throws {
-        let evidence = try SignatureEvidence(of: Minting.token())
+        let evidence = try SignatureEvidence(of: Minting.paymentToken())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
             #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
@@ -91,7 +91,7 @@ struct TrustPolicyTests {
 
     @Test("A leaf or an intermediate among the roots is no chain by itself, and harmless beside the real root")
     func lowerCertificatesAsRoots() async throws {
-        let evidence = try SignatureEvidence(of: Minting.token())
+        let evidence = try SignatureEvidence(of: Minting.paymentToken())
         let leaf = try Certificate(derEncoded: evidence.leafDER)
         let intermediate = try Certificate(derEncoded: evidence.intermediateDER)
         let root = try Certificate(derEncoded: SharedForge.authority.root.certificate)
@@ -106,7 +106,7 @@ struct TrustPolicyTests {
     @Test("A distrusted leaf, intermediate or root is refused at once")
     func distrusted() async throws {
         let minted = try Minting.minted()
-        let evidence = try SignatureEvidence(of: Minting.token(minted))
+        let evidence = try SignatureEvidence(of: Minting.paymentToken(minted))
         for der in minted.certificates + [try SharedForge.authority.root.certificate] {
             let policy = try Minting.policy(distrusted: [Array(SHA256.hash(data: der))])
             let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
@@ -119,14 +119,14 @@ struct TrustPolicyTests {
         "The leaf is valid up to the last second of its validity and no longer, remembered or not", arguments: [0, 64])
     func validityOfRememberedChain(capacity: Int) async throws {
         let policy = try Minting.policy(chainCacheCapacity: capacity)
-        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
         let leaf = try SharedForge.authority.leafEC
         let (first, last) = (
             leaf.notBefore.timeIntervalSince1970.rounded(.down), leaf.notAfter.timeIntervalSince1970.rounded(.down)
         )
         for (time, isValid) in [(first, true), (last, true), (first - 1, false), (last + 1, false)] {
             let evidence = try SignatureEvidence(
-                of: Minting.token(signingTime: Date(timeIntervalSince1970: time)))
+                of: Minting.paymentToken(signingTime: Date(timeIntervalSince1970: time)))
             let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
             #expect((refusal == nil) == isValid)
             #expect(isValid || refusal?.code == .certificateUntrusted)
@@ -136,9 +136,9 @@ struct TrustPolicyTests {
     @Test("A remembered leaf is checked again beside another intermediate")
     func rememberedLeafOtherIntermediate() async throws {
         let policy = try Minting.policy()
-        _ = try await policy.evaluate(SignatureEvidence(of: Minting.token()))
+        _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
         for deviation in [Deviation.intermediateExpired, .intermediateMarkerMissing] {
-            let evidence = try SignatureEvidence(of: Minting.token(.ecV1, [deviation]))
+            let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [deviation]))
             #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code.rawValue == deviation.refusal)
         }
     }

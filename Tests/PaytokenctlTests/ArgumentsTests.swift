@@ -55,14 +55,14 @@ struct ArgumentsTests {
         let first = HSMTokenStatus(name: "first", condition: "ready", importKey: key)
         let second = HSMTokenStatus(name: "second", condition: "ready", importKey: key)
         let absent = HSMTokenStatus(name: "absent", condition: "unavailable", message: "No such token.")
-        func names(_ tokens: [HSMTokenStatus], _ named: [String] = []) throws -> [String] {
-            try KeyImportCommand.recipients(in: tokens, named: named).map(\.name)
+        func names(_ hsmTokens: [HSMTokenStatus], _ named: [String] = []) throws -> [String] {
+            try KeyImportCommand.recipients(in: hsmTokens, named: named).map(\.name)
         }
         #expect(try names([first]) == ["first"])
         #expect(try names([first, second], ["second"]) == ["second"])
         #expect(try names([first, second, absent], ["second", "first"]) == ["second", "first"])
         #expect(try KeyImportCommand.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
-        let refusals: [(tokens: [HSMTokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
+        let refusals: [(hsmTokens: [HSMTokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
             ([first, second], [], .usage, "several tokens: first, second"),
             ([first], ["first", "other"], .usage, "no token other"),
             ([], ["other"], .usage, "but none"),
@@ -71,7 +71,7 @@ struct ArgumentsTests {
         ]
         for refusal in refusals {
             let failure = try #require(throws: CommandFailure.self) {
-                _ = try KeyImportCommand.recipients(in: refusal.tokens, named: refusal.names)
+                _ = try KeyImportCommand.recipients(in: refusal.hsmTokens, named: refusal.names)
             }
             #expect(failure.status == refusal.status)
             #expect(failure.message?.contains(refusal.part) == true, "\(failure.message ?? "")")
@@ -80,10 +80,10 @@ struct ArgumentsTests {
 
     @Test("decrypt's request holds the token's bytes as they came, and only what was asked")
     func requests() throws {
-        let token = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
+        let paymentToken = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
         let plain = try DecryptCommand.parse(["f"])
         #expect(
-            String(decoding: plain.requestBody(paymentToken: token, applicationData: nil), as: UTF8.self)
+            String(decoding: plain.requestBody(paymentToken: paymentToken, applicationData: nil), as: UTF8.self)
                 == #"{"token":{ "data" : "x", "n": 1.0 }}"#)
         let full = try DecryptCommand.parse([
             "f", "--reference", #"o"1"#, "--expect-currency", "840", "--expect-amount", "10.990", "--expect-merchant",

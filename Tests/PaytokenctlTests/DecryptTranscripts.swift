@@ -6,12 +6,12 @@ import Testing
 
 @Suite("Transcripts: decrypt and verify")
 struct DecryptTranscripts {
-    private let token = #"{"paymentData":{"data":"x"}}"#
+    private let paymentToken = #"{"paymentData":{"data":"x"}}"#
 
     @Test("decrypt shows a table without account number and cryptogram")
     func table() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
-        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: token)
+        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: paymentToken)
         #expect(result.status == 0)
         #expect(
             result.output == """
@@ -42,7 +42,7 @@ struct DecryptTranscripts {
             daemon.asked == [
                 .init(
                     method: "POST", target: "/v1/decrypt", contentType: "application/json",
-                    body: Array(#"{"token":\#(token)}"#.utf8))
+                    body: Array(#"{"token":\#(paymentToken)}"#.utf8))
             ])
     }
 
@@ -50,21 +50,22 @@ struct DecryptTranscripts {
     func json() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
         let masked = try await Command.paytokenctl(
-            ["decrypt", "-", "--output", "json"], socket: daemon.path, input: token)
+            ["decrypt", "-", "--output", "json"], socket: daemon.path, input: paymentToken)
         let expected = Sample.decrypted.replacing(Sample.accountNumber, with: "************1111")
             .replacing(Sample.cryptogram, with: "********")
         #expect(masked.output == expected + "\n")
         let revealed = try await Command.paytokenctl(
-            ["decrypt", "-", "--output", "json", "--reveal"], socket: daemon.path, input: token)
+            ["decrypt", "-", "--output", "json", "--reveal"], socket: daemon.path, input: paymentToken)
         #expect(revealed.output == Sample.decrypted + "\n")
-        let shown = try await Command.paytokenctl(["decrypt", "-", "--reveal"], socket: daemon.path, input: token)
+        let shown = try await Command.paytokenctl(
+            ["decrypt", "-", "--reveal"], socket: daemon.path, input: paymentToken)
         #expect(shown.output.contains(Sample.accountNumber) && shown.output.contains(Sample.cryptogram))
     }
 
     @Test("expectations and reference go into the request")
     func expectations() async throws {
         let daemon = try await FakeDaemon(["POST /v1/decrypt": .ok(Sample.decrypted)])
-        let file = try daemon.directory.write(token, to: "token.json")
+        let file = try daemon.directory.write(paymentToken, to: "token.json")
         let data = try daemon.directory.write([1, 2, 3], to: "application-data")
         let result = try await Command.paytokenctl(
             [
@@ -74,7 +75,7 @@ struct DecryptTranscripts {
         #expect(result.status == 0)
         let body = try JSONValue(parsing: #require(daemon.asked.first).body)
         let expected = """
-            {"token":\(token),"expected":{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQID",\
+            {"token":\(paymentToken),"expected":{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQID",\
             "merchantIdentifier":"merchant.com.example"},"reference":"order-1234"}
             """
         #expect(try body == JSONValue(parsing: expected))
@@ -91,7 +92,7 @@ struct DecryptTranscripts {
         let daemon = try await FakeDaemon([
             "POST /v1/decrypt": .refusal(http, code, "A sentence.", details: "more")
         ])
-        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: token)
+        let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: paymentToken)
         #expect(result.status == status)
         #expect(result.output == "")
         #expect(result.error == "\(code): A sentence. (more)\n")
@@ -130,7 +131,7 @@ struct DecryptTranscripts {
     func verify() async throws {
         let daemon = try await FakeDaemon(["POST /v1/verify": .ok(Sample.verified)])
         let result = try await Command.paytokenctl(
-            ["verify", "-", "--at", "2026-01-31T12:00:00Z"], socket: daemon.path, input: token)
+            ["verify", "-", "--at", "2026-01-31T12:00:00Z"], socket: daemon.path, input: paymentToken)
         #expect(result.status == 0)
         let sha256 = String(repeating: "0f", count: 32)
         #expect(
@@ -147,9 +148,9 @@ struct DecryptTranscripts {
 
                 """)
         let body = String(decoding: try #require(daemon.asked.first).body, as: UTF8.self)
-        #expect(body == #"{"token":\#(token),"at":"2026-01-31T12:00:00Z"}"#)
+        #expect(body == #"{"token":\#(paymentToken),"at":"2026-01-31T12:00:00Z"}"#)
         let json = try await Command.paytokenctl(
-            ["verify", "-", "--output", "json"], socket: daemon.path, input: token)
+            ["verify", "-", "--output", "json"], socket: daemon.path, input: paymentToken)
         #expect(json.output == Sample.verified + "\n")
     }
 }

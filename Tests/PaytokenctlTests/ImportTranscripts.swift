@@ -158,9 +158,10 @@ struct ImportTranscripts {
             return #"{"name":"\#(name)","condition":"ready","shortcomings":[],"importKey":"\#(key)"}"#
         }
         let one = Sample.status()
-        let tokens = try #require(one.range(of: #"("tokens":\[).*?(\],"ledger")"#, options: .regularExpression))
+        let hsmTokens = try #require(one.range(of: #"("tokens":\[).*?(\],"ledger")"#, options: .regularExpression))
         let several = one.replacingCharacters(
-            in: tokens, with: #""tokens":["# + status("north", north) + "," + status("south", south) + #"],"ledger""#)
+            in: hsmTokens, with: #""tokens":["# + status("north", north) + "," + status("south", south) + #"],"ledger""#
+        )
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(several), "POST /v1/keys/import": .ok(Sample.key),
         ])

@@ -30,9 +30,10 @@ import TokenForge
     private func decrypt(
         _ merchant: ForgedMerchant, as identity: PeerIdentity, expected: String? = nil
     ) async throws -> CurlAnswer {
-        let token = try SharedForge.token(for: merchant.merchant)
+        let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
         return try await Curl.request(
-            "/v1/decrypt", socket: Self.started.value.socket, body: token.decryptBody(expected: expected), as: identity)
+            "/v1/decrypt", socket: Self.started.value.socket, body: paymentToken.decryptBody(expected: expected),
+            as: identity)
     }
 
     private func ask(_ path: String, as identity: PeerIdentity) async throws -> CurlAnswer {
@@ -104,9 +105,9 @@ import TokenForge
         "a repeat needs the same caller: another caller's equal reference is a replay",
         .enabled(if: PeerIdentity.available, needsRoot))
     func repeatsByCaller() async throws {
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let socket = try await Self.started.value.socket
-        let body = token.decryptBody(reference: "order-1")
+        let body = paymentToken.decryptBody(reference: "order-1")
         let first = try await Curl.request("/v1/decrypt", socket: socket, body: body, as: Self.checkout)
         #expect(first.status == 200, "\(first)")
         let other = try await Curl.request("/v1/decrypt", socket: socket, body: body)
@@ -163,7 +164,7 @@ import TokenForge
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let open = try await RawConnection(harness.socket)
         func status(over connection: RawConnection) async throws -> Int {
-            let body = try SharedForge.token().verifyBody()
+            let body = try SharedForge.paymentToken().verifyBody()
             try await connection.send(Array(RawConnection.head("/v1/verify", length: body.count).utf8) + body)
             return try await connection.answer().status
         }

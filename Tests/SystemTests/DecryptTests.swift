@@ -13,9 +13,9 @@ import TokenForge
     }
 
     /// The decrypted dictionary stands in the answer byte for byte.
-    private func expectVerbatim(_ answer: CurlAnswer, _ token: MintedToken) {
+    private func expectVerbatim(_ answer: CurlAnswer, _ paymentToken: MintedToken) {
         #expect(answer.status == 200, "\(answer)")
-        let member = Array("\"paymentData\":".utf8) + token.plaintext
+        let member = Array("\"paymentData\":".utf8) + paymentToken.plaintext
         #expect(answer.body.holds(member), "paymentData is not verbatim")
     }
 
@@ -24,15 +24,15 @@ import TokenForge
         arguments: merchants)
     func freshToken(version: String) async throws {
         let merchant = try merchant(version).merchant
-        let token = try SharedForge.token(for: merchant)
-        let answer = try await SharedDaemon.harness.decrypt(token)
-        expectVerbatim(answer, token)
+        let paymentToken = try SharedForge.paymentToken(for: merchant)
+        let answer = try await SharedDaemon.harness.decrypt(paymentToken)
+        expectVerbatim(answer, paymentToken)
         #expect(answer.header("Content-Type")?.hasPrefix("application/json") == true)
-        #expect(answer.string("transactionId") == token.transactionIdentifier)
+        #expect(answer.string("transactionId") == paymentToken.transactionIdentifier)
         #expect(answer.string("merchantIdentifier") == merchant.identifier)
-        #expect(answer.string("publicKeyHash") == Data(token.publicKeyHash).base64EncodedString())
+        #expect(answer.string("publicKeyHash") == Data(paymentToken.publicKeyHash).base64EncodedString())
         #expect(answer.string("version") == version)
-        #expect(answer.string("signingTime") == token.signingTime.formatted(.iso8601))
+        #expect(answer.string("signingTime") == paymentToken.signingTime.formatted(.iso8601))
         // SoftHSM can neither derive nor unwrap to a key that stays inside.
         #expect(answer.string("protection") == "C")
         #expect(answer.member("repeated")?.boolValue == false)
@@ -47,39 +47,39 @@ import TokenForge
         for round in 0..<2 {
             // Then with everything spelled differently that may be.
             if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
-            let token = try SharedForge.mint.mint(
+            let paymentToken = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
-            expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+            expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
         }
     }
 
     @Test("paymentData alone is accepted as a payment token", arguments: merchants)
     func paymentDataAlone(version: String) async throws {
-        let token = try SharedForge.token(for: merchant(version).merchant)
-        expectVerbatim(try await SharedDaemon.harness.decrypt(token.decryptBody(whole: false)), token)
+        let paymentToken = try SharedForge.paymentToken(for: merchant(version).merchant)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken.decryptBody(whole: false)), paymentToken)
     }
 
     @Test("unknown members inside the token are ignored", arguments: merchants)
     func unknownMembers(version: String) async throws {
-        let token = try SharedForge.mint.mint(
+        let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: merchant(version).merchant, deviations: [.unknownMembers]))
-        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
     @Test("RSA_v2 is another name for RSA_v1")
     func rsaV2() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.rsaMerchant.merchant)
         recipe.version = "RSA_v2"
-        let token = try SharedForge.mint.mint(recipe)
-        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+        let paymentToken = try SharedForge.mint.mint(recipe)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
     @Test("a payment token whose shared secret begins with a zero byte is decrypted")
     func leadingZero() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         recipe.leadingZeroSharedSecret = true
-        let token = try SharedForge.mint.mint(recipe)
-        expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+        let paymentToken = try SharedForge.mint.mint(recipe)
+        expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
     @Test("payloads of every kind are answered byte for byte: EMV, no ECI, merchant tokens, responses, unknown members")
@@ -101,9 +101,9 @@ import TokenForge
         payloads.append(Array("{ \"currencyCode\" : 840,\n \"transactionAmount\" : \"much\" }".utf8))
         for payload in payloads {
             for version in Self.merchants {
-                let token = try SharedForge.mint.mint(
+                let paymentToken = try SharedForge.mint.mint(
                     TokenRecipe(merchant: merchant(version).merchant, payload: payload))
-                expectVerbatim(try await SharedDaemon.harness.decrypt(token), token)
+                expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
             }
         }
     }
@@ -111,7 +111,7 @@ import TokenForge
     @Test("a payment token of the other version than the key's algorithm fails to decrypt")
     func otherAlgorithm() async throws {
         // An RSA_v1 token whose publicKeyHash is the EC merchant's.
-        let rsa = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
+        let rsa = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
         let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
             Data(rsa.publicKeyHash).base64EncodedString(), with: Data(ecHash).base64EncodedString())

@@ -34,8 +34,8 @@ import TokenForge
     @Test("each deviation is refused with exactly its own code", arguments: refused)
     func refusal(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
-        let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
-        let answer = try await SharedDaemon.harness.decrypt(token)
+        let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+        let answer = try await SharedDaemon.harness.decrypt(paymentToken)
         #expect(answer.code == code, "\(answer)")
         #expect(answer.status == Self.status(code), "\(answer)")
         #expect(answer.string("message")?.isEmpty == false)
@@ -48,8 +48,8 @@ import TokenForge
         #expect(failing.count > 10)
         var answers: [[UInt8]: [String]] = [:]
         for tested in failing {
-            let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
-            let answer = try await SharedDaemon.harness.decrypt(token)
+            let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+            let answer = try await SharedDaemon.harness.decrypt(paymentToken)
             // Each has its own place in the record, which tells when it came and nothing else.
             let place = try #require(answer.member("audit")?.objectValue?["sequence"]?.numberValue?.text)
             let body = String(decoding: answer.body, as: UTF8.self)
@@ -67,8 +67,8 @@ import TokenForge
     @Test("verify refuses for the same reasons as far as no key is needed", arguments: refused)
     func verify(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
-        let token = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
-        let answer = try await SharedDaemon.harness.verify(token)
+        let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
+        let answer = try await SharedDaemon.harness.verify(paymentToken)
         if Self.seenByVerify.contains(code) {
             #expect(answer.code == code, "\(answer)")
             #expect(answer.status == Self.status(code), "\(answer)")
@@ -86,8 +86,8 @@ import TokenForge
     @Test("of two deviations the one that the contract checks first is answered", arguments: inOrder.indices.dropLast())
     func firstFailureWins(index: Int) async throws {
         for later in Self.inOrder[(index + 1)...] {
-            let token = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
-            let answer = try await SharedDaemon.harness.decrypt(token)
+            let paymentToken = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
+            let answer = try await SharedDaemon.harness.decrypt(paymentToken)
             #expect(answer.code == Self.inOrder[index].refusal, "\(later.rawValue): \(answer)")
         }
     }

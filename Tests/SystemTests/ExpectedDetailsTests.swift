@@ -7,7 +7,7 @@ import TokenForge
 
 /// What the caller expected of the payment: step 6 of Apple's document.
 @Suite struct ExpectedDetailsTests {
-    private func token(
+    private func paymentToken(
         amount: String = "1099", currency: String = "840", applicationData: String? = nil
     ) throws -> MintedToken {
         var payload = PayloadRecipe()
@@ -23,9 +23,9 @@ import TokenForge
 
     @Test("a token that meets the expectations is decrypted, and the answer lists what was checked")
     func agrees() async throws {
-        let token = try token(applicationData: "order 1")
+        let paymentToken = try paymentToken(applicationData: "order 1")
         let answer = try await SharedDaemon.harness.decrypt(
-            token,
+            paymentToken,
             expected: """
                 {"currencyCode":"840","transactionAmount":1099,"applicationData":"\(base64("order 1"))",\
                 "merchantIdentifier":"merchant.com.example.shop"}
@@ -44,7 +44,7 @@ import TokenForge
         ])
     func amounts(paid: String, expected: String, agree: Bool) async throws {
         let answer = try await SharedDaemon.harness.decrypt(
-            token(amount: paid), expected: "{\"transactionAmount\":\(expected)}")
+            paymentToken(amount: paid), expected: "{\"transactionAmount\":\(expected)}")
         #expect(answer.status == (agree ? 200 : 422), "\(answer)")
         if !agree { #expect(answer.code == "amount_mismatch") }
     }
@@ -53,27 +53,27 @@ import TokenForge
     func mismatches() async throws {
         let hash = SHA256.hash(data: Array("order 1".utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
             .joined()
-        let cases: [(token: MintedToken, expected: String, code: String?)] = [
-            (try token(), "{\"currencyCode\":\"978\"}", "currency_mismatch"),
-            (try token(), "{\"merchantIdentifier\":\"merchant.com.example.other\"}", "merchant_mismatch"),
-            (try token(), "{\"applicationData\":\"\(base64("order 1"))\"}", "application_data_mismatch"),
+        let cases: [(paymentToken: MintedToken, expected: String, code: String?)] = [
+            (try paymentToken(), "{\"currencyCode\":\"978\"}", "currency_mismatch"),
+            (try paymentToken(), "{\"merchantIdentifier\":\"merchant.com.example.other\"}", "merchant_mismatch"),
+            (try paymentToken(), "{\"applicationData\":\"\(base64("order 1"))\"}", "application_data_mismatch"),
             (
-                try token(applicationData: "order 2"), "{\"applicationData\":\"\(base64("order 1"))\"}",
+                try paymentToken(applicationData: "order 2"), "{\"applicationData\":\"\(base64("order 1"))\"}",
                 "application_data_mismatch"
             ),
-            (try token(applicationData: "order 1"), "{\"applicationData\":null}", "application_data_mismatch"),
-            (try token(), "{\"applicationData\":null}", nil),
-            (try token(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash)\"}", nil),
-            (try token(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash.uppercased())\"}", nil),
+            (try paymentToken(applicationData: "order 1"), "{\"applicationData\":null}", "application_data_mismatch"),
+            (try paymentToken(), "{\"applicationData\":null}", nil),
+            (try paymentToken(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash)\"}", nil),
+            (try paymentToken(applicationData: "order 1"), "{\"applicationDataHash\":\"\(hash.uppercased())\"}", nil),
             (
-                try token(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
+                try paymentToken(applicationData: "order 2"), "{\"applicationDataHash\":\"\(hash)\"}",
                 "application_data_mismatch"
             ),
             // The currency is checked before the amount.
-            (try token(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
+            (try paymentToken(), "{\"currencyCode\":\"978\",\"transactionAmount\":1}", "currency_mismatch"),
         ]
-        for (token, expected, code) in cases {
-            let answer = try await SharedDaemon.harness.decrypt(token, expected: expected)
+        for (paymentToken, expected, code) in cases {
+            let answer = try await SharedDaemon.harness.decrypt(paymentToken, expected: expected)
             #expect(answer.code == code, "\(expected): \(answer)")
             #expect(answer.status == (code == nil ? 200 : 422), "\(expected): \(answer)")
             if code != nil { #expect(!answer.body.holds(Array("applicationPrimaryAccountNumber".utf8))) }
@@ -96,10 +96,11 @@ import TokenForge
 
     @Test("a failed expectation claims nothing: with the right one the token is decrypted afterwards")
     func nothingClaimed() async throws {
-        let token = try token()
+        let paymentToken = try paymentToken()
         let harness = try await SharedDaemon.harness
-        #expect(try await harness.decrypt(token, expected: "{\"transactionAmount\":1}").code == "amount_mismatch")
-        let answer = try await harness.decrypt(token, expected: "{\"transactionAmount\":1099}")
+        #expect(
+            try await harness.decrypt(paymentToken, expected: "{\"transactionAmount\":1}").code == "amount_mismatch")
+        let answer = try await harness.decrypt(paymentToken, expected: "{\"transactionAmount\":1099}")
         #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
     }
 }

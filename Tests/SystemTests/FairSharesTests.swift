@@ -34,25 +34,25 @@ import TokenForge
 
     /// A request that uses the token and claims nothing, so that it may be sent again: it expects another amount.
     private func body() throws -> String {
-        let token = try SharedForge.token()
-        return String(decoding: token.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
+        let paymentToken = try SharedForge.paymentToken()
+        return String(decoding: paymentToken.decryptBody(expected: "{\"transactionAmount\":1}"), as: UTF8.self)
     }
 
     @Test(
         "a flooding caller delays another caller's request by a few calls, not by its whole queue",
         .enabled(if: PeerIdentity.available, "only root can connect as other accounts"))
     func twoRules() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\""]
         configuration.access = [
             "{ name: flood, user: \"12351\", roles: [decrypt] }", "{ name: shop, user: \"12352\", roles: [decrypt] }",
             "{ user: root, roles: [decrypt, admin, audit] }",
         ]
-        configuration.tokens = [TokenEntry("primary", token, ["sessions: 1"])]
+        configuration.hsmTokens = [TokenEntry("primary", hsmToken, ["sessions: 1"])]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         try harness.directory.open()
-        try token.play("fault C_DeriveKey always delay=20")
+        try hsmToken.play("fault C_DeriveKey always delay=20")
         let (flood, shop) = (try body(), try body())
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await send(flood, times: 700, width: Self.width, harness, as: Self.flood) }

@@ -26,14 +26,14 @@ import TokenForge
         "a body whose Content-Type is not JSON gets 415",
         arguments: ["text/plain", "application/x-www-form-urlencoded"])
     func mediaType(type: String) async throws {
-        let answer = try await post(SharedForge.token().decryptBody(), contentType: type)
+        let answer = try await post(SharedForge.paymentToken().decryptBody(), contentType: type)
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
     @Test("JSON with a charset, any Host header and chunked bodies are served")
     func tolerated() async throws {
         let answer = try await Curl.request(
-            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.token().decryptBody(),
+            "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.paymentToken().decryptBody(),
             contentType: "application/json; charset=utf-8",
             arguments: ["--header", "Host: anything.example:99", "--header", "Transfer-Encoding: chunked"])
         #expect(answer.status == 200, "\(answer)")
@@ -55,13 +55,13 @@ import TokenForge
 
     @Test("the request is read strictly: token is required; unknown and duplicate members and wrong types are refused")
     func envelope() async throws {
-        let token = String(decoding: try SharedForge.token().paymentToken, as: UTF8.self)
+        let paymentToken = String(decoding: try SharedForge.paymentToken().paymentToken, as: UTF8.self)
         for body in [
-            "{}", "{\"token\":\(token),\"extra\":1}", "{\"token\":\(token),\"reference\":1}",
-            "{\"token\":\(token),\"expected\":[]}", "{\"token\":\(token),\"expected\":{\"amount\":1}}",
-            "{\"token\":\(token),\"reference\":\"a\",\"reference\":\"b\"}",
-            "{\"token\":\(token),\"expected\":{\"transactionAmount\":\"1099\"}}",
-            "{\"token\":\(token),\"expected\":{\"currencyCode\":840}}",
+            "{}", "{\"token\":\(paymentToken),\"extra\":1}", "{\"token\":\(paymentToken),\"reference\":1}",
+            "{\"token\":\(paymentToken),\"expected\":[]}", "{\"token\":\(paymentToken),\"expected\":{\"amount\":1}}",
+            "{\"token\":\(paymentToken),\"reference\":\"a\",\"reference\":\"b\"}",
+            "{\"token\":\(paymentToken),\"expected\":{\"transactionAmount\":\"1099\"}}",
+            "{\"token\":\(paymentToken),\"expected\":{\"currencyCode\":840}}",
         ] {
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.suffix(60)): \(answer)")
@@ -120,7 +120,7 @@ import TokenForge
         try await body.send(RawConnection.head("/v1/decrypt", length: 1000))
         try await body.send("{\"token\":")
         // Others are served meanwhile.
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         // That it is their own time, and not another's, is what 408 says.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
@@ -135,11 +135,11 @@ import TokenForge
         let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
         try await raw.send(health)
         try await wait(for: "the first answer") { raw.text.contains("HTTP/1.1 200") }
-        let token = try SharedForge.token()
-        let request = RawConnection.head("/v1/decrypt", length: token.decryptBody().count)
-        try await raw.send(Array(request.utf8) + token.decryptBody() + Array(health.utf8))
+        let paymentToken = try SharedForge.paymentToken()
+        let request = RawConnection.head("/v1/decrypt", length: paymentToken.decryptBody().count)
+        try await raw.send(Array(request.utf8) + paymentToken.decryptBody() + Array(health.utf8))
         try await wait(for: "three answers") { raw.text.components(separatedBy: "HTTP/1.1 200").count == 4 }
-        let released = try #require(raw.text.range(of: token.transactionIdentifier))
+        let released = try #require(raw.text.range(of: paymentToken.transactionIdentifier))
         let last = try #require(raw.text.range(of: "HTTP/1.1 200", options: .backwards))
         #expect(released.lowerBound < last.lowerBound)
         #expect(!raw.isClosed)
@@ -195,17 +195,19 @@ import TokenForge
             return idle.count <= 50
         }
         #expect(refused >= 950)
-        let overloaded = try await harness.decrypt(SharedForge.token())
+        let overloaded = try await harness.decrypt(SharedForge.paymentToken())
         #expect(overloaded.status == 503 && overloaded.code == "overloaded", "\(overloaded)")
         #expect(overloaded.header("Retry-After").flatMap(Int.init) != nil)
         if PeerIdentity.available {
             let other = try await Curl.request(
-                "/v1/decrypt", socket: harness.socket, body: SharedForge.token().decryptBody(),
+                "/v1/decrypt", socket: harness.socket, body: SharedForge.paymentToken().decryptBody(),
                 as: PeerIdentity(uid: 12345, gid: 12345))
             #expect(other.status == 200, "\(other)")
         }
         for connection in idle { await connection.close() }
-        try await wait(for: "service to come back") { try await harness.decrypt(SharedForge.token()).status == 200 }
+        try await wait(for: "service to come back") {
+            try await harness.decrypt(SharedForge.paymentToken()).status == 200
+        }
         #expect(try await harness.stop().status == 0)
     }
 }

@@ -23,10 +23,10 @@ import TokenForge
             try await harness.metric("paytokend_requests_total", "outcome=\"\(outcome)\"", "decrypt").first ?? 0
         }
         let before = try await count("unknown_public_key_hash")
-        let token = try SharedForge.mint.mint(
+        let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
-        #expect(try await harness.decrypt(token).status == 422)
-        let good = try SharedForge.token()
+        #expect(try await harness.decrypt(paymentToken).status == 422)
+        let good = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(good).status == 200)
         #expect(try await count("unknown_public_key_hash") >= before + 1)
         let answer = try await harness.admin("/metrics")
@@ -53,8 +53,8 @@ import TokenForge
         let answer = try await harness.admin("/v1/status")
         #expect(answer.status == 200, "\(answer)")
         #expect(answer.member("ready")?.boolValue == true)
-        let token = try #require(answer.member("tokens")?.arrayValue?.first?.objectValue)
-        #expect(token["name"]?.stringValue == "primary")
+        let hsmToken = try #require(answer.member("tokens")?.arrayValue?.first?.objectValue)
+        #expect(hsmToken["name"]?.stringValue == "primary")
         #expect(answer.string("version")?.isEmpty == false)
         let command = try await harness.paytokenctl(["status"])
         #expect(command.status == 0, "\(command)")
@@ -70,11 +70,11 @@ import TokenForge
         #expect(reason["component"]?.stringValue?.isEmpty == false && reason["message"]?.stringValue?.isEmpty == false)
         #expect(try await harness.paytokenctl(["status"]).status == 1)
         #expect(try harness.daemon.isRunning)
-        try await harness.initializeToken()
+        try await harness.initializeHSMToken()
         try await harness.waitUntilReady()
         #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token).status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 }

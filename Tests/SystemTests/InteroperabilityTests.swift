@@ -14,13 +14,13 @@ struct InteroperabilityTests {
         configuration.roots = []
         configuration.signingTimeWindow = "off"
         let harness = try await DaemonHarness(configuration)
-        for token in try Fixtures.tokens() {
-            guard let key = token.privateKey, let certificate = token.certificate else { continue }
+        for paymentToken in try Fixtures.paymentTokens() {
+            guard let key = paymentToken.privateKey, let certificate = paymentToken.certificate else { continue }
             let copy = try harness.directory.write(Array(Data(contentsOf: key)), to: "import.der")
             let result = try await harness.paytokenctl([
                 "key", "import", "--private-key", copy, "--certificate", certificate.path, "--allow-expired",
             ])
-            guard result.status == 0 else { throw HarnessFailure(description: "\(token.name): \(result)") }
+            guard result.status == 0 else { throw HarnessFailure(description: "\(paymentToken.name): \(result)") }
         }
         return harness
     }
@@ -29,18 +29,18 @@ struct InteroperabilityTests {
     func decrypts() async throws {
         let harness = try await Self.started.value
         var count = 0
-        for token in try Fixtures.tokens() {
-            guard let expected = token.plaintextSHA256, token.privateKey != nil else { continue }
-            let body = Array("{\"token\":".utf8) + token.json + Array("}".utf8)
+        for paymentToken in try Fixtures.paymentTokens() {
+            guard let expected = paymentToken.plaintextSHA256, paymentToken.privateKey != nil else { continue }
+            let body = Array("{\"token\":".utf8) + paymentToken.json + Array("}".utf8)
             let answer = try await harness.decrypt(body)
-            #expect(answer.status == 200, "\(token.name): \(answer.code ?? "no code")")
-            #expect(answer.string("merchantIdentifier") == token.merchantIdentifier)
-            #expect(answer.string("signingTime") == token.signingTime)
-            #expect(answer.string("version") == token.version)
+            #expect(answer.status == 200, "\(paymentToken.name): \(answer.code ?? "no code")")
+            #expect(answer.string("merchantIdentifier") == paymentToken.merchantIdentifier)
+            #expect(answer.string("signingTime") == paymentToken.signingTime)
+            #expect(answer.string("version") == paymentToken.version)
             let plaintext = try #require(Self.paymentData(of: answer.body))
             // Only a Boolean goes into the expectation, so that a failure cannot print the plaintext.
             let agrees = Fingerprint.hex(plaintext) == expected
-            #expect(agrees, "\(token.name): the decrypted bytes are not those of the manifest")
+            #expect(agrees, "\(paymentToken.name): the decrypted bytes are not those of the manifest")
             count += 1
         }
         #expect(count >= 4)
@@ -52,14 +52,14 @@ struct InteroperabilityTests {
         var configuration = DaemonConfiguration()
         configuration.roots = []
         let harness = try await DaemonHarness(configuration)
-        let token = try #require(try Fixtures.tokens().first { $0.privateKey == nil })
+        let paymentToken = try #require(try Fixtures.paymentTokens().first { $0.privateKey == nil })
         func body(_ time: String?) -> [UInt8] {
             let at = time.map { ",\"at\":\"\($0)\"" } ?? ""
-            return Array("{\"token\":".utf8) + token.json + Array("\(at)}".utf8)
+            return Array("{\"token\":".utf8) + paymentToken.json + Array("\(at)}".utf8)
         }
-        let then = try await Curl.request("/v1/verify", socket: harness.socket, body: body(token.signingTime))
+        let then = try await Curl.request("/v1/verify", socket: harness.socket, body: body(paymentToken.signingTime))
         #expect(then.status == 200, "\(then)")
-        #expect(then.string("signingTime") == token.signingTime)
+        #expect(then.string("signingTime") == paymentToken.signingTime)
         let chain = (then.member("chain")?.arrayValue ?? []).compactMap(\.objectValue)
         #expect(
             chain.last?["sha256"]?.stringValue?.lowercased()
@@ -71,7 +71,7 @@ struct InteroperabilityTests {
 
     @Test("a real token is untrusted under the forge's root, and a minted one under Apple's")
     func otherRoot() async throws {
-        let real = try #require(try Fixtures.tokens().first { $0.privateKey != nil })
+        let real = try #require(try Fixtures.paymentTokens().first { $0.privateKey != nil })
         let body = Array("{\"token\":".utf8) + real.json + Array("}".utf8)
         let answer = try await SharedDaemon.harness.decrypt(body)
         #expect(answer.code == "certificate_untrusted")

@@ -32,8 +32,8 @@ import TokenForge
         #expect(imported.status == 0, "\(imported)")
         let hash = Data(merchant.merchant.publicKeyHash).base64EncodedString()
         for _ in 0..<2 {
-            let token = try SharedForge.token(for: merchant.merchant)
-            #expect(try await harness.decrypt(token).status == 200)
+            let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+            #expect(try await harness.decrypt(paymentToken).status == 200)
         }
         let entry = try #require(try await keys(harness).first { $0["publicKeyHash"]?.stringValue == hash })
         #expect(entry["merchantIdentifier"]?.stringValue == "merchant.com.example.listed")
@@ -64,8 +64,8 @@ import TokenForge
             "--merchant-identifier", "merchant.com.example.der",
         ])
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.token(for: merchant.merchant)
-        #expect(try await harness.decrypt(token).status == 200)
+        let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+        #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
     @Test("a merchant identifier that makes the common name longer than 64 characters is imported")
@@ -74,8 +74,8 @@ import TokenForge
         let merchant = try merchant(String(repeating: "long.", count: 12) + "shop")
         let imported = try await harness.importMerchant(merchant)
         #expect(imported.status == 0, "\(imported)")
-        let token = try SharedForge.token(for: merchant.merchant)
-        let answer = try await harness.decrypt(token)
+        let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+        let answer = try await harness.decrypt(paymentToken)
         #expect(answer.string("merchantIdentifier") == merchant.merchant.identifier, "\(answer)")
     }
 
@@ -104,13 +104,13 @@ import TokenForge
             #expect(result.status == 1, "\(name): \(result)")
             #expect(result.error.contains("certificate_unsuitable"), "\(name): \(result)")
             for text in says { #expect(result.error.localizedCaseInsensitiveContains(text), "\(name): \(result)") }
-            let token = try SharedForge.token(for: merchant.merchant)
-            #expect(try await harness.decrypt(token).code == "unknown_public_key_hash", "\(name)")
+            let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+            #expect(try await harness.decrypt(paymentToken).code == "unknown_public_key_hash", "\(name)")
         }
         // Unless told to.
         #expect(try await harness.importMerchant(cases[1].merchant, ["--allow-expired"]).status == 0)
-        let token = try SharedForge.token(for: cases[1].merchant.merchant)
-        #expect(try await harness.decrypt(token).status == 200)
+        let paymentToken = try SharedForge.paymentToken(for: cases[1].merchant.merchant)
+        #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
     @Test("a certificate of another key, or another merchant's name, is refused")
@@ -129,25 +129,25 @@ import TokenForge
         }
         let misnamed = try await harness.importMerchant(one, ["--merchant-identifier", "merchant.com.example.other"])
         #expect(misnamed.status != 0, "\(misnamed)")
-        let token = try SharedForge.token(for: one.merchant)
-        #expect(try await harness.decrypt(token).code == "unknown_public_key_hash")
+        let paymentToken = try SharedForge.paymentToken(for: one.merchant)
+        #expect(try await harness.decrypt(paymentToken).code == "unknown_public_key_hash")
     }
 
     @Test("--dry-run imports nothing; the same import twice is harmless; keys survive a restart")
     func dryRunAndRestart() async throws {
         let harness = try await DaemonHarness()
         let merchant = try SharedForge.ecMerchant
-        func token() throws -> MintedToken { try SharedForge.token(for: merchant.merchant) }
+        func paymentToken() throws -> MintedToken { try SharedForge.paymentToken(for: merchant.merchant) }
         #expect(try await harness.importMerchant(merchant, ["--dry-run"]).status == 0)
-        #expect(try await harness.decrypt(token()).code == "unknown_public_key_hash")
+        #expect(try await harness.decrypt(paymentToken()).code == "unknown_public_key_hash")
         #expect(try await harness.importMerchant(merchant).status == 0)
         _ = try await harness.importMerchant(merchant)
         #expect(try await keys(harness).count == 1)
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
         try await harness.start()
         #expect(try await keys(harness).count == 1)
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -182,19 +182,19 @@ import TokenForge
         var payload = PayloadRecipe()
         payload.accountNumber = "5204245250001488"
         let recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant, payload: payload.json)
-        let token = try SharedForge.mint.mint(recipe)
-        try files.write(token.paymentToken, to: "token.json")
+        let paymentToken = try SharedForge.mint.mint(recipe)
+        try files.write(paymentToken.paymentToken, to: "token.json")
         let verified = try await harness.paytokenctl(["verify", files.path("token.json")])
         #expect(verified.status == 0 && verified.output.contains("Forge Root CA - G3"), "\(verified)")
         let masked = try await harness.paytokenctl(
             ["decrypt", "-", "--reference", "r", "--expect-amount", "1099", "--expect-currency", "840"],
-            input: token.paymentToken)
+            input: paymentToken.paymentToken)
         #expect(masked.status == 0, "\(masked)")
         #expect(masked.output.contains("1488"))
         for secret in payload.secrets { #expect(!masked.output.contains(secret) && !masked.error.contains(secret)) }
         let revealed = try await harness.paytokenctl(
             ["decrypt", files.path("token.json"), "--reference", "r", "--reveal", "--output", "json"])
-        #expect(revealed.status == 0 && revealed.outputBytes.holds(token.plaintext), "\(revealed)")
+        #expect(revealed.status == 0 && revealed.outputBytes.holds(paymentToken.plaintext), "\(revealed)")
         let replayed = try await harness.paytokenctl(["decrypt", files.path("token.json")])
         #expect(replayed.status == 1 && replayed.error.contains("transaction_replayed"), "\(replayed)")
     }

@@ -41,8 +41,8 @@ import TokenForge
 
         // What has ended still opens what was encrypted to it.
         for merchant in merchants {
-            let token = try SharedForge.token(for: merchant.merchant)
-            #expect(try await harness.decrypt(token).status == 200)
+            let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+            #expect(try await harness.decrypt(paymentToken).status == 200)
         }
         #expect(try await Curl.request("/readyz", socket: harness.socket).status == 200)
         let metrics = try await harness.admin("/metrics")

@@ -76,13 +76,13 @@ import TokenForge
         #expect(text.hasSuffix("-----END CERTIFICATE REQUEST-----\n"))
 
         let merchant = try await certify(request, name, out: files.path("apple_pay.cer"))
-        let token = try SharedForge.token(for: merchant)
-        #expect(try await harness.decrypt(token).code == "key_not_active")
+        let paymentToken = try SharedForge.paymentToken(for: merchant)
+        #expect(try await harness.decrypt(paymentToken).code == "key_not_active")
         let imported = try await harness.paytokenctl([
             "certificate", "import", files.path("apple_pay.cer"), "--output", "json",
         ])
         #expect(try object(imported)["state"]?.stringValue == "active")
-        let answer = try await harness.decrypt(token)
+        let answer = try await harness.decrypt(paymentToken)
         #expect(answer.status == 200 && answer.string("publicKeyHash") == hash, "\(answer)")
 
         let record = try await harness.paytokenctl(["audit", "list", "--key", hash, "--output", "json"])
@@ -160,11 +160,11 @@ import TokenForge
     @Test("with two HSM tokens one must be named, and the key is generated in that one only")
     func twoTokens() async throws {
         var configuration = DaemonConfiguration()
-        configuration.furtherTokens = ["second"]
+        configuration.furtherHSMTokens = ["second"]
         let harness = try await DaemonHarness(configuration)
         try await wait(for: "both tokens to be open") {
-            let tokens = try await harness.admin("/v1/status").member("tokens")?.arrayValue ?? []
-            return tokens.allSatisfy { $0.string("condition") == "ready" }
+            let hsmTokens = try await harness.admin("/v1/status").member("tokens")?.arrayValue ?? []
+            return hsmTokens.allSatisfy { $0.string("condition") == "ready" }
         }
         let arguments = ["key", "generate", "--merchant-identifier", "merchant.com.example.two", "--output", "json"]
         let unnamed = try await harness.paytokenctl(arguments)
@@ -178,7 +178,7 @@ import TokenForge
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)
         let merchant = try await certify(files.path("r.csr"), "merchant.com.example.two", out: files.path("a.cer"))
         #expect(try await harness.paytokenctl(["rotate", "import", files.path("a.cer")]).status == 0)
-        #expect(try await harness.decrypt(SharedForge.token(for: merchant)).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken(for: merchant)).status == 200)
         let next = try object(
             try await harness.paytokenctl(["rotate", "start", "merchant.com.example.two", "--output", "json"]))
         #expect(

@@ -63,7 +63,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
         #expect(second.status == 75, "\(second)")
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -79,7 +79,7 @@ import TokenForge
         }
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         try await harness.start()
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -97,14 +97,14 @@ import TokenForge
     @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves")
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let tokens = try (0..<100).map { _ in try SharedForge.token() }
+        let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
         // Eight callers, one request after the other: in the middle of the load, on however fast a machine.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<8 {
                 group.addTask {
-                    for index in stride(from: caller, to: tokens.count, by: 8) {
-                        guard (try? await harness.decrypt(tokens[index], reference: "r"))?.status == 200 else {
+                    for index in stride(from: caller, to: paymentTokens.count, by: 8) {
+                        guard (try? await harness.decrypt(paymentTokens[index], reference: "r"))?.status == 200 else {
                             continue
                         }
                         if served.add(index) == 20 { try harness.daemon.signal(SIGKILL) }
@@ -117,13 +117,13 @@ import TokenForge
         #expect((20..<100).contains(answered.count), "\(answered.count) were served before the kill")
         try await harness.start()
         for index in answered {
-            #expect(try await harness.decrypt(tokens[index]).code == "transaction_replayed")
-            let again = try await harness.decrypt(tokens[index], reference: "r")
+            #expect(try await harness.decrypt(paymentTokens[index]).code == "transaction_replayed")
+            let again = try await harness.decrypt(paymentTokens[index], reference: "r")
             #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
         }
         // The others can be had, claimed or not: that is what the reference is for.
-        for index in tokens.indices where !answered.contains(index) {
-            #expect(try await harness.decrypt(tokens[index], reference: "r").status == 200)
+        for index in paymentTokens.indices where !answered.contains(index) {
+            #expect(try await harness.decrypt(paymentTokens[index], reference: "r").status == 200)
         }
         #expect(try await harness.stop().status == 0)
     }
@@ -133,7 +133,7 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
         let busy = try await RawConnection(harness.socket)
-        let body = try SharedForge.token().decryptBody()
+        let body = try SharedForge.paymentToken().decryptBody()
         try await busy.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body.prefix(100))
         // A request is under way once its head was read.
         try await busy.waitUntilRead()
@@ -155,13 +155,13 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
         // A call waits twice as long for its repetition at the next worker, which a busy machine takes its time to start.
-        configuration.token = ["call_timeout: 30s"]
+        configuration.hsmToken = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
         let first = try harness.worker()
         let bodies = try (0..<200).map { index in
             let merchant = try index % 4 == 3 ? SharedForge.rsaMerchant : SharedForge.ecMerchant
-            return try SharedForge.token(for: merchant.merchant)
+            return try SharedForge.paymentToken(for: merchant.merchant)
                 .decryptBody(reference: "order-\(index)")
         }
         async let load = withThrowingTaskGroup(of: [CurlAnswer].self) { group in
@@ -192,10 +192,10 @@ import TokenForge
     @Test("recycling workers after few operations loses no request")
     func recycling() async throws {
         var configuration = DaemonConfiguration()
-        configuration.token = ["recycle_after: 10"]
+        configuration.hsmToken = ["recycle_after: 10"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
-        for _ in 0..<60 { #expect(try await harness.decrypt(SharedForge.token()).status == 200) }
+        for _ in 0..<60 { #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200) }
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != first } == true }
         try await wait(for: "the old workers to be reaped") { try harness.zombies() == 0 }
         #expect(try await harness.stop().status == 0)
@@ -207,10 +207,10 @@ import TokenForge
     /// `paytokend` promises this; systemd kills ten seconds later (TimeoutStopSec in hsm-config/paytokend.service).
     private static let promised = Duration.seconds(30)
 
-    private func harness(_ token: ScriptedToken) async throws -> DaemonHarness {
+    private func harness(_ hsmToken: ScriptedToken) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
         // Longer than the daemon has: the limit of a call must not be what ends the worker.
-        configuration.tokens = [TokenEntry("primary", token, ["call_timeout: 60s"])]
+        configuration.hsmTokens = [TokenEntry("primary", hsmToken, ["call_timeout: 60s"])]
         return try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
     }
 
@@ -235,11 +235,11 @@ import TokenForge
 
     @Test("a request whose call hangs in the token is refused, its worker killed, and the daemon ends with 0")
     func hangingCall() async throws {
-        let token = try ScriptedToken(try await TokenDirectory())
-        let harness = try await harness(token)
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let harness = try await harness(hsmToken)
         let begun = try await callsBegun(harness)
-        try token.play("fault C_DeriveKey always hang")
-        let payment = try SharedForge.token()
+        try hsmToken.play("fault C_DeriveKey always hang")
+        let payment = try SharedForge.paymentToken()
         async let request = harness.decrypt(payment, reference: "r")
         try await wait(for: "the call") { try await callsBegun(harness) > begun }
         try await drain(harness)

@@ -38,7 +38,9 @@ import TokenForge
         #expect(violations.isEmpty, "\(method) \(path) \(answer.status): \(answer)", sourceLocation: sourceLocation)
     }
 
-    private func token(_ merchant: ForgedMerchant? = nil, _ deviations: Set<Deviation> = []) throws -> MintedToken {
+    private func paymentToken(_ merchant: ForgedMerchant? = nil, _ deviations: Set<Deviation> = []) throws
+        -> MintedToken
+    {
         try SharedForge.mint.mint(
             TokenRecipe(
                 merchant: (merchant ?? SharedForge.ecMerchant).merchant, applicationData: [1], deviations: deviations))
@@ -48,11 +50,11 @@ import TokenForge
     func decrypt() async throws {
         let harness = try await SharedDaemon.harness
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
-            let token = try token(merchant)
+            let paymentToken = try paymentToken(merchant)
             let expected = "{\"currencyCode\":\"840\",\"transactionAmount\":1099}"
             for reference in ["a", "a", "b"] {
                 try expectDescribed(
-                    try await harness.decrypt(token, expected: expected, reference: reference), "/v1/decrypt")
+                    try await harness.decrypt(paymentToken, expected: expected, reference: reference), "/v1/decrypt")
             }
         }
         for body in [Array("nonsense".utf8), [UInt8](repeating: 32, count: 70_000)] {
@@ -61,9 +63,10 @@ import TokenForge
         }
         try expectDescribed(
             try await Curl.request(
-                "/v1/decrypt", socket: harness.socket, body: token().decryptBody(), contentType: "text/plain"),
+                "/v1/decrypt", socket: harness.socket, body: paymentToken().decryptBody(), contentType: "text/plain"),
             "/v1/decrypt")
-        try expectDescribed(try await harness.decrypt(token(), expected: "{\"currencyCode\":\"978\"}"), "/v1/decrypt")
+        try expectDescribed(
+            try await harness.decrypt(paymentToken(), expected: "{\"currencyCode\":\"978\"}"), "/v1/decrypt")
     }
 
     @Test(
@@ -71,9 +74,9 @@ import TokenForge
         arguments: Deviation.allCases.filter { $0.applies(to: "EC_v1") })
     func refusals(deviation: Deviation) async throws {
         let harness = try await SharedDaemon.harness
-        let token = try token(nil, [deviation])
-        try expectDescribed(try await harness.decrypt(token), "/v1/decrypt")
-        try expectDescribed(try await harness.verify(token), "/v1/verify")
+        let paymentToken = try paymentToken(nil, [deviation])
+        try expectDescribed(try await harness.decrypt(paymentToken), "/v1/decrypt")
+        try expectDescribed(try await harness.verify(paymentToken), "/v1/verify")
     }
 
     @Test("status, keys, health and the refusals of administration")

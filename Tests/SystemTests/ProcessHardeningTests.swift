@@ -22,8 +22,8 @@ import TokenForge
     @Test("daemon and worker cannot gain privileges, and keep their secrets in locked memory")
     func privileges() async throws {
         let harness = try await SharedDaemon.harness
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token).status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
             // The kernel keeps it for each thread.
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")

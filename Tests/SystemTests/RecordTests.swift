@@ -21,11 +21,11 @@ import TokenForge
         "a release, its repeat and a refusal each name their audit record, which has the caller and the key")
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let answers = [
-            try await harness.decrypt(token, reference: "order-1"),
-            try await harness.decrypt(token, reference: "order-1"),
-            try await harness.decrypt(token, reference: "order-2"), try await harness.decrypt(Array("{".utf8)),
+            try await harness.decrypt(paymentToken, reference: "order-1"),
+            try await harness.decrypt(paymentToken, reference: "order-1"),
+            try await harness.decrypt(paymentToken, reference: "order-2"), try await harness.decrypt(Array("{".utf8)),
         ]
         let found = try await records(harness)
         for (answer, outcome) in zip(answers, ["ok", "repeat", "transaction_replayed", "malformed_request"]) {
@@ -35,7 +35,7 @@ import TokenForge
             #expect(record["outcome"]?.stringValue == outcome)
             #expect(record["caller"]?.objectValue?["uid"]?.numberValue?.text == String(getuid()))
             guard outcome != "malformed_request" else { continue }
-            #expect(record["publicKeyHash"]?.stringValue == Data(token.publicKeyHash).base64EncodedString())
+            #expect(record["publicKeyHash"]?.stringValue == Data(paymentToken.publicKeyHash).base64EncodedString())
             #expect(record["transactionId"]?.stringValue?.count == 64)
         }
         #expect(try await harness.stop().status == 0)
@@ -76,7 +76,7 @@ import TokenForge
     @Test("after kill -9 the record continues where it ended, and contains everything that was answered")
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let answer = try await harness.decrypt(SharedForge.token())
+        let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 200)
         let sequence = try #require(place(answer))
         try harness.daemon.signal(SIGKILL)
@@ -93,8 +93,8 @@ import TokenForge
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
         #expect(try await harness.paytokenctl(["ledger", "backup", backup]).status == 0)
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token).status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
         #expect(try await harness.stop().status == 0)
         let paytokend = try Program.built("paytokend")
         for (kind, words) in [("older", "is an older copy"), ("lost", "a ledger was lost")] {
@@ -117,12 +117,12 @@ import TokenForge
         try await wait(for: "the comparison") {
             try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("is an older copy".utf8))
         }
-        let held = try await harness.decrypt(token)
+        let held = try await harness.decrypt(paymentToken)
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
         #expect(accepted.status == 0, "\(accepted)")
         // What the backup forgot can be released again: this is what the message warns of.
-        #expect(try await harness.decrypt(token).status == 200)
+        #expect(try await harness.decrypt(paymentToken).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)

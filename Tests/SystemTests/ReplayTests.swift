@@ -7,27 +7,27 @@ import TokenForge
 @Suite struct ReplayTests {
     @Test("the same token again is refused as a replay with 409, without payment data")
     func replay() async throws {
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
-        #expect(try await harness.decrypt(token).status == 200)
-        let again = try await harness.decrypt(token)
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        let again = try await harness.decrypt(paymentToken)
         #expect(again.status == 409 && again.code == "transaction_replayed", "\(again)")
         #expect(again.member("paymentData") == nil)
         // A reference that comes too late changes nothing.
-        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").code == "transaction_replayed")
     }
 
     @Test("with the same reference it is a repeat, with another a replay")
     func references() async throws {
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
-        let first = try await harness.decrypt(token, reference: "order-1")
+        let first = try await harness.decrypt(paymentToken, reference: "order-1")
         #expect(first.status == 200 && first.member("repeated")?.boolValue == false, "\(first)")
-        let second = try await harness.decrypt(token, reference: "order-1")
+        let second = try await harness.decrypt(paymentToken, reference: "order-1")
         #expect(second.status == 200 && second.member("repeated")?.boolValue == true, "\(second)")
-        #expect(second.body.holds(Array("\"paymentData\":".utf8) + token.plaintext))
-        #expect(try await harness.decrypt(token, reference: "order-2").code == "transaction_replayed")
-        #expect(try await harness.decrypt(token).code == "transaction_replayed")
+        #expect(second.body.holds(Array("\"paymentData\":".utf8) + paymentToken.plaintext))
+        #expect(try await harness.decrypt(paymentToken, reference: "order-2").code == "transaction_replayed")
+        #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
     }
 
     @Test("another content under the same transactionId and reference is a replay")
@@ -46,19 +46,19 @@ import TokenForge
         "a reference of no or too many characters, or unprintable ones, is malformed",
         arguments: ["", String(repeating: "x", count: 129), "tab\there", "é"])
     func badReferences(reference: String) async throws {
-        let answer = try await SharedDaemon.harness.decrypt(SharedForge.token(), reference: reference)
+        let answer = try await SharedDaemon.harness.decrypt(SharedForge.paymentToken(), reference: reference)
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
     @Test("of thirty simultaneous requests without a reference exactly one is released, and each is recorded once")
     func thirtyAtOnce() async throws {
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
-            "/v1/decrypt", socket: harness.socket, bodies: Array(repeating: token.decryptBody(), count: 30))
+            "/v1/decrypt", socket: harness.socket, bodies: Array(repeating: paymentToken.decryptBody(), count: 30))
         #expect(answers.filter { $0.status == 200 }.count == 1)
         #expect(answers.filter { $0.status == 409 && $0.code == "transaction_replayed" }.count == 29)
-        let records = try await StoredRecords.of(transaction: token.transactionIdentifier, in: harness)
+        let records = try await StoredRecords.of(transaction: paymentToken.transactionIdentifier, in: harness)
         #expect(records.filter { $0.string("outcome") == "ok" }.count == 1)
         #expect(records.filter { $0.string("outcome") == "transaction_replayed" }.count == 29)
         expect(answers, areAnsweredWith: records)
@@ -67,14 +67,14 @@ import TokenForge
     @Test(
         "thirty simultaneous requests with one reference are all released, one as the first, and each is recorded once")
     func thirtyEqual() async throws {
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
         let answers = try await Curl.simultaneously(
             "/v1/decrypt", socket: harness.socket,
-            bodies: Array(repeating: token.decryptBody(reference: "order-30"), count: 30))
+            bodies: Array(repeating: paymentToken.decryptBody(reference: "order-30"), count: 30))
         #expect(answers.allSatisfy { $0.status == 200 })
         #expect(answers.filter { $0.member("repeated")?.boolValue == false }.count == 1)
-        let records = try await StoredRecords.of(transaction: token.transactionIdentifier, in: harness)
+        let records = try await StoredRecords.of(transaction: paymentToken.transactionIdentifier, in: harness)
         #expect(records.filter { $0.string("outcome") == "ok" }.count == 1)
         #expect(records.filter { $0.string("outcome") == "repeat" }.count == 29)
         expect(answers, areAnsweredWith: records)
@@ -94,12 +94,12 @@ import TokenForge
     @Test("a claim survives the daemon's restart")
     func restart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").status == 200)
         #expect(try await harness.stop().status == 0)
         try await harness.start()
-        #expect(try await harness.decrypt(token).code == "transaction_replayed")
-        let again = try await harness.decrypt(token, reference: "order-1")
+        #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
+        let again = try await harness.decrypt(paymentToken, reference: "order-1")
         #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
         #expect(try await harness.stop().status == 0)
     }
@@ -112,34 +112,35 @@ import TokenForge
             let values = try await harness.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
             return try #require(values.first)
         }
-        func flood(_ token: MintedToken) async throws {
+        func flood(_ paymentToken: MintedToken) async throws {
             let answers = try await Curl.simultaneously(
                 "/v1/decrypt", socket: harness.socket,
-                bodies: Array(repeating: token.decryptBody(reference: "order-1"), count: 30))
+                bodies: Array(repeating: paymentToken.decryptBody(reference: "order-1"), count: 30))
             #expect(answers.allSatisfy { $0.status == 409 && $0.code == "transaction_replayed" })
             #expect(answers.allSatisfy { $0.string("details")?.contains("its 100 repeats") == true }, "\(answers[0])")
         }
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
-        for _ in 0..<90 { #expect(try await harness.decrypt(token, reference: "order-1").status == 200) }
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").status == 200)
+        for _ in 0..<90 { #expect(try await harness.decrypt(paymentToken, reference: "order-1").status == 200) }
         for _ in 0..<10 {
-            let wrong = try await harness.decrypt(token, expected: "{\"transactionAmount\":1}", reference: "order-1")
+            let wrong = try await harness.decrypt(
+                paymentToken, expected: "{\"transactionAmount\":1}", reference: "order-1")
             #expect(wrong.code == "amount_mismatch", "\(wrong)")
         }
         var before = try await openings()
         #expect(before >= 101)
-        try await flood(token)
+        try await flood(paymentToken)
         #expect(try await openings() == before)
         // Others are served.
-        #expect(try await harness.decrypt(SharedForge.token(), reference: "order-1").status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken(), reference: "order-1").status == 200)
 
         // After a restart the first that comes may be opened once more; it says that there is nothing left.
         #expect(try await harness.stop().status == 0)
         try await harness.start()
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
-        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").code == "transaction_replayed")
         before = try await openings()
-        try await flood(token)
+        try await flood(paymentToken)
         #expect(try await openings() == before)
         #expect(try await harness.stop().status == 0)
     }
@@ -149,10 +150,10 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.ledger = ["repeat_for: 1s"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
-        let token = try SharedForge.token()
-        #expect(try await harness.decrypt(token, reference: "order-1").status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").status == 200)
         try await Task.sleep(for: .milliseconds(2200))
-        #expect(try await harness.decrypt(token, reference: "order-1").code == "transaction_replayed")
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1").code == "transaction_replayed")
         #expect(try await harness.stop().status == 0)
     }
 }

@@ -229,12 +229,12 @@ import TokenForge
     }
 
     /// With the hash of another key, which Apple's signature does not cover.
-    private func rewritten(_ token: MintedToken, to other: Merchant) -> [UInt8] {
+    private func rewritten(_ paymentToken: MintedToken, to other: Merchant) -> [UInt8] {
         func base64(_ hash: [UInt8]) -> String { Data(hash).base64EncodedString() }
         return Array(
-            String(decoding: token.decryptBody(reference: "r"), as: UTF8.self)
+            String(decoding: paymentToken.decryptBody(reference: "r"), as: UTF8.self)
                 .replacing("\\/", with: "/")
-                .replacing(base64(token.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
+                .replacing(base64(paymentToken.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
     }
 
     @Test("altered and replayed tokens count neither as use of the new key nor of the old one")
@@ -243,8 +243,8 @@ import TokenForge
         let begun = try await overlap("rewritten", .p256, harness)
         let other = try await merchant("rewriter", .p256, harness)
         let (name, old, new) = (begun.name, begun.old, begun.new)
-        func send(_ token: MintedToken, as key: Merchant) async throws {
-            let answer = try await harness.decrypt(rewritten(token, to: key))
+        func send(_ paymentToken: MintedToken, as key: Merchant) async throws {
+            let answer = try await harness.decrypt(rewritten(paymentToken, to: key))
             #expect(answer.code == "decryption_failed", "\(answer)")
         }
 
@@ -254,9 +254,9 @@ import TokenForge
         let early = try await harness.paytokenctl(["rotate", "finish", name])
         #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
 
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: new))
-        #expect(try await harness.decrypt(token).status == 200)
-        for _ in 0..<2 { #expect(try await harness.decrypt(token).code == "transaction_replayed") }
+        let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: new))
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        for _ in 0..<2 { #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed") }
         for _ in 0..<2 { try await send(stolen, as: old) }
         let shown = try await status(name, harness)
         #expect(shown["phase"]?.stringValue == "finish")

@@ -24,7 +24,7 @@ import TokenForge
                 payload.accountNumber = "4" + String((0..<15).map { _ in "0123456789".randomElement() ?? "0" })
                 secrets.formUnion(payload.secrets)
                 secrets.insert("Secretive Cardholder")
-                let token = try SharedForge.mint.mint(
+                let paymentToken = try SharedForge.mint.mint(
                     TokenRecipe(
                         merchant: merchant.merchant, payload: payload.json, applicationData: [1],
                         deviations: deviation.map { [$0] } ?? []))
@@ -36,7 +36,7 @@ import TokenForge
                     spelled += SecretSpellings.of(payload.cryptogram)
                 }
                 for expected in expectations {
-                    let answer = try await harness.decrypt(token, expected: expected, reference: "order")
+                    let answer = try await harness.decrypt(paymentToken, expected: expected, reference: "order")
                     if answer.status != 200 {
                         written.append(("refusal of \(deviation?.rawValue ?? "a good token")", answer.body))
                     }
@@ -108,8 +108,8 @@ import TokenForge
         try await wait(for: "another worker") { (try? harness.worker()).map { $0 != worker } == true }
         try await harness.waitUntilReady()
 
-        let token = try SharedForge.token()
-        try harness.directory.write(token.paymentToken, to: "token.json")
+        let paymentToken = try SharedForge.paymentToken()
+        try harness.directory.write(paymentToken.paymentToken, to: "token.json")
         // A daemon that does not answer: the client waits, and can be met while it does.
         try harness.daemon.signal(SIGSTOP)
         let client = try RunningProgram(

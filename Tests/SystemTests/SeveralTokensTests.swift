@@ -11,11 +11,11 @@ import TokenForge
 
     private func harness(merchants: [ForgedMerchant] = []) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
-        configuration.furtherTokens = ["second"]
+        configuration.furtherHSMTokens = ["second"]
         configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512"]
         let harness = try await DaemonHarness(configuration, merchants: [])
         try await wait(for: "both tokens to be open") {
-            try await self.status(harness).tokens.allSatisfy { $0["condition"]?.stringValue == "ready" }
+            try await self.status(harness).hsmTokens.allSatisfy { $0["condition"]?.stringValue == "ready" }
         }
         for merchant in merchants {
             let result = try await harness.importMerchant(merchant, Self.names.flatMap { ["--token", $0] })
@@ -26,7 +26,7 @@ import TokenForge
 
     private struct Status {
         let ready: Bool
-        let tokens: [JSONObject]
+        let hsmTokens: [JSONObject]
         let warnings: [String]
         let reasons: [String]
     }
@@ -35,15 +35,15 @@ import TokenForge
         let answer = try await harness.admin("/v1/status")
         return Status(
             ready: answer.member("ready")?.boolValue == true,
-            tokens: answer.member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? [],
+            hsmTokens: answer.member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? [],
             warnings: answer.member("warnings")?.arrayValue?.compactMap(\.stringValue) ?? [],
             reasons: answer.member("reasons")?.arrayValue?.compactMap {
                 $0.objectValue?["component"]?.stringValue
             } ?? [])
     }
 
-    private func token(_ merchant: ForgedMerchant? = nil) throws -> MintedToken {
-        try SharedForge.token(for: (merchant ?? SharedForge.ecMerchant).merchant)
+    private func paymentToken(_ merchant: ForgedMerchant? = nil) throws -> MintedToken {
+        try SharedForge.paymentToken(for: (merchant ?? SharedForge.ecMerchant).merchant)
     }
 
     /// The tokens that the record names, with how many releases each.
@@ -55,16 +55,16 @@ import TokenForge
         for line in lines {
             guard let record = try JSONValue(parsing: Array(line)).objectValue,
                 record["event"]?.stringValue == "decrypt",
-                let token = record["token"]?.stringValue
+                let hsmToken = record["token"]?.stringValue
             else { continue }
-            counts[token, default: 0] += 1
+            counts[hsmToken, default: 0] += 1
         }
         return counts
     }
 
     /// Moves a token's directory away or back. A library that has read its keys may not notice, the next worker does.
-    private func move(_ token: String, away: Bool, _ harness: DaemonHarness) throws {
-        let (here, there) = (harness.directory.path(DaemonHarness.store(of: token)), harness.directory.path("away"))
+    private func move(_ hsmToken: String, away: Bool, _ harness: DaemonHarness) throws {
+        let (here, there) = (harness.directory.path(DaemonHarness.store(of: hsmToken)), harness.directory.path("away"))
         try FileManager.default.moveItem(atPath: away ? here : there, toPath: away ? there : here)
         guard away else { return }
         for worker in try harness.workers() { kill(worker, SIGKILL) }
@@ -76,20 +76,22 @@ import TokenForge
     func killedUnderLoad() async throws {
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let status = try await status(harness)
-        #expect(status.tokens.compactMap { $0["keys"]?.numberValue?.int } == [1, 1])
+        #expect(status.hsmTokens.compactMap { $0["keys"]?.numberValue?.int } == [1, 1])
         #expect(!status.warnings.contains { $0.contains("Only token") }, "\(status.warnings)")
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<4 {
                 group.addTask {
                     for round in 1...25 {
-                        let token = try self.token()
-                        let answer = try await harness.decrypt(token, reference: "r")
+                        let paymentToken = try self.paymentToken()
+                        let answer = try await harness.decrypt(paymentToken, reference: "r")
                         #expect(answer.status == 200, "\(answer)")
                         // One caller kills, four times, while the others go on.
                         guard caller == 0, round % 6 == 0 else { continue }
                         // A call is made once more and no third time: the other token has to be there for it.
                         try await wait(for: "both tokens to serve") {
-                            try await self.status(harness).tokens.allSatisfy { $0["condition"]?.stringValue == "ready" }
+                            try await self.status(harness).hsmTokens.allSatisfy {
+                                $0["condition"]?.stringValue == "ready"
+                            }
                         }
                         if let worker = try harness.workers().randomElement() { kill(worker, SIGKILL) }
                     }
@@ -108,8 +110,8 @@ import TokenForge
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         try move("second", away: true, harness)
         try await wait(for: "the token to be missed") {
-            #expect(try await harness.decrypt(token()).status == 200)
-            return try await status(harness).tokens[1]["condition"]?.stringValue == "unavailable"
+            #expect(try await harness.decrypt(paymentToken()).status == 200)
+            return try await status(harness).hsmTokens[1]["condition"]?.stringValue == "unavailable"
         }
         let without = try await status(harness)
         #expect(without.ready && without.reasons.isEmpty)
@@ -118,10 +120,10 @@ import TokenForge
         #expect(try await harness.paytokenctl(["status"]).status == 0)
         try move("second", away: false, harness)
         try await wait(for: "the token to be back") {
-            try await status(harness).tokens[1]["condition"]?.stringValue == "ready"
+            try await status(harness).hsmTokens[1]["condition"]?.stringValue == "ready"
         }
         let before = try await recordedTokens(harness)["second", default: 0]
-        for _ in 0..<6 { #expect(try await harness.decrypt(token()).status == 200) }
+        for _ in 0..<6 { #expect(try await harness.decrypt(paymentToken()).status == 200) }
         #expect(try await recordedTokens(harness)["second", default: 0] > before)
         #expect(try await status(harness).warnings.allSatisfy { !$0.contains("token second") })
         #expect(try await harness.stop().status == 0)
@@ -137,31 +139,31 @@ import TokenForge
         let before = try await status(harness)
         #expect(before.ready)
         #expect(before.warnings.contains { $0.contains("Only token second") }, "\(before.warnings)")
-        #expect(try await harness.decrypt(token(alone)).status == 200)
+        #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
 
         try move("second", away: true, harness)
         try await wait(for: "the token to be missed") {
-            _ = try await harness.decrypt(token(alone))
+            _ = try await harness.decrypt(paymentToken(alone))
             // Both workers were ended; the other token is there again.
-            let conditions = try await status(harness).tokens.compactMap { $0["condition"]?.stringValue }
+            let conditions = try await status(harness).hsmTokens.compactMap { $0["condition"]?.stringValue }
             return conditions == ["ready", "unavailable"]
         }
         let without = try await status(harness)
         #expect(!without.ready && without.reasons == ["token second"], "\(without)")
-        let refused = try await harness.decrypt(token(alone))
+        let refused = try await harness.decrypt(paymentToken(alone))
         #expect(refused.status == 503 && refused.code == "hsm_unavailable", "\(refused)")
-        #expect(try await harness.decrypt(token()).status == 200)
+        #expect(try await harness.decrypt(paymentToken()).status == 200)
         // An import that names the token that is away changes nothing, in the other one either.
         let late = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.late"))
         let result = try await harness.importMerchant(late, Self.names.flatMap { ["--token", $0] })
         #expect(result.status == 75 && result.error.contains("the token second is unavailable"), "\(result)")
-        #expect(try await harness.decrypt(token(late)).code == "unknown_public_key_hash")
+        #expect(try await harness.decrypt(paymentToken(late)).code == "unknown_public_key_hash")
 
         try move("second", away: false, harness)
         try await harness.waitUntilReady()
-        #expect(try await harness.decrypt(token(alone)).status == 200)
+        #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
         // Repeating the ceremony with both completes it.
         #expect(try await harness.importMerchant(alone, Self.names.flatMap { ["--token", $0] }).status == 0)
         #expect(try await status(harness).warnings.allSatisfy { !$0.contains("Only token") })

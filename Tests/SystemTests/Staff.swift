@@ -94,7 +94,7 @@ struct StaffedDaemon {
     }
 
     func decrypt(_ merchant: ForgedMerchant) async throws -> CurlAnswer {
-        try await harness.decrypt(SharedForge.token(for: merchant.merchant))
+        try await harness.decrypt(SharedForge.paymentToken(for: merchant.merchant))
     }
 
     /// The state that `key show` gives.

@@ -11,7 +11,7 @@ import TokenForge
     private func daemon() async throws -> DaemonHarness {
         var configuration = Staff.configuration()
         configuration.module = try Program.built("libScriptedPKCS11.so")
-        configuration.token = ["sessions: 2", "call_timeout: 60s"]
+        configuration.hsmToken = ["sessions: 2", "call_timeout: 60s"]
         let harness = try await DaemonHarness(prepared: configuration)
         configuration.environment = ["SCRIPTED_PKCS11": harness.directory.path("script")]
         try harness.configure(configuration)
@@ -51,7 +51,7 @@ import TokenForge
     ) async throws -> (answers: [Answer], late: Answer) {
         let merchant = try SharedForge.ecMerchant
         let bodies = try (0..<40).map { _ in
-            try SharedForge.token(for: merchant.merchant).decryptBody()
+            try SharedForge.paymentToken(for: merchant.merchant).decryptBody()
         }
         let socket = harness.socket
         return try await withThrowingTaskGroup(of: Answer.self) { group in
@@ -60,7 +60,7 @@ import TokenForge
             var answers = [try #require(try await group.next())]
             try await stop()
             let late = try await decrypt(
-                SharedForge.token(for: merchant.merchant).decryptBody(), socket)
+                SharedForge.paymentToken(for: merchant.merchant).decryptBody(), socket)
             for try await answer in group { answers.append(answer) }
             return (answers, late)
         }

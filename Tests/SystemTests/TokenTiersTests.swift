@@ -6,9 +6,9 @@ import TokenForge
 
 /// Whole daemons on tokens of every tier: what answers, status and record say of it.
 @Suite struct TokenTiersTests {
-    private static func harness(_ tokens: [TokenEntry], untilReady: Bool = true) async throws -> DaemonHarness {
+    private static func harness(_ hsmTokens: [TokenEntry], untilReady: Bool = true) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
-        configuration.tokens = tokens
+        configuration.hsmTokens = hsmTokens
         let harness = try await DaemonHarness(prepared: configuration)
         let checked = try await Program.run(
             Program.built("paytokend"), ["--config", harness.configurationFile, "--check"])
@@ -31,11 +31,11 @@ import TokenForge
     /// Releases a fresh token of both versions, and compares what answer and record say.
     private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
         for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
-            let token = try SharedForge.token(for: merchant.merchant)
-            let answer = try await harness.decrypt(token, reference: "r")
+            let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+            let answer = try await harness.decrypt(paymentToken, reference: "r")
             #expect(answer.status == 200, "\(answer)")
             #expect(answer.string("protection") == tier)
-            #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))
+            #expect(answer.text.contains(String(decoding: paymentToken.plaintext, as: UTF8.self)))
             let transaction = try #require(answer.string("transactionId"))
             let records = try await StoredRecords.of(transaction: transaction, in: harness)
             #expect(records.map { $0.string("protection") } == [tier])
@@ -46,14 +46,15 @@ import TokenForge
         "the sample for NSS: EC_v1 at tier B and RSA_v1 at tier A, with no extractable secret and no network",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func nss() async throws {
-        let token = try await NSSTokenDirectory()
+        let hsmToken = try await NSSTokenDirectory()
         let entry = try TokenEntry(
-            sample: "nss-softokn.yaml", token,
+            sample: "nss-softokn.yaml", hsmToken,
             [
-                ("/usr/lib/x86_64-linux-gnu/libsoftokn3.so", token.libraryPath), ("/etc/paytokend/pin", token.pinFile),
-                ("sql:/var/lib/paytokend/nss", "sql:" + token.directory.path("nss")),
+                ("/usr/lib/x86_64-linux-gnu/libsoftokn3.so", hsmToken.libraryPath),
+                ("/etc/paytokend/pin", hsmToken.pinFile),
+                ("sql:/var/lib/paytokend/nss", "sql:" + hsmToken.directory.path("nss")),
                 ("dbTokenDescription='paytokend'", "dbTokenDescription='paytokend nss'"),
-                ("pkcs11:token=paytokend", token.uri),
+                ("pkcs11:token=paytokend", hsmToken.uri),
             ])
         let harness = try await Self.harness([entry])
         try await importBoth(harness)
@@ -68,8 +69,8 @@ import TokenForge
 
     @Test("an HSM that derives AES keys serves EC_v1 at tier A beside RSA_v1 at tier C")
     func tierA() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
-        let harness = try await Self.harness([TokenEntry("primary", token)])
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
+        let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
         try await importBoth(harness)
         let shown = try #require(try await status(harness).first)
         #expect(shown["tierECv1"]?.stringValue == "A" && shown["tierRSAv1"]?.stringValue == "C")
@@ -81,14 +82,14 @@ import TokenForge
 
     @Test("when an HSM returns with other tiers no request is lost, and answers, records and status name the new tiers")
     func otherTiers() async throws {
-        let token = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
-        let harness = try await Self.harness([TokenEntry("primary", token)])
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
+        let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
         try await importBoth(harness)
         try await expectTiers(harness, ec: "A", rsa: "C")
-        try token.play("fault C_DeriveKey nth=1 logout once")
+        try hsmToken.play("fault C_DeriveKey nth=1 logout once")
         try await expectTiers(harness, ec: "C", rsa: "C")
         #expect(try await status(harness).first?["tierECv1"]?.stringValue == "C")
-        try token.play("one-step-kdf", "fault C_DeriveKey nth=1 logout once")
+        try hsmToken.play("one-step-kdf", "fault C_DeriveKey nth=1 logout once")
         try await expectTiers(harness, ec: "A", rsa: "C")
         #expect(try await status(harness).first?["tierECv1"]?.stringValue == "A")
         #expect(try await harness.stop().status == 0)
@@ -96,9 +97,9 @@ import TokenForge
 
     @Test("without extractable secrets an HSM that supports only tier C is not ready, and status says what it lacks")
     func forbidden() async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         let harness = try await Self.harness(
-            [TokenEntry("primary", token, allowExtractableSecret: false)], untilReady: false)
+            [TokenEntry("primary", hsmToken, allowExtractableSecret: false)], untilReady: false)
         try await wait(for: "the token to be open") {
             try await status(harness).first?["condition"]?.stringValue == "ready"
         }
@@ -139,10 +140,10 @@ import TokenForge
         var seen: Set<String> = []
         for number in 0..<16 {
             let merchant = number.isMultiple(of: 2) ? try SharedForge.ecMerchant : try SharedForge.rsaMerchant
-            let token = try SharedForge.token(for: merchant.merchant)
-            let answer = try await harness.decrypt(token)
+            let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+            let answer = try await harness.decrypt(paymentToken)
             #expect(answer.status == 200, "\(answer)")
-            #expect(answer.text.contains(String(decoding: token.plaintext, as: UTF8.self)))
+            #expect(answer.text.contains(String(decoding: paymentToken.plaintext, as: UTF8.self)))
             let transaction = try #require(answer.string("transactionId"))
             let record = try #require(try await StoredRecords.of(transaction: transaction, in: harness).first)
             let name = try #require(record.string("token"))

@@ -10,22 +10,22 @@ import TokenForge
     @Test("while the ledger cannot be written nothing is released; afterwards the same request succeeds")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        let token = try SharedForge.token()
+        let paymentToken = try SharedForge.paymentToken()
         // Another process's write transaction that does not end, such as a backup gone wrong.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         configuration.busyMode = .timeout(10)
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"), configuration: configuration)
         try await database.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
-        let answer = try await harness.decrypt(token, reference: "r")
+        let answer = try await harness.decrypt(paymentToken, reference: "r")
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
         #expect(answer.member("paymentData") == nil)
         // Verifying needs no ledger.
-        #expect(try await harness.verify(token).status == 200)
+        #expect(try await harness.verify(paymentToken).status == 200)
         try await database.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
         try database.close()
-        let served = try await harness.decrypt(token, reference: "r")
+        let served = try await harness.decrypt(paymentToken, reference: "r")
         #expect(served.status == 200, "\(served)")
         #expect(try await harness.stop().status == 0)
     }
@@ -41,15 +41,15 @@ import TokenForge
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        let answer = try await harness.decrypt(SharedForge.token())
+        let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
-        #expect(try await harness.verify(SharedForge.token()).status == 200)
+        #expect(try await harness.verify(SharedForge.paymentToken()).status == 200)
         #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
@@ -61,41 +61,41 @@ import TokenForge
         try files.moveItem(atPath: harness.directory.path("tokens"), toPath: harness.directory.path("away"))
         try harness.directory.makeDirectory("tokens")
         try await harness.start(untilReady: false)
-        let token = try SharedForge.token()
-        let answer = try await harness.decrypt(token, reference: "r")
+        let paymentToken = try SharedForge.paymentToken()
+        let answer = try await harness.decrypt(paymentToken, reference: "r")
         #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
         // Ready means that the keys are known, too.
-        #expect(try await harness.decrypt(token, reference: "r").status == 200)
+        #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
     @Test("when the ledger's file is removed the daemon is not ready and releases nothing")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         try FileManager.default.removeItem(atPath: harness.directory.path("ledger.sqlite"))
-        let answer = try await harness.decrypt(SharedForge.token())
+        let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         try await wait(for: "503 from /readyz") {
             try await Curl.request("/readyz", socket: harness.socket).status == 503
         }
-        #expect(try await harness.verify(SharedForge.token()).status == 200)
+        #expect(try await harness.verify(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
     @Test("a hanging worker is killed after call_timeout, and the next one answers its call")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()
-        configuration.token = ["call_timeout: 3s"]
+        configuration.hsmToken = ["call_timeout: 3s"]
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let first = try harness.worker()
         try await stop(process: first)
         let began = ContinuousClock.now
-        let answer = try await harness.decrypt(SharedForge.token(), reference: "r")
+        let answer = try await harness.decrypt(SharedForge.paymentToken(), reference: "r")
         #expect(answer.status == 200, "\(answer)")
         #expect(ContinuousClock.now - began > .milliseconds(2900))
         try await wait(for: "the hung worker's end") { kill(first, 0) != 0 }
@@ -105,7 +105,7 @@ import TokenForge
     @Test("a key in the HSM without a ledger record is listed as external and does not decrypt")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        #expect(try await harness.decrypt(SharedForge.token()).status == 200)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
         for file in try FileManager.default.contentsOfDirectory(atPath: harness.directory.path)
         where file.hasPrefix("ledger.sqlite") {
@@ -116,7 +116,7 @@ import TokenForge
             try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "begun anew"]).status == 0
         }
         try await harness.waitUntilReady()
-        let answer = try await harness.decrypt(SharedForge.token())
+        let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
         let keys = try (JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
@@ -152,7 +152,7 @@ import TokenForge
             }
             try database.close()
             try await harness.start()
-            let answer = try await harness.decrypt(SharedForge.token())
+            let answer = try await harness.decrypt(SharedForge.paymentToken())
             #expect(answer.status == status && answer.code == code, "\(state): \(answer)")
             #expect(try await harness.stop().status == 0)
         }

@@ -7,13 +7,13 @@ import TokenForge
 @Suite struct VerifyTests {
     @Test("verify answers with the chain: leaf, intermediate, root, each with its fingerprint")
     func chain() async throws {
-        let token = try SharedForge.token(for: SharedForge.rsaMerchant.merchant)
-        let answer = try await SharedDaemon.harness.verify(token)
+        let paymentToken = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
+        let answer = try await SharedDaemon.harness.verify(paymentToken)
         #expect(answer.status == 200, "\(answer)")
         #expect(answer.string("version") == "RSA_v1")
-        #expect(answer.string("transactionId") == token.transactionIdentifier)
-        #expect(answer.string("publicKeyHash") == Data(token.publicKeyHash).base64EncodedString())
-        #expect(answer.string("signingTime") == token.signingTime.formatted(.iso8601))
+        #expect(answer.string("transactionId") == paymentToken.transactionIdentifier)
+        #expect(answer.string("publicKeyHash") == Data(paymentToken.publicKeyHash).base64EncodedString())
+        #expect(answer.string("signingTime") == paymentToken.signingTime.formatted(.iso8601))
         let chain = (answer.member("chain")?.arrayValue ?? []).compactMap(\.objectValue)
         let authority = try SharedForge.authority
         #expect(
@@ -35,14 +35,14 @@ import TokenForge
         let outsider = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.outsider"))
-        let unknown = try SharedForge.token(for: outsider.merchant)
+        let unknown = try SharedForge.paymentToken(for: outsider.merchant)
         #expect(try await harness.verify(unknown).status == 200)
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
 
-        let token = try SharedForge.token()
-        #expect(try await harness.verify(token).status == 200)
-        #expect(try await harness.verify(token).status == 200)
-        let answer = try await harness.decrypt(token)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.verify(paymentToken).status == 200)
+        #expect(try await harness.verify(paymentToken).status == 200)
+        let answer = try await harness.decrypt(paymentToken)
         #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
     }
 
@@ -50,9 +50,9 @@ import TokenForge
     @Test("a token whose members were shifted by 32 bytes verifies, but is not decrypted and claims nothing")
     func moved() async throws {
         let harness = try await SharedDaemon.harness
-        let token = try SharedForge.mint.mint(
+        let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, applicationData: [1]))
-        let members = try #require(try JSONValue(parsing: token.paymentData).objectValue)
+        let members = try #require(try JSONValue(parsing: paymentToken.paymentData).objectValue)
         let header = try #require(members["header"]?.objectValue)
         let data = try #require(members["data"]?.stringValue)
         let transaction = try #require(header["transactionId"]?.stringValue)
@@ -61,7 +61,7 @@ import TokenForge
             UInt8(transaction.dropFirst(offset).prefix(2), radix: 16) ?? 0
         }
         let longer = try #require(Data(base64Encoded: data)) + bytes
-        let text = String(decoding: token.paymentData, as: UTF8.self)
+        let text = String(decoding: paymentToken.paymentData, as: UTF8.self)
             .replacing("\"\(data)\"", with: "\"\(longer.base64EncodedString())\"")
             .replacing(transaction, with: hash)
             .replacing("\"applicationData\"", with: "\"formerApplicationData\"")
@@ -70,7 +70,7 @@ import TokenForge
         #expect(verified.status == 200, "\(verified)")
         #expect(verified.string("transactionId") == hash)
         #expect(try await harness.decrypt(body).code == "decryption_failed")
-        #expect(try await harness.decrypt(token).status == 200)
+        #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
     @Test("`at` replaces the current time in the signing-time check")
@@ -78,11 +78,11 @@ import TokenForge
         let harness = try await SharedDaemon.harness
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         recipe.signingTime = recipe.signingTime.addingTimeInterval(-30 * 86_400)
-        let token = try SharedForge.mint.mint(recipe)
-        #expect(try await harness.verify(token).code == "signing_time_outside_window")
+        let paymentToken = try SharedForge.mint.mint(recipe)
+        #expect(try await harness.verify(paymentToken).code == "signing_time_outside_window")
         let time = recipe.signingTime.addingTimeInterval(60).formatted(.iso8601)
-        #expect(try await harness.verify(token, at: time).status == 200)
-        let malformed = try await harness.verify(token, at: "yesterday")
+        #expect(try await harness.verify(paymentToken, at: time).status == 200)
+        let malformed = try await harness.verify(paymentToken, at: "yesterday")
         #expect(malformed.status == 400 && malformed.code == "malformed_request", "\(malformed)")
     }
 }

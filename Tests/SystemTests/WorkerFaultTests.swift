@@ -7,14 +7,14 @@ import TokenForge
 /// What a library may do to its worker, and that it costs a whole daemon's callers nothing: every request is answered.
 @Suite struct WorkerFaultTests {
     private struct Place {
-        let token: ScriptedToken
+        let hsmToken: ScriptedToken
         let harness: DaemonHarness
 
         init(_ lines: [String] = [], _ instructions: String...) async throws {
-            token = try ScriptedToken(try await TokenDirectory())
-            try token.play(instructions)
+            hsmToken = try ScriptedToken(try await TokenDirectory())
+            try hsmToken.play(instructions)
             var configuration = DaemonConfiguration()
-            configuration.tokens = [TokenEntry("primary", token, lines)]
+            configuration.hsmTokens = [TokenEntry("primary", hsmToken, lines)]
             harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         }
 
@@ -24,8 +24,8 @@ import TokenForge
                 for _ in 0..<4 {
                     group.addTask {
                         for _ in 0..<count / 4 {
-                            let token = try SharedForge.token()
-                            let answer = try await harness.decrypt(token, reference: "r")
+                            let paymentToken = try SharedForge.paymentToken()
+                            let answer = try await harness.decrypt(paymentToken, reference: "r")
                             #expect(answer.status == 200, "\(answer)")
                             #expect(answer.member("repeated")?.boolValue == false)
                         }
@@ -48,7 +48,7 @@ import TokenForge
     @Test("a hanging call ends its worker at call_timeout; the next worker answers what was in flight")
     func hang() async throws {
         let place = try await Place(["call_timeout: 3s"])
-        try place.token.play("fault C_DeriveKey nth=5 hang once")
+        try place.hsmToken.play("fault C_DeriveKey nth=5 hang once")
         try await place.release(20)
         #expect(try await place.restarts("timeout") == 1)
         #expect(try await place.harness.stop().status == 0)
@@ -58,7 +58,7 @@ import TokenForge
     func crash() async throws {
         let place = try await Place()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
-            try place.token.play("fault \(call) nth=3 crash once")
+            try place.hsmToken.play("fault \(call) nth=3 crash once")
             try await place.release(12)
             #expect(try await place.restarts("died") == Double(number + 1), "\(call)")
         }
@@ -75,9 +75,9 @@ import TokenForge
         try await place.harness.waitUntilReady()
         // So many calls belong to a worker's start.
         let next = try place.harness.worker()
-        let atStart = place.token.calls("C_DeriveKey").count { $0.process == next }
+        let atStart = place.hsmToken.calls("C_DeriveKey").count { $0.process == next }
         #expect(atStart > 2)
-        try place.token.play("fault C_DeriveKey from=\(atStart + 6) return=0x30")
+        try place.hsmToken.play("fault C_DeriveKey from=\(atStart + 6) return=0x30")
         try await place.release(24)
         #expect(try await place.restarts("token") >= 2)
         #expect(try await place.harness.stop().status == 0)
@@ -87,7 +87,7 @@ import TokenForge
     func leak() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
-        try place.token.play("fault C_DeriveKey nth=3 leak=300000000 once")
+        try place.hsmToken.play("fault C_DeriveKey nth=3 leak=300000000 once")
         try await wait(for: "the worker's replacement", within: 120) {
             try await place.release(4)
             return try await place.restarts("memory") == 1
@@ -115,14 +115,14 @@ import TokenForge
     func wrongPINAfterRotation() async throws {
         let place = try await Place()
         let harness = place.harness
-        let pin = try String(contentsOfFile: place.token.pinFile, encoding: .utf8)
-        let logins = { place.token.calls("C_Login").count }
+        let pin = try String(contentsOfFile: place.hsmToken.pinFile, encoding: .utf8)
+        let logins = { place.hsmToken.calls("C_Login").count }
         let before = logins()
-        try Data("99887766\n".utf8).write(to: URL(filePath: place.token.pinFile))
-        try place.token.play("fault C_DeriveKey nth=1 logout")
+        try Data("99887766\n".utf8).write(to: URL(filePath: place.hsmToken.pinFile))
+        try place.hsmToken.play("fault C_DeriveKey nth=1 logout")
         for _ in 0..<3 {
-            let token = try SharedForge.token()
-            let answer = try await harness.decrypt(token)
+            let paymentToken = try SharedForge.paymentToken()
+            let answer = try await harness.decrypt(paymentToken)
             #expect(answer.status == 503 && answer.code == "hsm_unavailable", "\(answer)")
         }
         try await wait(for: "the refusal in the status") {
@@ -130,8 +130,8 @@ import TokenForge
             return ready.status == 503 && ready.text.contains("the PIN in")
         }
         #expect(logins() == before + 1)
-        try place.token.play()
-        try Data(pin.utf8).write(to: URL(filePath: place.token.pinFile))
+        try place.hsmToken.play()
+        try Data(pin.utf8).write(to: URL(filePath: place.hsmToken.pinFile))
         try harness.daemon.signal(SIGHUP)
         try await harness.waitUntilReady()
         #expect(logins() == before + 2)
@@ -143,10 +143,10 @@ import TokenForge
     func fewerSessions() async throws {
         let place = try await Place(["sessions: 4"], "session-limit 3")
         let status = try await place.harness.admin("/v1/status")
-        let token = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
-        #expect(token["condition"]?.stringValue == "ready")
+        let hsmToken = try #require(status.member("tokens")?.arrayValue?.first?.objectValue)
+        #expect(hsmToken["condition"]?.stringValue == "ready")
         // One of the three holds the login.
-        #expect(token["sessions"]?.numberValue?.int == 2)
+        #expect(hsmToken["sessions"]?.numberValue?.int == 2)
         try await place.release(12)
         #expect(try await place.restarts("token") == 0)
         #expect(try await place.harness.stop().status == 0)

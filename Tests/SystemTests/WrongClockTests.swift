@@ -19,7 +19,7 @@ struct WrongClockTests {
         try database.close()
     }
 
-    private func token(signed: Date) throws -> MintedToken {
+    private func paymentToken(signed: Date) throws -> MintedToken {
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant, signingTime: signed))
     }
 
@@ -27,7 +27,7 @@ struct WrongClockTests {
     func accepted() async throws {
         let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
         let harness = daemon.harness
-        let earlier = try token(signed: Date())
+        let earlier = try paymentToken(signed: Date())
         #expect(try await harness.decrypt(earlier, reference: "order-1").status == 200)
         #expect(try await harness.stop().status == 0)
         try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
@@ -38,7 +38,7 @@ struct WrongClockTests {
             return reasons?.count == 1 && reasons?.first?.string("component") == "clock"
                 && reasons?.first?.string("code") == "transaction_replayed"
         }
-        let refused = try await harness.decrypt(token(signed: Date()))
+        let refused = try await harness.decrypt(paymentToken(signed: Date()))
         #expect(refused.code == "transaction_replayed", "\(refused)")
         #expect(refused.string("details")?.contains("this host's clock") == true, "\(refused)")
         let status = try await harness.paytokenctl(["status"])
@@ -55,7 +55,7 @@ struct WrongClockTests {
         #expect(try await daemon.approval(approval)?.string("operation") == "ledger_accept_clock")
         let alone = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
-        #expect(try await harness.decrypt(token(signed: Date())).code == "transaction_replayed")
+        #expect(try await harness.decrypt(paymentToken(signed: Date())).code == "transaction_replayed")
         let approved = try await daemon.run(.bob, "approval", "approve", approval)
         #expect(approved.status == 0, "\(approved)")
 
@@ -68,10 +68,10 @@ struct WrongClockTests {
         // It has whole seconds, and is written with milliseconds.
         let fence = try Date(written.prefix(19) + "Z", strategy: .iso8601)
         // Signed before the fence: it may have been released, and its claim pruned.
-        let doubtful = try await harness.decrypt(token(signed: fence - 1))
+        let doubtful = try await harness.decrypt(paymentToken(signed: fence - 1))
         #expect(doubtful.code == "transaction_replayed", "\(doubtful)")
         // Within the window at once, give or take the fence's rounding to seconds.
-        let fresh = try token(signed: fence)
+        let fresh = try paymentToken(signed: fence)
         try await wait(for: "the first token to be served") { try await harness.decrypt(fresh).status == 200 }
         #expect(try await harness.decrypt(fresh).code == "transaction_replayed")
         // A claim that is still there refuses and repeats as ever.

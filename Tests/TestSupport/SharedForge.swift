@@ -34,7 +34,7 @@ public enum SharedForge {
     /// A new payment token with nothing unusual.
     ///
     /// - Parameter merchant: ``ecMerchant`` unless given.
-    public static func token(for merchant: Merchant? = nil) throws -> MintedToken {
+    public static func paymentToken(for merchant: Merchant? = nil) throws -> MintedToken {
         try mint.mint(TokenRecipe(merchant: merchant ?? ecMerchant.merchant))
     }
 }

@@ -4,7 +4,7 @@ import StrictJSON
 /// Real tokens for interoperability, in the folder that PAYTOKEND_INTEROP_FIXTURES names. They are not part of this
 /// project: tests that need them are skipped without it.
 public enum Fixtures {
-    public struct Token: Sendable {
+    public struct PaymentToken: Sendable {
         /// The token's path inside the folder.
         public let name: String
         public let version: String
@@ -31,7 +31,7 @@ public enum Fixtures {
         .flatMap { $0.isEmpty ? nil : URL(filePath: $0) }
 
     /// All tokens of `manifest.json`.
-    public static func tokens() throws -> [Token] {
+    public static func paymentTokens() throws -> [PaymentToken] {
         guard let directory else { return [] }
         let manifest = try JSONValue(parsing: Array(Data(contentsOf: directory.appending(path: "manifest.json"))))
         guard let entries = manifest.arrayValue else { throw Unreadable(reason: "manifest.json is no array") }
@@ -46,7 +46,7 @@ public enum Fixtures {
                 name.hasSuffix(".json") ? content : try paymentData(radial: String(decoding: content, as: UTF8.self))
             let object = try JSONValue(parsing: json).objectValue
             let data = object?["paymentData"]?.objectValue ?? object
-            return Token(
+            return PaymentToken(
                 name: name, version: version, merchantIdentifier: text("merchantIdentifier"), signingTime: time,
                 privateKey: file("privateKey"), certificate: file("certificate"),
                 plaintextSHA256: text("plaintextSHA256"), json: json,

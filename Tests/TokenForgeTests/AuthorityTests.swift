@@ -39,9 +39,9 @@ import TokenForge
         let again = try ForgeAuthority(directory: files.url)
         #expect(again.root.certificate == authority.root.certificate)
         let merchant = try SharedForge.ecMerchant.merchant
-        let token = try TokenMint(authority: again).mint(TokenRecipe(merchant: merchant))
-        try files.write(token.signature, to: "signature")
-        try files.write(token.signedContent, to: "content")
+        let paymentToken = try TokenMint(authority: again).mint(TokenRecipe(merchant: merchant))
+        try files.write(paymentToken.signature, to: "signature")
+        try files.write(paymentToken.signedContent, to: "content")
         let result = try await Program.run(
             Program.installed("openssl"),
             [

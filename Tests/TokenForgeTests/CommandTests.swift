@@ -27,9 +27,9 @@ import TokenForge
             "mint", directory, "--certificate", "\(directory)/\(id).pem", "--amount", "12.50", "--signing-time",
             "2026-01-31T12:00:00Z", "--transaction-id", String(repeating: "ab", count: 32))
         #expect(minted.status == 0, "\(minted)")
-        let token = try #require(JSONSerialization.jsonObject(with: Data(minted.outputBytes)) as? [String: Any])
-        #expect(token["transactionIdentifier"] as? String == String(repeating: "ab", count: 32))
-        let paymentData = try #require(token["paymentData"] as? [String: Any])
+        let paymentToken = try #require(JSONSerialization.jsonObject(with: Data(minted.outputBytes)) as? [String: Any])
+        #expect(paymentToken["transactionIdentifier"] as? String == String(repeating: "ab", count: 32))
+        let paymentData = try #require(paymentToken["paymentData"] as? [String: Any])
         let signature = try #require((paymentData["signature"] as? String).flatMap { Data(base64Encoded: $0) })
         try files.write(Array(signature), to: "signature")
         let shown = try await Program.run(
@@ -48,8 +48,8 @@ import TokenForge
                 var recipe = genuine
                 recipe.deviations = [deviation]
                 if deviation.applies(to: version) {
-                    let token = try SharedForge.mint.mint(recipe)
-                    #expect(!token.paymentToken.isEmpty)
+                    let paymentToken = try SharedForge.mint.mint(recipe)
+                    #expect(!paymentToken.paymentToken.isEmpty)
                 } else {
                     #expect(throws: ForgeFailure.self) { try SharedForge.mint.mint(recipe) }
                 }
@@ -97,10 +97,10 @@ import TokenForge
             let read = try await Program.run(
                 Program.installed("bash"), ["-c", script, Program.built("token-forge"), directory])
             #expect(read.error == "forge: 0\n")
-            let tokens = read.output.split(separator: "\n")
-            let identifiers = try tokens.map { line -> String? in
-                let token = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
-                return token?["transactionIdentifier"] as? String
+            let paymentTokens = read.output.split(separator: "\n")
+            let identifiers = try paymentTokens.map { line -> String? in
+                let paymentToken = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+                return paymentToken?["transactionIdentifier"] as? String
             }
             #expect(Set(identifiers.compactMap(\.self)).count == 60)
         }

@@ -10,8 +10,8 @@ import Testing
 /// swift-crypto, step by step as Apple's "Restoring the symmetric key" says.
 @Suite struct SealingTests {
     /// The members of a token's JSON, decoded by Foundation.
-    private func parts(_ token: MintedToken) throws -> (header: [String: Any], data: Data) {
-        let object = try #require(JSONSerialization.jsonObject(with: Data(token.paymentData)) as? [String: Any])
+    private func parts(_ paymentToken: MintedToken) throws -> (header: [String: Any], data: Data) {
+        let object = try #require(JSONSerialization.jsonObject(with: Data(paymentToken.paymentData)) as? [String: Any])
         let header = try #require(object["header"] as? [String: Any])
         return (header, try #require((object["data"] as? String).flatMap { Data(base64Encoded: $0) }))
     }
@@ -26,8 +26,8 @@ import Testing
     @Test("an EC_v1 token opens with the secret that openssl derives and the KDF of Apple's document")
     func opensEC() async throws {
         let merchant = try SharedForge.ecMerchant
-        let token = try SharedForge.token(for: merchant.merchant)
-        let (header, data) = try parts(token)
+        let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+        let (header, data) = try parts(paymentToken)
         let ephemeral = try #require((header["ephemeralPublicKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let files = try FreshDirectory()
         try files.write(merchant.key.pem, to: "key.pem")
@@ -38,18 +38,18 @@ import Testing
         #expect(derived.outputBytes.count == 32)
         let info = Array("\u{0d}id-aes256-GCMApple".utf8) + SHA256.hash(data: Array(merchant.merchant.identifier.utf8))
         let key = SymmetricKey(data: SHA256.hash(data: [0, 0, 0, 1] + derived.outputBytes + info))
-        #expect(try open(data, key: key) == token.plaintext)
+        #expect(try open(data, key: key) == paymentToken.plaintext)
     }
 
     @Test("an RSA_v1 token opens with the key that openssl unwraps")
     func opensRSA() async throws {
         let merchant = try SharedForge.rsaMerchant
-        let token = try SharedForge.token(for: merchant.merchant)
-        let (header, data) = try parts(token)
+        let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
+        let (header, data) = try parts(paymentToken)
         let wrapped = try #require((header["wrappedKey"] as? String).flatMap { Data(base64Encoded: $0) })
         let unwrapped = try await unwrap(Array(wrapped), merchant)
         #expect(unwrapped.outputBytes.count == 16)
-        #expect(try open(data, key: SymmetricKey(data: unwrapped.outputBytes)) == token.plaintext)
+        #expect(try open(data, key: SymmetricKey(data: unwrapped.outputBytes)) == paymentToken.plaintext)
     }
 
     private func unwrap(
@@ -88,8 +88,8 @@ import Testing
     @Test("the off-curve point is not on P-256 though its length and prefix are right")
     func offCurve() throws {
         let merchant = try SharedForge.ecMerchant.merchant
-        let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant, deviations: [.pointOffCurve]))
-        let point = token.signedContent.prefix(91).suffix(65)
+        let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: merchant, deviations: [.pointOffCurve]))
+        let point = paymentToken.signedContent.prefix(91).suffix(65)
         #expect(point.first == 0x04)
         #expect(throws: (any Error).self) { try P256.KeyAgreement.PublicKey(x963Representation: point) }
     }
@@ -99,8 +99,8 @@ import Testing
         let merchant = try SharedForge.ecMerchant
         var recipe = TokenRecipe(merchant: merchant.merchant)
         recipe.leadingZeroSharedSecret = true
-        let token = try SharedForge.mint.mint(recipe)
-        let peer = try P256.KeyAgreement.PublicKey(x963Representation: token.signedContent.prefix(91).suffix(65))
+        let paymentToken = try SharedForge.mint.mint(recipe)
+        let peer = try P256.KeyAgreement.PublicKey(x963Representation: paymentToken.signedContent.prefix(91).suffix(65))
         guard case .p256(let key) = merchant.key else { throw ForgeFailure.key("not P-256") }
         let secret = try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
             .sharedSecretFromKeyAgreement(with: peer)

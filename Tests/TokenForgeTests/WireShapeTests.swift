@@ -45,9 +45,9 @@ import TokenForge
         }
         // The comparison tells the years apart.
         #expect(Set(minted).count == 3)
-        for token in try Fixtures.tokens() where token.version == version {
-            let real = try await skeleton(of: token.signature)
-            #expect(minted.contains(real), "\(token.name): \(real.joined(separator: "\n"))")
+        for paymentToken in try Fixtures.paymentTokens() where paymentToken.version == version {
+            let real = try await skeleton(of: paymentToken.signature)
+            #expect(minted.contains(real), "\(paymentToken.name): \(real.joined(separator: "\n"))")
         }
     }
 
@@ -97,17 +97,17 @@ import TokenForge
 /// The mint against an implementation that shares nothing with it: the openssl command.
 @Suite struct OpenSSLVerificationTests {
     /// `openssl cms -verify` over the detached content, under `root`, at the signing time.
-    private func verify(_ token: MintedToken, root: [UInt8]) async throws -> ProgramResult {
+    private func verify(_ paymentToken: MintedToken, root: [UInt8]) async throws -> ProgramResult {
         let files = try FreshDirectory()
-        try files.write(token.signature, to: "signature")
-        try files.write(token.signedContent, to: "content")
+        try files.write(paymentToken.signature, to: "signature")
+        try files.write(paymentToken.signedContent, to: "content")
         try files.write(ForgePEM.text(root, label: "CERTIFICATE"), to: "root.pem")
         return try await Program.run(
             Program.installed("openssl"),
             [
                 "cms", "-verify", "-binary", "-inform", "DER", "-in", files.path("signature"), "-content",
                 files.path("content"), "-CAfile", files.path("root.pem"), "-purpose", "any", "-attime",
-                String(Int(token.signingTime.timeIntervalSince1970)), "-out", files.path("verified"),
+                String(Int(paymentToken.signingTime.timeIntervalSince1970)), "-out", files.path("verified"),
             ])
     }
 
@@ -124,8 +124,8 @@ import TokenForge
         "openssl accepts a minted signature and its chain in every wire form",
         arguments: ["EC_v1", "RSA_v1"], [WireForm.since2014, .since2019, .since2023, .distinguished])
     func acceptsGenuine(version: String, wire: WireForm) async throws {
-        let token = try SharedForge.mint.mint(recipe(version, wire: wire))
-        let result = try await verify(token, root: SharedForge.authority.root.certificate)
+        let paymentToken = try SharedForge.mint.mint(recipe(version, wire: wire))
+        let result = try await verify(paymentToken, root: SharedForge.authority.root.certificate)
         #expect(result.status == 0, "\(result)")
     }
 
@@ -155,8 +155,8 @@ import TokenForge
             .signerByKeyIdentifier, .revocationLists,
         ])
     func faultIsElsewhere(deviation: Deviation) async throws {
-        let token = try SharedForge.mint.mint(recipe("EC_v1", deviation: deviation))
-        let result = try await verify(token, root: SharedForge.authority.root.certificate)
+        let paymentToken = try SharedForge.mint.mint(recipe("EC_v1", deviation: deviation))
+        let result = try await verify(paymentToken, root: SharedForge.authority.root.certificate)
         #expect(result.status == 0, "\(result)")
     }
 }

@@ -15,15 +15,15 @@ import WorkerProtocol
 struct ApprovalDecisionTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
-    private let token = SoftwareAuditToken()
+    private let hsmToken = SoftwareAuditToken()
 
     private static let rule = TwoPersonRule(people: 2, expire: .seconds(3600))
 
     init() async throws {
         directory = try FreshDirectory()
-        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         await fixture.gate.compare()
-        try #require(token.keyCount == 1)
+        try #require(hsmToken.keyCount == 1)
     }
 
     private struct NoKeys: KeyDestroying {
@@ -40,7 +40,7 @@ struct ApprovalDecisionTests {
 
     private func keyChange(after seconds: Double = 0) -> AuditKeyChange {
         AuditKeyChange(
-            ledger: fixture.ledger, hsmToken: token, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: Self.rule, recorder: fixture.recorder, clock: clock(after: seconds),
             logger: RecordFixture.quiet)
     }
@@ -99,7 +99,7 @@ struct ApprovalDecisionTests {
         let refusal = await refusal(.approve, approval, by: staff(1002), after: 3600)
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         // Nor is one planned that the next change would make.
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
@@ -108,7 +108,7 @@ struct ApprovalDecisionTests {
     func inTime() async throws {
         let approval = try await asked()
         #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
-        #expect(token.keyCount == 2)
+        #expect(hsmToken.keyCount == 2)
         #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
     }
 
@@ -119,7 +119,7 @@ struct ApprovalDecisionTests {
             let refusal = await refusal(.approve, approval, by: approver)
             #expect(refusal?.code == .approvalInvalid && refusal?.message.contains("a second person must") == true)
         }
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 
@@ -133,7 +133,7 @@ struct ApprovalDecisionTests {
                 #expect(refusal?.message.contains("keep the process that connected running") == true)
             }
         }
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
@@ -146,6 +146,6 @@ struct ApprovalDecisionTests {
             Issue.record("it waits")
             return
         }
-        #expect(token.keyCount == 2)
+        #expect(hsmToken.keyCount == 2)
     }
 }

@@ -10,7 +10,7 @@ import Testing
 @Suite("Another audit key")
 struct AuditKeyChangeTests {
     private let directory: FreshDirectory
-    private let token = SoftwareAuditToken()
+    private let hsmToken = SoftwareAuditToken()
     private let caller = RecordRoutesFixture.auditor
 
     init() throws {
@@ -18,7 +18,7 @@ struct AuditKeyChangeTests {
     }
 
     private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         await fixture.gate.compare()
         return fixture
     }
@@ -26,7 +26,7 @@ struct AuditKeyChangeTests {
     private func keyChange(_ fixture: RecordFixture, people: Int = 1) -> AuditKeyChange {
         let clock = WallClock { RecordFixture.noon }
         return AuditKeyChange(
-            ledger: fixture.ledger, hsmToken: token, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
+            ledger: fixture.ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: fixture.checkpoints,
             gate: fixture.gate, rule: TwoPersonRule(people: people, expire: .seconds(60)), recorder: fixture.recorder,
             clock: clock, logger: RecordFixture.quiet)
     }
@@ -64,7 +64,7 @@ struct AuditKeyChangeTests {
             Issue.record("it was refused")
             return
         }
-        #expect(from.keyId == old && to.keyId != old && token.keyCount == 2)
+        #expect(from.keyId == old && to.keyId != old && hsmToken.keyCount == 2)
         #expect(try await keyIds(fixture) == [old, to.keyId])
         #expect(try await fixture.checkpoints.remembered()?.checkpoint.keyId == to.keyId)
         try await fixture.append(2)
@@ -100,7 +100,7 @@ struct AuditKeyChangeTests {
             Issue.record("it was refused")
             return
         }
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         #expect(try await keyIds(fixture).count == 1)
         await fixture.ledger.close()
     }
@@ -111,14 +111,14 @@ struct AuditKeyChangeTests {
     func failing(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         try await fixture.append()
-        token.fail(at: step)
+        hsmToken.fail(at: step)
         guard case .failure(let refusal) = await change(keyChange(fixture)) else {
             Issue.record("it was not refused")
             return
         }
         #expect(refusal.code == .hsmUnavailable)
         #expect(try await keyIds(fixture).count == 1)
-        token.fail(at: nil)
+        hsmToken.fail(at: nil)
         try await fixture.append()
         #expect(try await fixture.checkpoints.seal()?.checkpoint.keyId == keyIds(fixture).first)
         guard case .success(.changed) = await change(keyChange(fixture)) else {
@@ -126,7 +126,7 @@ struct AuditKeyChangeTests {
             return
         }
         #expect(try await keyIds(fixture).count == 2)
-        #expect(token.keyCount == 2)
+        #expect(hsmToken.keyCount == 2)
         await fixture.ledger.close()
     }
 
@@ -142,11 +142,11 @@ struct AuditKeyChangeTests {
             }
             approvals.append(approval)
         }
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         #expect(await carryOut(approvals[0], keyChange) == nil)
         #expect(try await fixture.ledger.approval(approvals[0].identifier)?.status == .done)
         #expect(await carryOut(approvals[1], keyChange) == .approvalInvalid)
-        #expect(token.keyCount == 2)
+        #expect(hsmToken.keyCount == 2)
         #expect(try await keyIds(fixture).count == 2)
         await fixture.ledger.close()
     }

@@ -15,7 +15,7 @@ struct ClockAcceptanceTests {
     private static let day = 86_400.0
 
     private let directory: FreshDirectory
-    private let token = SoftwareAuditToken()
+    private let hsmToken = SoftwareAuditToken()
     private var path: String { directory.path("ledger.sqlite") }
 
     init() throws {
@@ -26,7 +26,7 @@ struct ClockAcceptanceTests {
     private func daemon(
         at time: Date, people: Int = 2, window: Duration? = .seconds(300)
     ) async throws -> (fixture: RecordFixture, acceptance: ClockAcceptance) {
-        let fixture = try await RecordFixture(ledger: path, hsmToken: token, at: time)
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         let clock = LedgerClock(ledger: fixture.ledger, clock: WallClock { time }) { window }

@@ -269,22 +269,22 @@ struct ConfigurationProblemTests {
     }
 
     /// `count` further tokens, a line each.
-    private func tokens(_ names: some Sequence<String>) -> String {
+    private func hsmTokens(_ names: some Sequence<String>) -> String {
         names.map { "  - { name: \($0), module: module.so, uri: \"pkcs11:token=\($0)\", pin_file: pin }\n" }.joined()
     }
 
     @Test("sixteen tokens are taken, in their order; the seventeenth is refused")
     func manyTokens() throws {
         let names = (2...17).map { "t\($0)" }
-        let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + tokens(names.prefix(15)))
+        let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + hsmTokens(names.prefix(15)))
         #expect(configuration.hsmTokens.map(\.name) == ["primary"] + names.prefix(15))
-        let problem = try ConfigurationFixture().problem(tokens(names))
+        let problem = try ConfigurationFixture().problem(hsmTokens(names))
         #expect(problem == "21 tokens[16]: is one token more than the 16 that one daemon serves")
     }
 
     @Test("two tokens of one name are refused at the second one's line")
-    func tokenNames() throws {
-        let problem = try ConfigurationFixture().problem(tokens(["second", "primary", "third"]))
+    func hsmTokenNames() throws {
+        let problem = try ConfigurationFixture().problem(hsmTokens(["second", "primary", "third"]))
         #expect(problem == "7 tokens[2].name: is primary, as tokens[0].name is; give each token a name of its own")
     }
 

@@ -15,7 +15,7 @@ import WorkerProtocol
 @Suite struct KeyGenerationTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
-    private let token = SoftwareKeyToken()
+    private let hsmToken = SoftwareKeyToken()
     private let index = KeyIndex()
     private let administration: KeyAdministration
     private let caller = RecordRoutesFixture.auditor
@@ -29,7 +29,7 @@ import WorkerProtocol
         administration = KeyAdministration(
             catalogue: KeyCatalogue(
                 index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
-            hsmTokens: [token], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
+            hsmTokens: [hsmToken], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
             rule: TwoPersonRule(people: 1, expire: .seconds(60)), clock: clock)
     }
 
@@ -48,24 +48,24 @@ import WorkerProtocol
 
     @Test("a key that the ledger does not record is taken out of the token again")
     func withdrawn() async {
-        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         #expect(refusal(await generate())?.code == .ledgerUnavailable)
-        #expect(token.keyCount == 0)
+        #expect(hsmToken.keyCount == 0)
     }
 
     @Test("when it cannot be taken out, the refusal names the key that nothing uses")
     func left() async {
-        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
-        token.fail(at: .destroying)
+        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.fail(at: .destroying)
         let refused = refusal(await generate())
-        #expect(refused?.code == .ledgerUnavailable && token.keyCount == 1)
+        #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == 1)
         #expect(
             refused?.details?.contains("keeps a key that is not recorded") == true, "\(String(describing: refused))")
     }
 
     @Test("a key that is made and recorded is answered though the token cannot be listed then")
     func unlisted() async throws {
-        token.fail(at: .listing)
+        hsmToken.fail(at: .listing)
         guard case .success(.made(let entry, _)) = await generate() else {
             Issue.record("it was refused")
             return
@@ -82,7 +82,7 @@ import WorkerProtocol
             Issue.record("it was refused")
             return
         }
-        token.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
+        hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         let refused: Refusal?
         do throws(Refusal) {
             _ = try await administration.certificateRequest(
@@ -106,7 +106,7 @@ import WorkerProtocol
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: request.der, profile: MerchantCertificateProfile(merchantIdentifier: "m"))
         // Behind the daemon's back.
-        try await token.destroyKey(entry.publicKeyHash)
+        try await hsmToken.destroyKey(entry.publicKeyHash)
         for dryRun in [true, false] {
             let refused: Refusal?
             do throws(Refusal) {
@@ -146,7 +146,7 @@ import WorkerProtocol
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(created.filter { $0 }.count == 1 && created.count == 10)
-        #expect(token.keyCount == 1)
+        #expect(hsmToken.keyCount == 1)
         let events = try await fixture.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 100)
             .records
             .map { String(decoding: $0.line, as: UTF8.self) }

@@ -10,14 +10,14 @@ import Testing
 /// Sealing the record with the key in the token.
 @Suite struct CheckpointsTests {
     private let directory: FreshDirectory
-    private let token = SoftwareAuditToken()
+    private let hsmToken = SoftwareAuditToken()
 
     init() throws {
         directory = try FreshDirectory()
     }
 
     private func fixture() async throws -> RecordFixture {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         await fixture.gate.compare()
         return fixture
     }
@@ -28,10 +28,10 @@ import Testing
         try await fixture.append(5)
         let first = try #require(try await fixture.checkpoints.seal())
         #expect(first.checkpoint.sequence == 6)
-        let signatures = token.signatures
+        let signatures = hsmToken.signatures
         #expect(try await fixture.checkpoints.seal() == first)
-        #expect(token.signatures == signatures)
-        #expect(token.heads == [first.line])
+        #expect(hsmToken.signatures == signatures)
+        #expect(hsmToken.heads == [first.line])
     }
 
     @Test("of many seals at once the token remembers the newest")
@@ -74,31 +74,31 @@ import Testing
     func unavailable(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
         try await fixture.append()
-        token.fail(at: step)
+        hsmToken.fail(at: step)
         let refusal = await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
         #expect(refusal?.code == .hsmUnavailable)
-        token.fail(at: nil)
+        hsmToken.fail(at: nil)
         let sealed = try #require(try await fixture.checkpoints.seal())
         #expect(sealed.checkpoint.sequence == 2)
-        #expect(token.heads == [sealed.line])
+        #expect(hsmToken.heads == [sealed.line])
     }
 
     @Test("while the token fails, a seal is tried again after a pause, however many records come")
     func retries() async throws {
         let fixture = try await fixture()
         try await fixture.append(1000)
-        let before = token.failures
-        token.fail(at: .sign)
+        let before = hsmToken.failures
+        hsmToken.fail(at: .sign)
         let began = ContinuousClock.now
         let sealing = fixture.checkpoints.start()
         defer { sealing.cancel() }
         for _ in 0..<50 {
-            let looked = token.failures
+            let looked = hsmToken.failures
             try await fixture.append(1)
-            if looked == before { try await wait(for: "the first try") { token.failures > before } }
+            if looked == before { try await wait(for: "the first try") { hsmToken.failures > before } }
         }
         let seconds = (ContinuousClock.now - began).inSeconds
-        #expect(Double(token.failures - before) <= 1 + seconds, "one at once, the others at least a second apart")
+        #expect(Double(hsmToken.failures - before) <= 1 + seconds, "one at once, the others at least a second apart")
     }
 
     @Test("the pause between tries doubles up to ten seconds, and ends with the first success")
@@ -144,13 +144,13 @@ import Testing
 
     @Test("while the token hangs nobody waits for a seal without end, and two seals wait for it, however many ask")
     func hanging() async throws {
-        let hanging = HangingAuditToken(token)
+        let hanging = HangingAuditToken(hsmToken)
         let fixture = try await fixture()
         let checkpoints = Checkpoints(
             ledger: fixture.ledger, hsmToken: hanging, clock: WallClock { RecordFixture.noon },
             patience: .milliseconds(50),
             logger: RecordFixture.quiet)
-        let description = try #require(try await token.auditKeys().first)
+        let description = try #require(try await hsmToken.auditKeys().first)
         let key = try #require(AuditSigningKey(description))
         checkpoints.use(key, newest: nil, head: try await fixture.ledger.head())
         hanging.latch.close()
@@ -169,9 +169,9 @@ import Testing
 
     @Test("before ledger and token were compared nothing is signed")
     func notBefore() async throws {
-        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: token)
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         try await fixture.append()
         await #expect(throws: Refusal.self) { try await fixture.checkpoints.seal() }
-        #expect(token.signatures == 0)
+        #expect(hsmToken.signatures == 0)
     }
 }

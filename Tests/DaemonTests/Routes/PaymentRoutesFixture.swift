@@ -92,10 +92,10 @@ final class PaymentRoutesFixture: Sendable {
 
     /// A payment token with this payload, which the worker's stand-in then opens.
     func mint(_ payload: PayloadRecipe = PayloadRecipe(), applicationData: [UInt8]? = nil) throws -> MintedToken {
-        let token = try SharedForge.mint.mint(
+        let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: merchant.merchant, payload: payload.json, applicationData: applicationData))
         hsm.opens(to: payload.json)
-        return token
+        return paymentToken
     }
 
     /// As a program leaves the ledger that pruned while its clock was ahead.

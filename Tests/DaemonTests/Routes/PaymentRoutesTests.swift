@@ -13,8 +13,8 @@ struct PaymentRoutesTests {
     @Test("a caller whose rule does not name the merchant is refused before the key is used, and nothing is claimed")
     func merchantGuard() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
-        let token = try fixture.mint()
-        let refused = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r"))
+        let paymentToken = try fixture.mint()
+        let refused = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
         #expect(refused.status == 403)
         #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("forbidden"))
         #expect(fixture.hsm.calls == 0)
@@ -23,7 +23,7 @@ struct PaymentRoutesTests {
         #expect(entry.merchant == fixture.merchant.merchant.identifier)
 
         try fixture.change(rule: "merchants: [\"\(fixture.merchant.merchant.identifier)\"]")
-        let released = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "other"))
+        let released = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "other"))
         #expect(released.status == 200)
         #expect(fixture.hsm.calls == 1)
     }
@@ -34,24 +34,24 @@ struct PaymentRoutesTests {
         [["dry_run": "true"], ["dry_run": "false"], ["dry_run": ""], ["dryrun": "true"], ["at": "now"]])
     func noDryRun(path: String, query: [String: String]) async throws {
         let fixture = try await PaymentRoutesFixture()
-        let token = try fixture.mint()
-        let body = path == "/v1/verify" ? token.verifyBody() : token.decryptBody()
+        let paymentToken = try fixture.mint()
+        let body = path == "/v1/verify" ? paymentToken.verifyBody() : paymentToken.decryptBody()
         let answer = try await fixture.post(path, body, query: query)
         #expect(answer.status == 400)
         #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string("malformed_request"))
         #expect(fixture.hsm.calls == 0)
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
         // Nothing was claimed: without a reference a second release would be a replay.
-        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 200)
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
     }
 
     @Test("what is answered as a replay is not among the refused arrivals, whether its claim is there or forgotten")
     func replaysAreNoArrivals() async throws {
         let fixture = try await PaymentRoutesFixture()
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo)
-        let token = try fixture.mint()
-        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 200)
-        #expect(try await fixture.post("/v1/decrypt", token.decryptBody()).status == 409)
+        let paymentToken = try fixture.mint()
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 409)
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
         try fixture.forgetClaims(before: Date(timeIntervalSinceNow: 86_400))
         let forgotten = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
@@ -66,9 +66,9 @@ struct PaymentRoutesTests {
     @Test("a release is one line of the log, with these members and no others")
     func logLine() async throws {
         let fixture = try await PaymentRoutesFixture()
-        let token = try fixture.mint()
-        #expect(try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r")).status == 200)
-        let repeated = try await fixture.post("/v1/decrypt", token.decryptBody(reference: "r"))
+        let paymentToken = try fixture.mint()
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r")).status == 200)
+        let repeated = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
         #expect(repeated.status == 200)
         let lines = try fixture.logged.split(separator: 0x0A).map { line in
             try #require(try JSONValue(parsing: Array(line)).objectValue)
@@ -83,8 +83,8 @@ struct PaymentRoutesTests {
                     "level": .string("info"), "logger": .string("paytokend"), "message": .string("answered"),
                     "caller": .string("shop"), "peer.uid": .string("\(fixture.peer.uid)"),
                     "request.endpoint": .string("/v1/decrypt"), "request.outcome": .string(outcome),
-                    "transaction.id": .string(token.transactionIdentifier),
-                    "key.hash": .string(token.publicKeyHash.map { String(format: "%02x", $0) }.joined()),
+                    "transaction.id": .string(paymentToken.transactionIdentifier),
+                    "key.hash": .string(paymentToken.publicKeyHash.map { String(format: "%02x", $0) }.joined()),
                     "merchant": .string(fixture.merchant.merchant.identifier), "protection": .string("C"),
                 ])
         }
@@ -114,9 +114,9 @@ struct PaymentRoutesTests {
                 var payload = PayloadRecipe(kind)
                 payload.accountNumber = "4" + String((0..<15).map { _ in "0123456789".randomElement() ?? "0" })
                 payload.cardholderName = "Secretive Cardholder"
-                let token = try fixture.mint(payload, applicationData: [1])
+                let paymentToken = try fixture.mint(payload, applicationData: [1])
                 let answer = try await fixture.post(
-                    "/v1/decrypt", token.decryptBody(expected: expected, reference: "r"))
+                    "/v1/decrypt", paymentToken.decryptBody(expected: expected, reference: "r"))
                 #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string(code))
                 try await Self.expectSilence(fixture, answer.body, payload, code)
             }
@@ -139,9 +139,10 @@ struct PaymentRoutesTests {
             (whole + "x", "{}", "decryption_failed"), ("[\(whole)]", "{}", "decryption_failed"),
             (String(whole.dropLast()), "{}", "decryption_failed"),
         ] {
-            let token = try fixture.mint(payload)
+            let paymentToken = try fixture.mint(payload)
             fixture.hsm.opens(to: Array(plaintext.utf8))
-            let answer = try await fixture.post("/v1/decrypt", token.decryptBody(expected: expected, reference: "r"))
+            let answer = try await fixture.post(
+                "/v1/decrypt", paymentToken.decryptBody(expected: expected, reference: "r"))
             #expect(try JSONValue(parsing: answer.body).objectValue?["code"] == .string(code), "\(expected)")
             try await Self.expectSilence(fixture, answer.body, payload, code)
         }

@@ -213,21 +213,22 @@ import WorkerProtocol
     @Test("an input that was in flight when a worker of each token ended is refused by both; others are not")
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
-        for token in pair.pool.all { try await stop(process: try #require(token.processIdentifier)) }
+        for hsmToken in pair.pool.all { try await stop(process: try #require(hsmToken.processIdentifier)) }
         let input = Decryption(try .forMerchant())
         let failure = await #expect(throws: WorkerFailure.self) {
             try await pair.pool.decrypt(input, heldBy: Self.names)
         }
         #expect(failure?.kind == .hsmTokenUnavailable)
-        for token in pair.pool.all {
-            try await wait(for: "the token to be open again", within: 60) { token.isServing }
+        for hsmToken in pair.pool.all {
+            try await wait(for: "the token to be open again", within: 60) { hsmToken.isServing }
             let again = await #expect(throws: WorkerFailure.self) {
-                try await pair.pool.decrypt(input, heldBy: [token.name])
+                try await pair.pool.decrypt(input, heldBy: [hsmToken.name])
             }
             #expect(again?.kind == .inputRefused)
             #expect((1...600).contains(again?.retryAfter ?? 0))
             let other = try EncryptedPayment.forMerchant()
-            #expect(try await pair.pool.decrypt(Decryption(other), heldBy: [token.name]).plaintext == other.plaintext)
+            #expect(
+                try await pair.pool.decrypt(Decryption(other), heldBy: [hsmToken.name]).plaintext == other.plaintext)
         }
         await pair.pool.shutdown()
     }
@@ -235,14 +236,14 @@ import WorkerProtocol
     @Test("without any token a call says so, and is opened when one is back")
     func noneLeft() async throws {
         let pair = try await Pair()
-        for token in pair.directories {
+        for hsmToken in pair.directories {
             try FileManager.default.moveItem(
-                atPath: token.directory.path("tokens"), toPath: token.directory.path("away"))
+                atPath: hsmToken.directory.path("tokens"), toPath: hsmToken.directory.path("away"))
         }
-        for token in pair.pool.all { kill(try #require(token.processIdentifier), SIGKILL) }
-        for token in pair.pool.all {
+        for hsmToken in pair.pool.all { kill(try #require(hsmToken.processIdentifier), SIGKILL) }
+        for hsmToken in pair.pool.all {
             try await wait(for: "the token to be missed", within: 60) {
-                if case .unavailable = token.condition { true } else { false }
+                if case .unavailable = hsmToken.condition { true } else { false }
             }
         }
         let failure = await #expect(throws: WorkerFailure.self) {

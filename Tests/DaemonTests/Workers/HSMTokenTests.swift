@@ -47,10 +47,10 @@ import WorkerProtocol
     }
 
     private func worker(
-        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
+        _ hsmToken: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         log: (any LogHandler)? = nil, _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) throws -> HSMToken {
-        var settings = HSMTokenSettings.softHSM(token)
+        var settings = HSMTokenSettings.softHSM(hsmToken)
         change(&settings)
         return HSMToken(
             settings, executable: try .built(),
@@ -60,10 +60,10 @@ import WorkerProtocol
 
     /// A started worker with the EC merchant's key.
     private func serving(
-        _ token: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
+        _ hsmToken: TokenDirectory, _ told: Told = Told(), memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
         _ change: (inout HSMTokenSettings) -> Void = { _ in }
     ) async throws -> HSMToken {
-        let worker = try worker(token, told, memoryGrowth: memoryGrowth, change)
+        let worker = try worker(hsmToken, told, memoryGrowth: memoryGrowth, change)
         await worker.start()
         try await worker.importMerchantKey()
         return worker
@@ -76,8 +76,8 @@ import WorkerProtocol
 
     @Test("a key is imported, listed and used; the worker is gone after the shutdown")
     func serves() async throws {
-        let token = try await TokenDirectory()
-        let worker = try await serving(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try await serving(hsmToken)
         let process = try #require(worker.processIdentifier)
         let payment = try EncryptedPayment.forMerchant()
         let (plaintext, tier) = try await worker.decrypt(payment)
@@ -92,9 +92,9 @@ import WorkerProtocol
 
     @Test("the worker's process has nothing of the daemon's environment and descriptors")
     func clean() async throws {
-        let token = try await TokenDirectory()
+        let hsmToken = try await TokenDirectory()
         unsafe setenv("PAYTOKEND_TEST_SECRET", "x", 1)
-        let worker = try await serving(token)
+        let worker = try await serving(hsmToken)
         let process = try #require(worker.processIdentifier)
         // The worker forbids other processes of its user to look at it; root may.
         if let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ"), !environment.isEmpty {
@@ -115,8 +115,8 @@ import WorkerProtocol
 
     @Test("calls under way when the worker is killed are answered all the same")
     func killedUnderLoad() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(token, told)
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(hsmToken, told)
         let payments = try (0..<200).map { _ in try EncryptedPayment.forMerchant() }
         let answered = Shared(0)
         try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -141,8 +141,8 @@ import WorkerProtocol
 
     @Test("checkpoints are signed and remembered through the deaths of workers")
     func recordSurvivesDeaths() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
-        let worker = try worker(token, told)
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let worker = try worker(hsmToken, told)
         await worker.start()
         try await worker.opened()
         let record: any AuditHSMToken = worker
@@ -166,8 +166,8 @@ import WorkerProtocol
 
     @Test("a key's generation through the worker's death makes one key or none, and never one that nobody knows of")
     func generationSurvivesDeaths() async throws {
-        let token = try await TokenDirectory()
-        let worker = try worker(token)
+        let hsmToken = try await TokenDirectory()
+        let worker = try worker(hsmToken)
         await worker.start()
         try await worker.opened()
         var made: Set<[UInt8]> = []
@@ -210,8 +210,8 @@ import WorkerProtocol
 
     @Test("a worker is replaced after its number of calls, and no call is lost")
     func recycled() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(token, told) { $0.recycleAfter = 50 }
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(hsmToken, told) { $0.recycleAfter = 50 }
         let first = worker.processIdentifier
         for _ in 0..<6 {
             try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -234,9 +234,9 @@ import WorkerProtocol
 
     @Test("a worker that has grown too much is replaced, and no call is lost")
     func outgrown() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
         // Less than a thousand derivations of SoftHSM's leak, and so than what the first calls need.
-        let worker = try await serving(token, told, memoryGrowth: 256 * 1024)
+        let worker = try await serving(hsmToken, told, memoryGrowth: 256 * 1024)
         let first = worker.processIdentifier
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
@@ -260,17 +260,17 @@ import WorkerProtocol
         "a successor whose PIN is refused is not tried again by itself: the old worker serves until the file is read anew"
     )
     func recycledWithRefusedPIN() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(token, told) { $0.recycleAfter = 5 }
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(hsmToken, told) { $0.recycleAfter = 5 }
         let first = worker.processIdentifier
-        try token.directory.write("31415926\n", to: "pin")
+        try hsmToken.directory.write("31415926\n", to: "pin")
         for _ in 0..<10 { try await worker.probe() }
         // Time for the successor to be refused.
         try await Task.sleep(for: .seconds(3))
         try await worker.probe()
         #expect(worker.processIdentifier == first)
         #expect(told.restartReasons.isEmpty)
-        try token.directory.write(TokenDirectory.pin + "\n", to: "pin")
+        try hsmToken.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
         // Sooner than a successor that failed for another reason is tried again.
         try await wait(for: "a successor", within: 25) { told.restartReasons == [.recycled] }
@@ -279,8 +279,8 @@ import WorkerProtocol
 
     @Test("a stopped worker is killed after call_timeout, and the call is answered by the next")
     func hanging() async throws {
-        let (token, told) = (try await TokenDirectory(), Told())
-        let worker = try await serving(token, told) { $0.callTimeout = .milliseconds(1500) }
+        let (hsmToken, told) = (try await TokenDirectory(), Told())
+        let worker = try await serving(hsmToken, told) { $0.callTimeout = .milliseconds(1500) }
         let process = try #require(worker.processIdentifier)
         try await stop(process: process)
         let payment = try EncryptedPayment.forMerchant()
@@ -293,17 +293,17 @@ import WorkerProtocol
     @Test("a worker whose token fails is not killed: a login that is under way would be cut in two")
     func failingToken() async throws {
         let (real, told, exits) = (try await TokenDirectory(), Told(), Exits())
-        let token = try ScriptedToken(real)
+        let hsmToken = try ScriptedToken(real)
         let worker = try worker(real, told, log: exits) {
-            $0.module = token.libraryPath
-            $0.environment = token.environment
+            $0.module = hsmToken.libraryPath
+            $0.environment = hsmToken.environment
         }
         await worker.start()
         try await worker.opened()
         // CKR_DEVICE_REMOVED for the worker's look at its session.
-        try token.play("fault C_GetSessionInfo from=1 return=0x32")
+        try hsmToken.play("fault C_GetSessionInfo from=1 return=0x32")
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
-        try token.play()
+        try hsmToken.play()
         try await wait(for: "the exit", within: 120) { !exits.all.isEmpty }
         #expect(told.restartReasons.first == .hsmToken)
         #expect(exits.all.first == "it ended with status 0")
@@ -312,15 +312,15 @@ import WorkerProtocol
 
     @Test("a token that is absent is looked for until it is there")
     func absentToken() async throws {
-        let token = try await TokenDirectory(initialized: false)
-        let worker = try worker(token)
+        let hsmToken = try await TokenDirectory(initialized: false)
+        let worker = try worker(hsmToken)
         await worker.start()
         try await wait(for: "the token to be missed", within: 120) {
             if case .unavailable(let failure) = worker.condition { failure.kind == .hsmTokenUnavailable } else { false }
         }
         let failure = await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         #expect(failure?.kind == .hsmTokenUnavailable)
-        #expect(try await token.initialize().status == 0)
+        #expect(try await hsmToken.initialize().status == 0)
         try await worker.opened()
         try await worker.probe()
         await worker.shutdown()
@@ -328,9 +328,9 @@ import WorkerProtocol
 
     @Test("a refused PIN is not tried again before its file changes")
     func refusedPIN() async throws {
-        let token = try await TokenDirectory()
-        try token.directory.write("00000000\n", to: "pin")
-        let (worker, told) = (try worker(token), Told())
+        let hsmToken = try await TokenDirectory()
+        try hsmToken.directory.write("00000000\n", to: "pin")
+        let (worker, told) = (try worker(hsmToken), Told())
         await worker.start()
         try await wait(for: "the refusal", within: 120) {
             if case .unavailable(let failure) = worker.condition { failure.kind == .loginRefused } else { false }
@@ -341,7 +341,7 @@ import WorkerProtocol
             Issue.record("\(worker.condition)")
             return
         }
-        try token.directory.write(TokenDirectory.pin + "\n", to: "pin")
+        try hsmToken.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
         try await worker.opened()
         await worker.shutdown()
@@ -349,8 +349,8 @@ import WorkerProtocol
 
     @Test("a program that is no worker makes the token unavailable, not the daemon")
     func noWorker() async throws {
-        let token = try await TokenDirectory()
-        var settings = HSMTokenSettings.softHSM(token)
+        let hsmToken = try await TokenDirectory()
+        var settings = HSMTokenSettings.softHSM(hsmToken)
         settings.callTimeout = .seconds(1)
         let worker = HSMToken(settings, executable: try WorkerExecutable(path: "/bin/true"), logger: .silent)
         await worker.start()

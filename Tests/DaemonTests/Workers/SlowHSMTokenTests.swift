@@ -8,17 +8,17 @@ import WorkerProtocol
 /// Tokens that take their time, through the real worker: the scripted module in front of SoftHSM.
 @Suite struct SlowHSMTokenTests {
     private struct Place {
-        let token: ScriptedToken
+        let hsmToken: ScriptedToken
         let worker: HSMToken
         let restarts = Shared<[WorkerEvents.RestartReason]>([])
 
         init(callTimeout: Duration) async throws {
             let directory = try await TokenDirectory()
-            token = try ScriptedToken(directory)
+            hsmToken = try ScriptedToken(directory)
             var settings = HSMTokenSettings.softHSM(directory)
-            settings.module = token.libraryPath
-            settings.uri = token.uri
-            settings.environment = token.environment
+            settings.module = hsmToken.libraryPath
+            settings.uri = hsmToken.uri
+            settings.environment = hsmToken.environment
             settings.callTimeout = callTimeout
             worker = HSMToken(
                 settings, executable: try .built(), logger: .silent,
@@ -41,7 +41,7 @@ import WorkerProtocol
         // The last of eight calls in each session is answered after 8 s: later than call_timeout, which each call by
         // itself keeps with much to spare.
         let place = try await Place(callTimeout: .seconds(5))
-        try place.token.play("fault C_DeriveKey always delay=1000")
+        try place.hsmToken.play("fault C_DeriveKey always delay=1000")
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<16 { group.addTask { try await place.open() } }
             try await group.waitForAll()
@@ -54,7 +54,7 @@ import WorkerProtocol
     func hangUnderLoad() async throws {
         let place = try await Place(callTimeout: .seconds(4))
         // More than what a worker holds; the next one takes a second longer to open the token.
-        try place.token.play("fault C_Login always delay=1000")
+        try place.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(place.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<40 { group.addTask { try await place.open() } }
@@ -67,7 +67,7 @@ import WorkerProtocol
     @Test("an idle caller's call is answered after a few of a flood's, and not after all")
     func fairShares() async throws {
         let place = try await Place(callTimeout: .seconds(60))
-        try place.token.play("fault C_DeriveKey always delay=5")
+        try place.hsmToken.play("fault C_DeriveKey always delay=5")
         for _ in 0..<10 { try await place.open(for: "shop") }
         let process = try #require(place.worker.processIdentifier)
         // Stopped, so that all calls are there before the first of them is served.

@@ -11,11 +11,11 @@ public struct DaemonConfiguration: Sendable {
     /// Lines under `approvals:`.
     public var approvals = ["people: 1"]
     /// Lines under the first token, `primary`.
-    public var token: [String] = []
+    public var hsmToken: [String] = []
     /// Names of further tokens; each has a directory and a SoftHSM configuration of its own.
-    public var furtherTokens: [String] = []
+    public var furtherHSMTokens: [String] = []
     /// Entries of the test's own instead of `primary` and the further tokens.
-    public var tokens: [TokenEntry] = []
+    public var hsmTokens: [TokenEntry] = []
     /// `verification.signing_time_window`.
     public var signingTimeWindow = "5m"
     /// PEM files under `trust.roots`; nil names the shared authority's root, empty leaves Apple's in place.
@@ -32,19 +32,19 @@ public struct DaemonConfiguration: Sendable {
     public init() {}
 
     /// The names of all tokens.
-    public var tokenNames: [String] { tokens.isEmpty ? ["primary"] + furtherTokens : tokens.map(\.name) }
+    public var hsmTokenNames: [String] { hsmTokens.isEmpty ? ["primary"] + furtherHSMTokens : hsmTokens.map(\.name) }
     /// Those that the harness makes: SoftHSM's.
-    var ownTokens: [String] { tokens.isEmpty ? tokenNames : [] }
+    var ownHSMTokens: [String] { hsmTokens.isEmpty ? hsmTokenNames : [] }
 
     /// The YAML. Paths are relative to the file's directory.
-    func yaml(module: String, softHSMConfiguration: (_ token: String) -> String, root: String) -> String {
+    func yaml(module: String, softHSMConfiguration: (_ hsmToken: String) -> String, root: String) -> String {
         var lines = ["listener:", "  socket: p.sock", "  admin_socket: a.sock"]
         lines += listener.map { "  \($0)" }
         lines += [
             "tokens:"
         ]
-        lines += tokens.map(\.yaml)
-        for name in ownTokens {
+        lines += hsmTokens.map(\.yaml)
+        for name in ownHSMTokens {
             let variables =
                 ["SOFTHSM2_CONF: \(softHSMConfiguration(name))"] + environment.map { "\($0.key): \($0.value)" }.sorted()
             lines += [
@@ -52,7 +52,7 @@ public struct DaemonConfiguration: Sendable {
                 "    pin_file: pin", "    allow_extractable_secret: true",
                 "    environment: { \(variables.joined(separator: ", ")) }",
             ]
-            if name == "primary" { lines += token.map { "    \($0)" } }
+            if name == "primary" { lines += hsmToken.map { "    \($0)" } }
         }
         let rootList = (roots ?? [root]).joined(separator: ", ")
         let distrustedList = distrusted.map { "\"\($0)\"" }.joined(separator: ", ")
@@ -72,26 +72,27 @@ public struct TokenEntry: Sendable {
     /// The entry as it stands in the file, from its dash on.
     let yaml: String
     /// Its directory must outlive the daemon.
-    private let token: any WorkersToken
+    private let hsmToken: any WorkersToken
 
     /// - Parameter lines: further settings, each `name: value`.
     public init(
-        _ name: String, _ token: any WorkersToken, allowExtractableSecret: Bool = true, _ lines: [String] = []
+        _ name: String, _ hsmToken: any WorkersToken, allowExtractableSecret: Bool = true, _ lines: [String] = []
     ) {
         self.name = name
-        self.token = token
-        let environment = token.environment.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
+        self.hsmToken = hsmToken
+        let environment = hsmToken.environment.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
         yaml =
             ([
-                "  - name: \(name)", "    module: \(token.libraryPath)", "    uri: \"\(token.uri)\"",
-                "    pin_file: \(token.pinFile)", "    allow_extractable_secret: \(allowExtractableSecret)",
-                "    init_args: \"\(token.initializationString)\"",
+                "  - name: \(name)", "    module: \(hsmToken.libraryPath)", "    uri: \"\(hsmToken.uri)\"",
+                "    pin_file: \(hsmToken.pinFile)", "    allow_extractable_secret: \(allowExtractableSecret)",
+                "    init_args: \"\(hsmToken.initializationString)\"",
                 "    environment: { \(environment.joined(separator: ", ")) }",
             ] + lines.map { "    \($0)" }).joined(separator: "\n")
     }
 
     /// The only entry of one of hsm-config's files, with other texts in the place of some of its own.
-    public init(sample file: String, _ token: any WorkersToken, _ replacements: [(text: String, by: String)]) throws {
+    public init(sample file: String, _ hsmToken: any WorkersToken, _ replacements: [(text: String, by: String)]) throws
+    {
         let path = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../hsm-config/\(file)").standardized
         var text = try String(contentsOf: path, encoding: .utf8)
@@ -99,11 +100,11 @@ public struct TokenEntry: Sendable {
             guard text.contains(old) else { throw HarnessFailure(description: "\(file) has no \(old)") }
             text.replace(old, with: new)
         }
-        guard let tokens = text.range(of: "\ntokens:\n"), let dash = text.range(of: "  - name: ") else {
+        guard let hsmTokens = text.range(of: "\ntokens:\n"), let dash = text.range(of: "  - name: ") else {
             throw HarnessFailure(description: "\(file) has no tokens")
         }
         name = String(text[dash.upperBound...].prefix { $0 != "\n" })
-        yaml = String(text[tokens.upperBound...])
-        self.token = token
+        yaml = String(text[hsmTokens.upperBound...])
+        self.hsmToken = hsmToken
     }
 }

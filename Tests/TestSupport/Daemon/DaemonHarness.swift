@@ -23,36 +23,36 @@ public final class DaemonHarness: Sendable {
         socket = directory.path("p.sock")
         adminSocket = directory.path("a.sock")
         configurationFile = directory.path("paytokend.yaml")
-        for token in configuration.ownTokens {
-            let store = Self.store(of: token)
+        for hsmToken in configuration.ownHSMTokens {
+            let store = Self.store(of: hsmToken)
             try directory.makeDirectory(store)
             try directory.write(
                 "directories.tokendir = \(directory.path(store))\nobjectstore.backend = file\nlog.level = ERROR\n",
-                to: Self.softHSMConfiguration(of: token))
+                to: Self.softHSMConfiguration(of: hsmToken))
         }
         try directory.write(Self.pin + "\n", to: "pin")
         try directory.write(Self.securityOfficerPIN + "\n", to: "so-pin")
         try directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem", mode: 0o644)
         try configure(configuration)
         guard initializesToken else { return }
-        for token in configuration.ownTokens { try await initializeToken(token) }
+        for hsmToken in configuration.ownHSMTokens { try await initializeHSMToken(hsmToken) }
     }
 
     /// Where a token's objects lie, inside the directory.
-    public static func store(of token: String) -> String { token == "primary" ? "tokens" : "tokens-\(token)" }
+    public static func store(of hsmToken: String) -> String { hsmToken == "primary" ? "tokens" : "tokens-\(hsmToken)" }
 
-    private static func softHSMConfiguration(of token: String) -> String {
-        token == "primary" ? "softhsm2.conf" : "softhsm2-\(token).conf"
+    private static func softHSMConfiguration(of hsmToken: String) -> String {
+        hsmToken == "primary" ? "softhsm2.conf" : "softhsm2-\(hsmToken).conf"
     }
 
     /// `paytokenctl token init`.
-    public func initializeToken(_ token: String = "primary") async throws {
+    public func initializeHSMToken(_ hsmToken: String = "primary") async throws {
         let made = try await Program.run(
             Program.built("paytokenctl"),
             [
                 "token", "init", "--module", SoftHSM.libraryPath, "--label", "paytokend", "--so-pin-file",
                 directory.path("so-pin"), "--pin-file", directory.path("pin"),
-            ], environment: ["SOFTHSM2_CONF": directory.path(Self.softHSMConfiguration(of: token))])
+            ], environment: ["SOFTHSM2_CONF": directory.path(Self.softHSMConfiguration(of: hsmToken))])
         guard made.status == 0 else { throw HarnessFailure(description: "token init: \(made)") }
     }
 
@@ -63,7 +63,7 @@ public final class DaemonHarness: Sendable {
         try await self.init(prepared: configuration)
         try await start()
         for merchant in merchants {
-            let names = configuration.tokenNames.count > 1 ? configuration.tokenNames : []
+            let names = configuration.hsmTokenNames.count > 1 ? configuration.hsmTokenNames : []
             let result = try await importMerchant(merchant, names.flatMap { ["--token", $0] })
             guard result.status == 0 else { throw HarnessFailure(description: "key import: \(result)") }
         }
@@ -171,13 +171,13 @@ public final class DaemonHarness: Sendable {
     }
 
     public func decrypt(
-        _ token: MintedToken, expected: String? = nil, reference: String? = nil
+        _ paymentToken: MintedToken, expected: String? = nil, reference: String? = nil
     ) async throws -> CurlAnswer {
-        try await decrypt(token.decryptBody(expected: expected, reference: reference))
+        try await decrypt(paymentToken.decryptBody(expected: expected, reference: reference))
     }
 
-    public func verify(_ token: MintedToken, at time: String? = nil) async throws -> CurlAnswer {
-        try await Curl.request("/v1/verify", socket: socket, body: token.verifyBody(at: time))
+    public func verify(_ paymentToken: MintedToken, at time: String? = nil) async throws -> CurlAnswer {
+        try await Curl.request("/v1/verify", socket: socket, body: paymentToken.verifyBody(at: time))
     }
 
     public func admin(_ path: String, body: [UInt8]? = nil) async throws -> CurlAnswer {

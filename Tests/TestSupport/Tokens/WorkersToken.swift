@@ -58,14 +58,14 @@ public final class TokenDirectory: WorkersToken {
 /// while a worker uses the token.
 public final class ScriptedToken: WorkersToken {
     /// Its directory must outlive this one's use.
-    private let token: any WorkersToken
+    private let hsmToken: any WorkersToken
     private let directory: FreshDirectory
 
     public let environment: [String: String]
     public let libraryPath: String
-    public var uri: String { token.uri }
-    public var pinFile: String { token.pinFile }
-    public var initializationString: String { token.initializationString }
+    public var uri: String { hsmToken.uri }
+    public var pinFile: String { hsmToken.pinFile }
+    public var initializationString: String { hsmToken.initializationString }
 
     private var script: String { directory.path("script") }
     private var log: String { directory.path("log") }
@@ -79,11 +79,11 @@ public final class ScriptedToken: WorkersToken {
     }
 
     /// - Parameter instructions: as ScriptedPKCS11.h says; `module` and `log` are there already.
-    public init(_ token: any WorkersToken, _ instructions: String...) throws {
-        self.token = token
+    public init(_ hsmToken: any WorkersToken, _ instructions: String...) throws {
+        self.hsmToken = hsmToken
         directory = try FreshDirectory()
         libraryPath = try Program.built("libScriptedPKCS11.so")
-        environment = token.environment.merging(["SCRIPTED_PKCS11": directory.path("script")]) { $1 }
+        environment = hsmToken.environment.merging(["SCRIPTED_PKCS11": directory.path("script")]) { $1 }
         try play(instructions)
     }
 
@@ -95,7 +95,7 @@ public final class ScriptedToken: WorkersToken {
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) where name.contains(".fired-") {
             try FileManager.default.removeItem(atPath: directory.path(name))
         }
-        let lines = ["module \(token.libraryPath)", "log \(log)"] + instructions
+        let lines = ["module \(hsmToken.libraryPath)", "log \(log)"] + instructions
         try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
     }
 
