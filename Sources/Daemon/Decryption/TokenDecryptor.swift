@@ -83,7 +83,7 @@ struct TokenDecryptor: Sendable {
         let claimed = try await claim(release, by: caller, draft: draft)
         arrivals.takeBack(paymentToken.publicKeyHash, at: now)
         keys.countUse(paymentToken.publicKeyHash, at: now)
-        instruments.keyUses.increment(paymentToken.publicKeyHash.hex)
+        instruments.keyUses.increment([paymentToken.publicKeyHash.hex])
 
         // Step 7: the payment may be processed.
         return ReleasedPayment(

@@ -48,8 +48,7 @@ struct Instruments: Sendable {
 
     /// Shows the warnings of the configuration in force, and no others.
     func show(warnings: [ConfigurationWarning]) {
-        insecureSettings.replaceAll(
-            Dictionary(warnings.map { ([$0.setting.rawValue], 1.0) }, uniquingKeysWith: { first, _ in first }))
+        insecureSettings.replaceAll(warnings.map { ([$0.setting.rawValue], 1) })
     }
 
     /// The body of `GET /metrics`, of content type ``MetricsText/contentType``.

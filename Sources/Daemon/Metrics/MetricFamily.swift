@@ -6,8 +6,13 @@ protocol MetricFamily: Sendable {
     func expose(to text: inout MetricsText)
 }
 
-/// Label values in the order of the family's label names.
+/// Label values in the order of the family's label names. Families take them as `[labelCount of String]`, so that a wrong
+/// number of them does not compile.
 typealias LabelValues = [String]
+
+extension InlineArray where Element == String {
+    fileprivate var list: LabelValues { indices.map { self[$0] } }
+}
 
 /// How many series one family may have: labels come from closed sets and configuration, so more is a defect, and a
 /// defect must not grow without bound. What comes later is counted under `other`. Merchants' keys are their own bound.
@@ -61,19 +66,20 @@ private final class Series<Value: Sendable>: Sendable {
 }
 
 /// A value that only grows: `_total`.
-final class Counter: MetricFamily {
+final class Counter<let labelCount: Int>: MetricFamily {
     private let series: Series<UInt64>
 
-    init(_ name: String, help: String, labels: [String] = [], mostSeries: Int = maximumSeriesPerFamily) {
-        series = Series(name, help: help, labels: labels, maximum: mostSeries, none: 0)
+    init(
+        _ name: String, help: String, labels: [labelCount of String], mostSeries: Int = maximumSeriesPerFamily
+    ) {
+        series = Series(name, help: help, labels: labels.list, maximum: mostSeries, none: 0)
     }
 
-    /// - Parameter values: as many as the family has labels.
-    func increment(_ values: String..., by amount: UInt64 = 1) {
-        series.update(values) { $0 &+= amount }
+    func increment(_ values: [labelCount of String], by amount: UInt64 = 1) {
+        series.update(values.list) { $0 &+= amount }
     }
 
-    func value(_ values: String...) -> UInt64 { series[values] ?? 0 }
+    func value(_ values: [labelCount of String]) -> UInt64 { series[values.list] ?? 0 }
 
     func expose(to text: inout MetricsText) {
         series.expose(as: "counter", to: &text) { text, values, count in
@@ -83,25 +89,28 @@ final class Counter: MetricFamily {
 }
 
 /// A value that goes up and down.
-final class Gauge: MetricFamily {
+final class Gauge<let labelCount: Int>: MetricFamily {
     private let series: Series<Double>
 
-    init(_ name: String, help: String, labels: [String] = []) {
-        series = Series(name, help: help, labels: labels, none: 0)
+    init(_ name: String, help: String, labels: [labelCount of String]) {
+        series = Series(name, help: help, labels: labels.list, none: 0)
     }
 
-    func set(_ values: String..., to value: Double) {
-        series.update(values) { $0 = value }
+    func set(_ values: [labelCount of String], to value: Double) {
+        series.update(values.list) { $0 = value }
     }
 
-    func add(_ amount: Double, _ values: String...) {
-        series.update(values) { $0 += amount }
+    func add(_ amount: Double, _ values: [labelCount of String]) {
+        series.update(values.list) { $0 += amount }
     }
 
-    /// Replaces all series at once, so that what is gone is no longer shown.
-    func replaceAll(_ newSeries: [LabelValues: Double]) { series.replaceAll(newSeries) }
+    /// Replaces all series at once, so that what is gone is no longer shown. Of two with the same label values the first
+    /// counts.
+    func replaceAll(_ newSeries: [(labels: [labelCount of String], value: Double)]) {
+        series.replaceAll(Dictionary(newSeries.map { ($0.labels.list, $0.value) }) { first, _ in first })
+    }
 
-    func value(_ values: String...) -> Double? { series[values] }
+    func value(_ values: [labelCount of String]) -> Double? { series[values.list] }
 
     func expose(to text: inout MetricsText) {
         series.expose(as: "gauge", to: &text) { text, values, number in
@@ -111,7 +120,7 @@ final class Gauge: MetricFamily {
 }
 
 /// Observations counted into fixed buckets.
-final class Histogram: MetricFamily {
+final class Histogram<let labelCount: Int>: MetricFamily {
     /// Upper bounds, ascending; +Inf is implied.
     private let bounds: [Double]
     private let series: Series<Observations>
@@ -122,26 +131,15 @@ final class Histogram: MetricFamily {
         var sum = 0.0
     }
 
-    init(_ name: String, help: String, labels: [String] = [], bounds: [Double]) {
+    init(_ name: String, help: String, labels: [labelCount of String], bounds: [Double]) {
         self.bounds = bounds
         let none = Observations(counts: [UInt64](repeating: 0, count: bounds.count + 1))
-        series = Series(name, help: help, labels: labels, none: none)
+        series = Series(name, help: help, labels: labels.list, none: none)
     }
 
-    /// - Parameter values: as many as the family has labels.
-    func observe(_ value: Double, _ values: String...) {
-        observe(value, values)
-    }
-
-    /// In seconds.
-    func observe(_ duration: Duration, _ values: String...) {
-        let (seconds, attoseconds) = duration.components
-        observe(Double(seconds) + Double(attoseconds) * 1e-18, values)
-    }
-
-    private func observe(_ value: Double, _ values: [String]) {
+    func observe(_ value: Double, _ values: [labelCount of String]) {
         let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
-        series.update(values) { observations in
+        series.update(values.list) { observations in
             observations.counts[bucket] &+= 1
             observations.sum += value
         }
@@ -163,6 +161,33 @@ final class Histogram: MetricFamily {
             text.sample(name + "_sum", labels: labels, values: values, value: MetricsText.number(observations.sum))
             text.sample(name + "_count", labels: labels, values: values, value: String(cumulative))
         }
+    }
+}
+
+// Families without labels have one series, which is there from the start.
+
+extension Counter where labelCount == 0 {
+    convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
+    func increment(by amount: UInt64 = 1) { increment([], by: amount) }
+    func value() -> UInt64 { value([]) }
+}
+
+extension Gauge where labelCount == 0 {
+    convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
+    func set(to value: Double) { set([], to: value) }
+    func add(_ amount: Double) { add(amount, []) }
+    func value() -> Double? { value([]) }
+}
+
+extension Histogram where labelCount == 0 {
+    convenience init(_ name: String, help: String, bounds: [Double]) {
+        self.init(name, help: help, labels: [], bounds: bounds)
+    }
+    func observe(_ value: Double) { observe(value, []) }
+    /// In seconds.
+    func observe(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        observe(Double(seconds) + Double(attoseconds) * 1e-18)
     }
 }
 

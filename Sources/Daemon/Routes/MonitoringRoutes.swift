@@ -52,12 +52,12 @@ struct MonitoringRoutes: Sendable {
 
     private func showExpiries() {
         let now = clock.now()
-        let days = index.entries.compactMap { entry in
-            entry.certificate.map {
-                ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
-            }
-        }
-        instruments.keyExpiryDays.replaceAll(Dictionary(days) { first, _ in first })
+        instruments.keyExpiryDays.replaceAll(
+            index.entries.compactMap { entry in
+                entry.certificate.map {
+                    ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
+                }
+            })
     }
 
     /// While the ledger cannot be read the metric is left out: an old figure would look like a present one.
@@ -65,7 +65,7 @@ struct MonitoringRoutes: Sendable {
         do throws(LedgerFailure) {
             instruments.clockBehindLedgerSeconds.set(to: try await ledgerClock.look().secondsBehind)
         } catch {
-            instruments.clockBehindLedgerSeconds.replaceAll([:])
+            instruments.clockBehindLedgerSeconds.replaceAll([])
         }
     }
 

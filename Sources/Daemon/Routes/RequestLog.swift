@@ -57,11 +57,11 @@ struct RequestLog: Sendable {
 
     /// For what never became a request with a peer and a path.
     func count(_ refusal: Refusal, of endpoint: String) {
-        instruments.requests.increment(endpoint, refusal.code.rawValue)
+        instruments.requests.increment([endpoint, refusal.code.rawValue])
     }
 
     private func count(outcome: String, of entry: Entry) {
-        instruments.requests.increment(entry.endpoint, outcome)
+        instruments.requests.increment([entry.endpoint, outcome])
         instruments.requestSeconds.observe(entry.took ?? entry.started.duration(to: .now))
     }
 

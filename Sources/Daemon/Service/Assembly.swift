@@ -138,8 +138,8 @@ struct Assembly: Sendable {
                 events: WorkerEvents(
                     keys: { keys, began in await catalogue.hsmTokenHasOpened(hsmToken, showing: keys, asOf: began) },
                     waited: { instruments.hsmWaitSeconds.observe($0) },
-                    called: { instruments.hsmCallSeconds.observe($1, hsmToken, $0.name) },
-                    restarted: { instruments.workerRestarts.increment(hsmToken, $0.rawValue) }),
+                    called: { instruments.hsmCallSeconds.observe($1, [hsmToken, $0.name]) },
+                    restarted: { instruments.workerRestarts.increment([hsmToken, $0.rawValue]) }),
                 refusedInputs: refusedInputs)
         }
         return HSMTokenPool(first: workers[0], others: workers.dropFirst())

@@ -191,9 +191,9 @@ struct ConfigurationTests {
         #expect(configuration.warnings.contains { $0.place == "\(file):8: verification.signing_time_window" })
         let instruments = Instruments()
         instruments.show(warnings: configuration.warnings)
-        #expect(instruments.insecureSettings.value("one_person") == 1)
+        #expect(instruments.insecureSettings.value(["one_person"]) == 1)
         instruments.show(warnings: [])
-        #expect(instruments.insecureSettings.value("one_person") == nil)
+        #expect(instruments.insecureSettings.value(["one_person"]) == nil)
     }
 
     @Test("a systemd credential is found through its directory")

@@ -25,9 +25,9 @@ struct MetricsTests {
     @Test("counters and gauges show their labels in order")
     func labels() {
         let counter = Counter("c_total", help: "Help.", labels: ["endpoint", "outcome"])
-        counter.increment("decrypt", "ok")
-        counter.increment("decrypt", "ok")
-        counter.increment("decrypt", "forbidden", by: 3)
+        counter.increment(["decrypt", "ok"])
+        counter.increment(["decrypt", "ok"])
+        counter.increment(["decrypt", "forbidden"], by: 3)
         var text = MetricsText()
         counter.expose(to: &text)
         #expect(
@@ -43,17 +43,17 @@ struct MetricsTests {
     @Test("ten thousand keys each have their own series; other labels are bounded")
     func manyKeys() {
         let instruments = Instruments()
-        for number in 0..<10_000 { instruments.keyUses.increment("key\(number)") }
-        #expect(instruments.keyUses.value("key9999") == 1)
-        #expect(instruments.keyUses.value("other") == 0)
-        for number in 0..<3_000 { instruments.requests.increment("endpoint\(number)", "ok") }
-        #expect(instruments.requests.value("other", "other") == 1_000)
+        for number in 0..<10_000 { instruments.keyUses.increment(["key\(number)"]) }
+        #expect(instruments.keyUses.value(["key9999"]) == 1)
+        #expect(instruments.keyUses.value(["other"]) == 0)
+        for number in 0..<3_000 { instruments.requests.increment(["endpoint\(number)", "ok"]) }
+        #expect(instruments.requests.value(["other", "other"]) == 1_000)
     }
 
     @Test("label values are escaped")
     func escapes() {
         let gauge = Gauge("g", help: "a\\b\nc", labels: ["l"])
-        gauge.set("\"\\\n{}", to: 1.5)
+        gauge.set(["\"\\\n{}"], to: 1.5)
         var text = MetricsText()
         gauge.expose(to: &text)
         #expect(text.text == "# HELP g a\\\\b\\nc\n# TYPE g gauge\ng{l=\"\\\"\\\\\\n{}\"} 1.5\n")
@@ -82,19 +82,19 @@ struct MetricsTests {
     @Test("a gauge's series can be replaced as a whole")
     func replaces() {
         let gauge = Gauge("g", help: "G.", labels: ["k"])
-        gauge.set("old", to: 1)
-        gauge.replaceAll([["new"]: 2])
-        #expect(gauge.value("old") == nil)
-        #expect(gauge.value("new") == 2)
+        gauge.set(["old"], to: 1)
+        gauge.replaceAll([(["new"], 2), (["new"], 3)])
+        #expect(gauge.value(["old"]) == nil)
+        #expect(gauge.value(["new"]) == 2)
     }
 
     @Test("the number of series is bounded, and what comes later is counted as other")
     func bounds() {
         let counter = Counter("c", help: "C.", labels: ["l"])
-        for index in 0..<(maximumSeriesPerFamily + 500) { counter.increment("\(index)") }
-        #expect(counter.value("other") == 500)
-        counter.increment("0")
-        #expect(counter.value("0") == 2)
+        for index in 0..<(maximumSeriesPerFamily + 500) { counter.increment(["\(index)"]) }
+        #expect(counter.value(["other"]) == 500)
+        counter.increment(["0"])
+        #expect(counter.value(["0"]) == 2)
     }
 
     @Test("counting from many tasks loses nothing")
