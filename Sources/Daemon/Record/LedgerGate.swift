@@ -63,12 +63,20 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares as soon as the HSM token can be asked, until there is a verdict.
-    func start(whenReady: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
+    /// Compares whenever the HSM token has been opened, until there is a verdict. What fails beside a token that serves is
+    /// tried again after a tenth of a second: nothing tells when the ledger can be read again.
+    ///
+    /// - Parameters:
+    ///   - openings: an element each time the HSM token has been opened.
+    ///   - isServing: whether it can be asked now; where not, the next opening is waited for.
+    func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
-            while !Task.isCancelled, position == .waiting {
-                if whenReady() { await compare() }
-                if position == .waiting { try? await Task.sleep(for: .milliseconds(100)) }
+            for await _ in openings {
+                repeat {
+                    await compare()
+                    guard position == .waiting else { return }
+                    try? await Task.sleep(for: .milliseconds(100))
+                } while !Task.isCancelled && isServing()
             }
         }
     }

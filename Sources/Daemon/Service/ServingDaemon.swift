@@ -40,7 +40,7 @@ struct ServingDaemon: Sendable {
         }
         await assembly.hsmTokens.start()
         let first = assembly.hsmTokens.first
-        let comparing = assembly.gate.start { if case .ready = first.condition { true } else { false } }
+        let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
         let daemon = ServingDaemon(
             assembly: assembly, listener: listener, sealing: assembly.checkpoints.start(),
             tasks: [

@@ -19,6 +19,8 @@ final class HSMToken: Sendable {
     let name: String
     let callTimeout: Duration
 
+    /// An element each time the token has been opened and serves, for one reader; of several the newest waits for it.
+    let openings: AsyncStream<Void>
     let calls: CallQueue
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
@@ -39,6 +41,13 @@ final class HSMToken: Sendable {
     ) {
         name = settings.name
         callTimeout = settings.callTimeout
+        let (openings, opened) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.openings = openings
+        var events = events
+        events.condition = { [told = events.condition] condition in
+            told(condition)
+            if case .ready = condition { opened.yield() }
+        }
         let (signals, continuation) = AsyncStream.makeStream(of: WorkerSupervisor.Signal.self)
         calls = CallQueue(
             limits: CallQueue.Limits(

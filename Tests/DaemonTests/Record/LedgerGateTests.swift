@@ -56,6 +56,40 @@ import Testing
         #expect(code(fixture.gate.admit) == nil)
     }
 
+    @Test("ledger and token are compared when the token has been opened, and again while it serves")
+    func compares() async throws {
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
+        let (openings, opened) = AsyncStream.makeStream(of: Void.self)
+        hsmToken.fail(at: .list)
+        let comparing = fixture.gate.start(openings: openings) { true }
+        defer { comparing.cancel() }
+        #expect(fixture.gate.position == .waiting && hsmToken.failures == 0)
+        opened.yield()
+        try await wait(for: "a second try") { hsmToken.failures >= 2 }
+        #expect(fixture.gate.position == .waiting)
+        hsmToken.fail(at: nil)
+        try await wait(for: "a verdict") { fixture.gate.position == .open }
+    }
+
+    @Test("while the token does not serve, its next opening is waited for")
+    func waitsForOpening() async throws {
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
+        let (openings, opened) = AsyncStream.makeStream(of: Void.self)
+        let looks = Shared(0)
+        hsmToken.fail(at: .list)
+        let comparing = fixture.gate.start(openings: openings) {
+            looks.increment()
+            return false
+        }
+        defer { comparing.cancel() }
+        opened.yield()
+        try await wait(for: "the look whether it serves") { looks.current == 1 }
+        #expect(hsmToken.failures == 1)
+        hsmToken.fail(at: nil)
+        opened.yield()
+        try await wait(for: "a verdict") { fixture.gate.position == .open }
+    }
+
     @Test("a new ledger beside a new token gets an audit key, and the token remembers the record's end at once")
     func both() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
