@@ -11,8 +11,6 @@ import WorkerProtocol
     private let checkpoint = Array(
         #"{"node":"backend-1","sequence":7,"hash":"00","time":"2026-01-31T12:00:00Z","keyId":"11"}"#.utf8)
 
-    private func hex(_ bytes: [UInt8]) -> String { bytes.map { String(format: "%02x", $0) }.joined() }
-
     @Test(
         "a key is made under the identifier that was planned, listed, and made only once",
         arguments: TokenKind.installed)
@@ -91,7 +89,7 @@ import WorkerProtocol
             return found.map { $0.split(separator: ":")[1].trimmingCharacters(in: .whitespaces) }.joined(separator: "|")
         }
         #expect(line("label") == "paytokend audit")
-        #expect(line("ID") == hex(identifier))
+        #expect(line("ID") == identifier.hexadecimal)
         #expect(line("Usage") == "sign")
         #expect(line("Access") == "sensitive, always sensitive, never extractable, local")
     }
@@ -117,7 +115,7 @@ import WorkerProtocol
         let payment = try EncryptedPayment(ec: Array(publicKey.derRepresentation))
         for type in ["privkey", "pubkey"] {
             let changed = try await hsmToken.tool([
-                "--set-id", hex(payment.publicKeyHash), "--type", type, "--id", hex(identifier),
+                "--set-id", payment.publicKeyHash.hexadecimal, "--type", type, "--id", identifier.hexadecimal,
             ])
             try #require(changed.status == 0, "\(changed)")
         }
@@ -132,7 +130,7 @@ import WorkerProtocol
     func interrupted() async throws {
         let hsmToken = try await TokenDirectory()
         let first = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
-        let removed = try await hsmToken.tool(["--delete-object", "--type", "privkey", "--id", hex(identifier)])
+        let removed = try await hsmToken.tool(["--delete-object", "--type", "privkey", "--id", identifier.hexadecimal])
         try #require(removed.status == 0, "\(removed)")
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
@@ -147,7 +145,7 @@ import WorkerProtocol
     func withoutPublicKey() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
-        let removed = try await hsmToken.tool(["--delete-object", "--type", "pubkey", "--id", hex(identifier)])
+        let removed = try await hsmToken.tool(["--delete-object", "--type", "pubkey", "--id", identifier.hexadecimal])
         try #require(removed.status == 0, "\(removed)")
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.auditKeys().isEmpty)
@@ -168,9 +166,10 @@ import WorkerProtocol
         let file = hsmToken.directory.path("other.der")
         try Data(otherKey.derRepresentation).write(to: URL(fileURLWithPath: file))
         for arguments in [
-            ["--delete-object", "--type", "pubkey", "--id", hex(identifier)],
+            ["--delete-object", "--type", "pubkey", "--id", identifier.hexadecimal],
             [
-                "--write-object", file, "--type", "pubkey", "--id", hex(identifier), "--label", "paytokend audit",
+                "--write-object", file, "--type", "pubkey", "--id", identifier.hexadecimal, "--label",
+                "paytokend audit",
             ],
         ] {
             let result = try await hsmToken.tool(arguments)
@@ -187,7 +186,7 @@ import WorkerProtocol
     func tooPowerful() async throws {
         let hsmToken = try await TokenDirectory()
         let made = try await hsmToken.tool([
-            "--keypairgen", "--key-type", "EC:prime256v1", "--id", hex(identifier), "--label", "paytokend audit",
+            "--keypairgen", "--key-type", "EC:prime256v1", "--id", identifier.hexadecimal, "--label", "paytokend audit",
             "--usage-sign", "--usage-derive",
         ])
         try #require(made.status == 0, "\(made)")

@@ -13,8 +13,6 @@ import WorkerProtocol
         TokenKind.installed.flatMap { kind in [KeyAlgorithm.ec, .rsa].map { (kind, $0) } }
     }
 
-    private func hex(_ bytes: [UInt8]) -> String { bytes.map { String(format: "%02x", $0) }.joined() }
-
     private func payment(for key: KeyDescription) throws -> EncryptedPayment {
         switch key.algorithm {
         case .ec: try EncryptedPayment(ec: key.subjectPublicKeyInfo)
@@ -62,7 +60,7 @@ import WorkerProtocol
         #expect(try await line("Usage", hsmToken) == usage)
         #expect(try await line("Access", hsmToken) == "sensitive, always sensitive, never extractable, local")
         #expect(try await line("label", hsmToken) == Self.merchant)
-        #expect(try await line("ID", hsmToken) == hex(key.identifier))
+        #expect(try await line("ID", hsmToken) == key.identifier.hexadecimal)
     }
 
     @Test("imported keys are for nothing but what they are needed for", arguments: [KeyAlgorithm.ec, .rsa])
@@ -75,7 +73,7 @@ import WorkerProtocol
         #expect(try await line("Usage", hsmToken) == (algorithm == .ec ? "sign, derive" : "decrypt, sign, unwrap"))
     }
 
-    private var unfinished: String { hex(KeyGeneration.unfinishedIdentifier + Array(1...8)) }
+    private var unfinished: String { (KeyGeneration.unfinishedIdentifier + Array(1...8)).hexadecimal }
 
     @Test(
         "what an interruption left is finished by the next generation, and no second key is made",
@@ -86,7 +84,7 @@ import WorkerProtocol
         // Back to where the generation was before it gave the objects their own CKA_ID.
         for type in types {
             let changed = try await hsmToken.tool([
-                "--set-id", unfinished, "--type", type, "--id", hex(key.identifier),
+                "--set-id", unfinished, "--type", type, "--id", key.identifier.hexadecimal,
             ])
             try #require(changed.status == 0, "\(changed)")
         }
@@ -104,7 +102,7 @@ import WorkerProtocol
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
         for type in ["pubkey", "privkey"] {
-            _ = try await hsmToken.tool(["--set-id", unfinished, "--type", type, "--id", hex(key.identifier)])
+            _ = try await hsmToken.tool(["--set-id", unfinished, "--type", type, "--id", key.identifier.hexadecimal])
         }
         let worker = try await WorkerUnderTest.serving(hsmToken)
         for (merchant, algorithm) in [("merchant.other", KeyAlgorithm.ec), (Self.merchant, .rsa)] {
@@ -119,8 +117,10 @@ import WorkerProtocol
     func publicKeyAlone() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
-        _ = try await hsmToken.tool(["--set-id", unfinished, "--type", "pubkey", "--id", hex(key.identifier)])
-        let deleted = try await hsmToken.tool(["--delete-object", "--type", "privkey", "--id", hex(key.identifier)])
+        _ = try await hsmToken.tool(["--set-id", unfinished, "--type", "pubkey", "--id", key.identifier.hexadecimal])
+        let deleted = try await hsmToken.tool([
+            "--delete-object", "--type", "privkey", "--id", key.identifier.hexadecimal,
+        ])
         try #require(deleted.status == 0, "\(deleted)")
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec, onlyFinishes: true)

@@ -30,10 +30,6 @@ import WorkerProtocol
                 + arguments, environment: hsmToken.environment)
     }
 
-    private func hex(_ bytes: [UInt8]) -> String {
-        bytes.map { String(format: "%02x", $0) }.joined()
-    }
-
     @Test(
         "an imported key is listed under its publicKeyHash, protected, with its certificate and nothing wrong",
         arguments: TokenKind.installed)
@@ -181,7 +177,7 @@ import WorkerProtocol
         let merchant = try SharedForge.ecMerchant
         let file = hsmToken.directory
         try file.write(merchant.key.pkcs8, to: "key.der")
-        let identifier = hex(merchant.merchant.publicKeyHash)
+        let identifier = merchant.merchant.publicKeyHash.hexadecimal
         try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
         for arguments in [
             ["--write-object", file.path("key.der"), "--type", "privkey", "--extractable"],
@@ -210,7 +206,7 @@ import WorkerProtocol
         let file = hsmToken.directory
         try file.write(otherKey.pkcs8, to: "key.der")
         try file.write(merchant.key.subjectPublicKeyInfo, to: "pub.der")
-        let identifier = hex(merchant.merchant.publicKeyHash)
+        let identifier = merchant.merchant.publicKeyHash.hexadecimal
         for arguments in [
             ["--write-object", file.path("key.der"), "--type", "privkey"],
             ["--write-object", file.path("pub.der"), "--type", "pubkey"],

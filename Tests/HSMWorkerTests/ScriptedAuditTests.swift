@@ -153,7 +153,7 @@ import WorkerProtocol
             [
                 "--module", SoftHSM.libraryPath, "--token-label", TokenDirectory.label, "--login", "--pin",
                 TokenDirectory.pin, "--delete-object", "--type", "privkey", "--id",
-                identifier.map { String(format: "%02x", $0) }.joined(),
+                identifier.hexadecimal,
             ], environment: hsmToken.environment)
     }
 

@@ -16,9 +16,7 @@ struct CertificateWorkshop {
 
     /// Upper-case hex of SHA-256, as Apple writes it.
     static func hash(_ identifier: String) -> String {
-        SHA256.hash(data: Data(identifier.utf8)).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-        }.joined()
+        SHA256.hash(data: Data(identifier.utf8)).hexadecimal.uppercased()
     }
 
     /// A self-signed certificate in DER.

@@ -151,7 +151,7 @@ struct AppleRootTests {
         // https://www.apple.com/certificateauthority
         let published =
             "63:34:3A:BF:B8:9A:6A:03:EB:B5:7E:9B:3F:5F:A7:BE:7C:4F:5C:75:6F:30:17:B3:A8:C4:88:C3:65:3E:91:79"
-        let expected = published.split(separator: ":").compactMap { digits in UInt8(digits, radix: 16) }
+        let expected = [UInt8](hexadecimal: published.replacing(":", with: ""))
         #expect(AppleRootCAG3.der.count == 583)
         #expect(Array(SHA256.hash(data: AppleRootCAG3.der)) == expected)
         let root = try AppleRootCAG3.certificate()

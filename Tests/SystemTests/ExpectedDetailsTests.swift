@@ -51,8 +51,7 @@ import TokenForge
 
     @Test("a different or missing currency, merchant or applicationData is refused with its own code")
     func mismatches() async throws {
-        let hash = SHA256.hash(data: Array("order 1".utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-            .joined()
+        let hash = SHA256.hash(data: Array("order 1".utf8)).hexadecimal
         let cases: [(paymentToken: MintedToken, expected: String, code: String?)] = [
             (try paymentToken(), "{\"currencyCode\":\"978\"}", "currency_mismatch"),
             (try paymentToken(), "{\"merchantIdentifier\":\"merchant.com.example.other\"}", "merchant_mismatch"),

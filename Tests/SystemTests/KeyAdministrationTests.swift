@@ -43,7 +43,7 @@ import TokenForge
         #expect(entry["uses"]?.numberValue?.int == 2)
         #expect((750...760).contains(entry["daysLeft"]?.numberValue?.int ?? 0))
         #expect(entry["lastUse"]?.stringValue != nil && entry["notAfter"]?.stringValue != nil)
-        let hex = merchant.merchant.publicKeyHash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = merchant.merchant.publicKeyHash.hexadecimal
         for key in [hash, hex, String(hex.prefix(10))] {
             let shown = try await harness.paytokenctl(["key", "show", key, "--output", "json"])
             #expect(shown.status == 0, "\(shown)")

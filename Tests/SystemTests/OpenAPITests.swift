@@ -87,8 +87,7 @@ import TokenForge
         ] {
             try expectDescribed(try await harness.admin(path), path, "get")
         }
-        let hex = try SharedForge.ecMerchant.merchant.publicKeyHash
-            .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = try SharedForge.ecMerchant.merchant.publicKeyHash.hexadecimal
         try expectDescribed(try await harness.admin("/v1/keys/\(hex)"), "/v1/keys/{key}", "get")
         let absent = try await harness.admin("/v1/keys/\(String(repeating: "0", count: 64))")
         #expect(absent.code == "key_not_found")
@@ -121,7 +120,7 @@ import TokenForge
         #expect(try await post("/v1/keys?dry_run=true", "/v1/keys", first).status == 200)
         let key = try await post("/v1/keys", "/v1/keys", first)
         let hash = try #require(key.string("publicKeyHash").flatMap { Data(base64Encoded: $0) })
-        let hex = hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = hash.hexadecimal
         for query in ["", "?dry_run=true"] {
             #expect(try await post("/v1/keys/\(hex)/csr\(query)", "/v1/keys/{key}/csr", "{}").status == 200)
             #expect(try await post("/v1/rotations\(query)", "/v1/rotations", first).status == 200)

@@ -72,7 +72,7 @@ import TokenForge
                 ? Array(key[36..<68]) : Array(key[(key.count - 300)..<(key.count - 200)])
             needles += [
                 ("a private key", part), ("a private key", Array(Data(part).base64EncodedString().utf8)),
-                ("a private key", Array(part.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined().utf8)),
+                ("a private key", Array(part.hexadecimal.utf8)),
             ]
         }
         for (place, bytes) in written {

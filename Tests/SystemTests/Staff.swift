@@ -137,9 +137,7 @@ struct StaffedDaemon {
 
 extension ForgedMerchant {
     /// The publicKeyHash as the command line takes it.
-    var hex: String {
-        merchant.publicKeyHash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-    }
+    var hex: String { merchant.publicKeyHash.hexadecimal }
 
     /// Key and certificate in files that only `who` reads.
     func files(for who: Staff) throws -> FreshDirectory {
@@ -158,6 +156,6 @@ extension ForgedMerchant {
 /// SHA-256 in lower-case hexadecimal, as fingerprints are written.
 enum Fingerprint {
     static func hex(_ bytes: [UInt8]) -> String {
-        SHA256.hash(data: bytes).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        SHA256.hash(data: bytes).hexadecimal
     }
 }

@@ -57,9 +57,7 @@ import TokenForge
         let data = try #require(members["data"]?.stringValue)
         let transaction = try #require(header["transactionId"]?.stringValue)
         let hash = try #require(header["applicationData"]?.stringValue)
-        let bytes = stride(from: 0, to: 64, by: 2).map { offset in
-            UInt8(transaction.dropFirst(offset).prefix(2), radix: 16) ?? 0
-        }
+        let bytes = try #require([UInt8](hexadecimal: transaction))
         let longer = try #require(Data(base64Encoded: data)) + bytes
         let text = String(decoding: paymentToken.paymentData, as: UTF8.self)
             .replacing("\"\(data)\"", with: "\"\(longer.base64EncodedString())\"")

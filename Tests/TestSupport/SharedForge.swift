@@ -100,7 +100,7 @@ public struct EncryptedPayment: Sendable {
 /// the middle of other bytes.
 public enum SecretSpellings {
     public static func of(_ secret: [UInt8]) -> [[UInt8]] {
-        let hex = secret.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let hex = secret.hexadecimal
         return [secret, Array(hex.utf8), Array(hex.uppercased().utf8)] + (0..<3).map { base64(secret, after: $0) }
     }
 

@@ -95,6 +95,12 @@ public enum PublishedVectors {
     }
 }
 
+// Not Encodings' way of writing it: tests compare the product's with this one.
+extension Sequence<UInt8> {
+    /// Hexadecimal digits, lower-case.
+    public var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+}
+
 extension [UInt8] {
     /// Bytes from hexadecimal digits; nil for an odd number of them or another character.
     public init?(hexadecimal text: String) {

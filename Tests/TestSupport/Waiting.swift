@@ -6,16 +6,22 @@ public struct WaitedInVain: Error, CustomStringConvertible {
     public let description: String
 }
 
-/// Asks again and again, every 20 ms, until `condition` holds; throws ``WaitedInVain`` past the deadline.
+/// Asks again and again until `condition` holds: after 1 ms at first, then at growing intervals of up to 20 ms.
+///
+/// - Parameter what: what is waited for; left out where the condition says it, which the error then names by its place.
+/// - Throws: ``WaitedInVain`` past the deadline.
 public func wait(
-    for what: String, within seconds: Double = 180, until condition: () async throws -> Bool
+    for what: String? = nil, within seconds: Double = 180, file: String = #fileID, line: Int = #line,
+    until condition: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + .seconds(seconds)
+    var pause = Duration.milliseconds(1)
     while ContinuousClock.now < deadline {
         if try await condition() { return }
-        try await Task.sleep(for: .milliseconds(20))
+        try await Task.sleep(for: pause)
+        pause = min(pause * 2, .milliseconds(20))
     }
-    throw WaitedInVain(description: "waited \(seconds) s in vain for \(what)")
+    throw WaitedInVain(description: "waited \(seconds) s in vain for \(what ?? "the condition at \(file):\(line)")")
 }
 
 /// Holds the threads that come by, as a disk that does not answer does, until it ends.

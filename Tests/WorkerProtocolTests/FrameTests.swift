@@ -37,6 +37,7 @@ import WorkerProtocol
 
     @Test("every frame has the bytes that this protocol version has always had")
     func captured() throws {
+        // Written here: these tests link the protocol and nothing else.
         func hex(_ bytes: [UInt8]) -> String {
             bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }

@@ -84,7 +84,7 @@ struct PaymentRoutesTests {
                     "caller": .string("shop"), "peer.uid": .string("\(fixture.peer.uid)"),
                     "request.endpoint": .string("/v1/decrypt"), "request.outcome": .string(outcome),
                     "transaction.id": .string(paymentToken.transactionIdentifier),
-                    "key.hash": .string(paymentToken.publicKeyHash.map { String(format: "%02x", $0) }.joined()),
+                    "key.hash": .string(paymentToken.publicKeyHash.hexadecimal),
                     "merchant": .string(fixture.merchant.merchant.identifier), "protection": .string("C"),
                 ])
         }

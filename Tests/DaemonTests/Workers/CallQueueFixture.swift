@@ -85,12 +85,3 @@ extension CallResult {
     var failure: CallFailure? { if case .failure(let failure) = self { failure } else { nil } }
     var kind: WorkerFailure.Kind? { failure?.kind }
 }
-
-/// Asks every millisecond until the condition holds.
-func until(_ condition: () throws -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while try !condition() {
-        try #require(ContinuousClock.now < deadline)
-        try await Task.sleep(for: .milliseconds(1))
-    }
-}

@@ -13,10 +13,10 @@ import WorkerProtocol
         queue.add(worker.connected)
         #expect(queue.serve(with: 1))
         let calls = (1...3).map { queue.start(.input($0)) }
-        try await until { worker.count == 2 }
+        try await wait { worker.count == 2 }
         let sent = try worker.requests
         #expect(queue.received(.plaintext([2], tier: .c), for: sent[1].identifier, from: 1))
-        try await until { worker.count == 3 }
+        try await wait { worker.count == 3 }
         for request in try worker.requests where request.identifier != sent[1].identifier {
             #expect(queue.received(.plaintext([9], tier: .c), for: request.identifier, from: 1))
         }
@@ -38,7 +38,7 @@ import WorkerProtocol
             }
         }
         // Without a worker two wait, whichever came first: a caller alone has half of the room.
-        try await until { refused.current == 3 }
+        try await wait { refused.current == 3 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []
         for call in calls { kinds.append(await call.value) }
@@ -53,7 +53,7 @@ import WorkerProtocol
             programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
             initializationString: "", allowExtractableSecret: true)
         let call = Task { await queue.submit(.open(opening), to: 1) }
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
         #expect(queue.received(refusal, for: try worker.requests[0].identifier, from: 1))
         #expect(worker.isClosed)
@@ -75,7 +75,7 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         let all = (0..<5).map { _ in queue.start(.probe) }
         // One more than the sessions work on is handed over before anything is known of the token's speed.
-        try await until { worker.count == 3 && queue.load == 5 }
+        try await wait { worker.count == 3 && queue.load == 5 }
         #expect(waits.current == 2)
         for number in 0..<5 {
             #expect(queue.received(.done, for: try worker.requests[number].identifier, from: 1))
@@ -92,7 +92,7 @@ import WorkerProtocol
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let call = queue.start(.input(1))
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         queue.expire(now: .now + .seconds(4))
         #expect(worker.killed == nil)
         queue.expire(now: .now + .seconds(6))
@@ -106,13 +106,13 @@ import WorkerProtocol
     func waitedTooLong() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 1), FakeWorker(1))
         let early = queue.start(.input(1))
-        try await until { !queue.isIdle }
+        try await wait { !queue.isIdle }
         queue.expire(now: .now + .seconds(16))
         #expect(await early.value.kind == .hsmTokenUnavailable)
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let calls = (1...2).map { queue.start(.input($0)) }
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         try await Task.sleep(for: .milliseconds(20))
         queue.expire(now: .now + .seconds(5) - .milliseconds(1))
         queue.ended(1)
@@ -129,7 +129,7 @@ import WorkerProtocol
         queue.add(old.connected)
         _ = queue.serve(with: 1)
         let calls = (1...3).map { queue.start(.input($0)) }
-        try await until { old.count == 3 }
+        try await wait { old.count == 3 }
         let sent = try old.requests
         for request in sent[..<2] { #expect(queue.received(.done, for: request.identifier, from: 1)) }
         #expect(due.current == [1])
@@ -137,7 +137,7 @@ import WorkerProtocol
         #expect(queue.serve(with: 2))
         #expect(!old.isClosed)
         let later = queue.start(.input(4))
-        try await until { new.count == 1 }
+        try await wait { new.count == 1 }
         #expect(old.count == 3)
         #expect(queue.received(.done, for: sent[2].identifier, from: 1))
         #expect(old.isClosed)
@@ -153,7 +153,7 @@ import WorkerProtocol
         queue.add(second.connected)
         _ = queue.serve(with: 1)
         let call = queue.start(.input(1))
-        try await until { first.count == 1 }
+        try await wait { first.count == 1 }
         let identifier = try first.requests[0].identifier
         #expect(!queue.received(.done, for: identifier + 1, from: 1))
         #expect(!queue.received(.done, for: identifier, from: 2))

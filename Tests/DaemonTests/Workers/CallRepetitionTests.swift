@@ -17,7 +17,7 @@ import WorkerProtocol
             queue.attempt(.input(number), CallTerms(waitsForNextWorker: false))
         }
         let staying = queue.start(.input(4))
-        try await until { worker.count == 2 && queue.load == 4 }
+        try await wait { worker.count == 2 && queue.load == 4 }
         queue.ended(1)
         #expect(queue.load == nil)
         var reaches: [CallFailure.Reach] = []
@@ -33,7 +33,7 @@ import WorkerProtocol
         let second = FakeWorker(2)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
-        try await until { second.count == 1 }
+        try await wait { second.count == 1 }
         #expect(try second.requests[0].request == .input(4))
         #expect(queue.received(.done, for: try second.requests[0].identifier, from: 2))
         #expect(try await staying.value.get() == .done)
@@ -51,19 +51,19 @@ import WorkerProtocol
         second.add(other.connected)
         _ = second.serve(with: 1)
         let attempt = first.attempt(.input(66), CallTerms(waitsForNextWorker: false))
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         first.ended(1)
         #expect(await attempt.value.failure?.reach == .endedWorker)
         #expect(refusedInputs.isEmpty)
 
         let innocent = second.start(.input(1))
-        try await until { other.count == 1 }
+        try await wait { other.count == 1 }
         let repetition = second.attempt(.input(66), CallTerms(isRepetition: true, runsAlone: true))
-        try await until { second.load == 2 }
+        try await wait { second.load == 2 }
         #expect(other.count == 1)
         #expect(second.received(.done, for: try other.requests[0].identifier, from: 1))
         #expect(try await innocent.value.get() == .done)
-        try await until { other.count == 2 }
+        try await wait { other.count == 2 }
         second.ended(1)
         #expect(await repetition.value.kind == .hsmTokenUnavailable)
 
@@ -73,7 +73,7 @@ import WorkerProtocol
             _ = queue.serve(with: 2)
             #expect(await queue.submit(.input(66)).kind == .inputRefused)
             let well = queue.start(.input(67))
-            try await until { next.count == 1 }
+            try await wait { next.count == 1 }
             #expect(queue.received(.done, for: try next.requests[0].identifier, from: 2))
             #expect(try await well.value.get() == .done)
         }
@@ -89,7 +89,7 @@ import WorkerProtocol
         let calls = (1...3 as ClosedRange<UInt8>).map { number in
             queue.start(.input(number), terms)
         }
-        try await until { worker.count == 2 && queue.load == 3 }
+        try await wait { worker.count == 2 && queue.load == 3 }
         queue.expire(now: now + .seconds(2))
         #expect(queue.load == 3)
         queue.expire(now: now + .seconds(4))
@@ -108,9 +108,9 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         let now = ContinuousClock.now
         let call = queue.start(.input(1), CallTerms(deadline: now + .seconds(8)))
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         queue.ended(1)
-        try await until { queue.waitingCount == 1 }
+        try await wait { queue.waitingCount == 1 }
         queue.expire(now: now + .seconds(7))
         #expect(!queue.isIdle)
         queue.expire(now: now + .seconds(9))
@@ -129,15 +129,15 @@ import WorkerProtocol
         queue.add(first.connected)
         _ = queue.serve(with: 1)
         let calls = (1...4).map { queue.start(.input($0)) }
-        try await until { first.count == 2 && queue.waitingCount == 2 }
+        try await wait { first.count == 2 && queue.waitingCount == 2 }
         queue.ended(1)
         // Whoever made the calls makes them again at once, long before another worker has opened the token.
-        try await until { queue.waitingCount == 4 }
+        try await wait { queue.waitingCount == 4 }
         queue.add(second.connected)
         _ = queue.serve(with: 2)
         var lost = try first.requests.map(\.request)
         for count in 1...2 {
-            try await until { second.count == count }
+            try await wait { second.count == count }
             try await Task.sleep(for: .milliseconds(20))
             #expect(second.count == count)
             let again = try second.requests[count - 1]
@@ -145,7 +145,7 @@ import WorkerProtocol
             lost.remove(at: number)
             #expect(queue.received(.plaintext([], tier: .c), for: again.identifier, from: 2))
         }
-        try await until { second.count == 4 }
+        try await wait { second.count == 4 }
         for request in try second.requests[2...] {
             #expect(queue.received(.plaintext([], tier: .c), for: request.identifier, from: 2))
         }
@@ -157,29 +157,29 @@ import WorkerProtocol
         let queue = CallQueue.forTest(window: 2)
         let first = queue.serve(1)
         let (killer, bystander) = (queue.start(.input(66)), queue.start(.input(1)))
-        try await until { first.count == 2 }
+        try await wait { first.count == 2 }
         queue.ended(1)
-        try await until { queue.waitingCount == 2 }
+        try await wait { queue.waitingCount == 2 }
         // Either may be tried first; the one at fault ends its second worker whenever its time comes.
         let second = queue.serve(2)
-        try await until { second.count == 1 }
+        try await wait { second.count == 1 }
         if try second.requests[0].request == .input(1) {
             #expect(queue.received(.done, for: try second.requests[0].identifier, from: 2))
-            try await until { second.count == 2 }
+            try await wait { second.count == 2 }
         }
         #expect(try second.requests.last?.request == .input(66))
         queue.ended(2)
         #expect(await killer.value.kind == .hsmTokenUnavailable)
         let third = queue.serve(3)
         if !queue.isIdle {
-            try await until { third.count == 1 }
+            try await wait { third.count == 1 }
             #expect(queue.received(.done, for: try third.requests[0].identifier, from: 3))
         }
         #expect(await bystander.value.kind == nil)
         #expect(await queue.submit(.input(66)).kind == .inputRefused)
         let before = third.count
         let other = queue.start(.input(2))
-        try await until { third.count == before + 1 }
+        try await wait { third.count == before + 1 }
         #expect(queue.received(.done, for: try third.requests[before].identifier, from: 3))
         #expect(await other.value.kind == nil)
     }
@@ -210,7 +210,7 @@ import WorkerProtocol
         _ = queue.serve(with: 1)
         let call = queue.start(
             .importCertificate(CertificateToStore(publicKeyHash: [], merchantIdentifier: "m", certificate: [])))
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         queue.ended(1)
         guard case .failure(let failure) = await call.value else {
             Issue.record("it was answered")
@@ -228,7 +228,7 @@ import WorkerProtocol
         for worker in workers {
             queue.add(worker.connected)
             _ = queue.serve(with: worker.number)
-            try await until { worker.count == 1 }
+            try await wait { worker.count == 1 }
             let refusal = WorkerAnswer.failed(WorkerFailure(.loginRefused, "C_Login: CKR_PIN_INCORRECT"))
             _ = queue.received(
                 refusal, for: try worker.requests[0].identifier, from: worker.number)
@@ -246,7 +246,7 @@ import WorkerProtocol
         queue.add(first.connected)
         _ = queue.serve(with: 1)
         let call = queue.start(.input(1))
-        try await until { first.count == 1 }
+        try await wait { first.count == 1 }
         let dead = WorkerAnswer.failed(WorkerFailure(.hsmTokenUnavailable, "CKR_DEVICE_REMOVED"))
         let identifier = try first.requests[0].identifier
         #expect(queue.received(dead, for: identifier, from: 1))
@@ -254,7 +254,7 @@ import WorkerProtocol
         queue.ended(1)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
-        try await until { second.count == 1 }
+        try await wait { second.count == 1 }
         #expect(queue.received(dead, for: try second.requests[0].identifier, from: 2))
         #expect(await call.value.kind == .hsmTokenUnavailable)
     }
@@ -274,7 +274,7 @@ import WorkerProtocol
         for worker in workers {
             queue.add(worker.connected)
             _ = queue.serve(with: worker.number)
-            try await until { worker.count == 1 }
+            try await wait { worker.count == 1 }
             #expect(try worker.requests[0].request == request)
             queue.ended(worker.number)
         }
@@ -294,11 +294,11 @@ import WorkerProtocol
                 .input(1), orAt: { failed in [second, third].first { queue in !failed.contains { $0 === queue } } }
             ) { $0 }
         }
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         first.ended(1)
-        try await until { other.count == 1 }
+        try await wait { other.count == 1 }
         let bystander = second.start(.input(2))
-        try await until { second.load == 2 }
+        try await wait { second.load == 2 }
         #expect(other.count == 1)
         second.ended(1)
         let outcome = await call.value
@@ -306,7 +306,7 @@ import WorkerProtocol
         #expect(outcome.queue === second)
         #expect(third.isIdle)
         let next = second.serve(2)
-        try await until { next.count == 1 }
+        try await wait { next.count == 1 }
         #expect(second.received(.done, for: try next.requests[0].identifier, from: 2))
         #expect(await bystander.value.kind == nil)
     }
@@ -317,11 +317,11 @@ import WorkerProtocol
         let other = second.serve(1)
         first.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         let call = Task { await first.call(.input(1), orAt: { $0.contains { $0 === second } ? nil : second }) { $0 } }
-        try await until { other.count == 1 }
+        try await wait { other.count == 1 }
         second.ended(1)
-        try await until { second.waitingCount == 1 }
+        try await wait { second.waitingCount == 1 }
         let next = second.serve(2)
-        try await until { next.count == 1 }
+        try await wait { next.count == 1 }
         #expect(second.received(.done, for: try next.requests[0].identifier, from: 2))
         let outcome = await call.value
         #expect(try outcome.result.get() == .done)
@@ -334,12 +334,12 @@ import WorkerProtocol
         let worker = first.serve(1)
         let isThere = Shared(true)
         let call = Task { await first.call(.input(1), orAt: { _ in isThere.current ? second : nil }) { $0 } }
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         isThere.change { $0 = false }
         first.ended(1)
-        try await until { first.waitingCount == 1 }
+        try await wait { first.waitingCount == 1 }
         let next = first.serve(2)
-        try await until { next.count == 1 }
+        try await wait { next.count == 1 }
         #expect(first.received(.done, for: try next.requests[0].identifier, from: 2))
         #expect(try await call.value.result.get() == .done)
         #expect(second.isIdle)
@@ -350,12 +350,12 @@ import WorkerProtocol
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)
         let refused = Task { await first.call(.input(1), orAt: { _ in second }) { $0 }.result }
-        try await until { worker.count == 1 }
+        try await wait { worker.count == 1 }
         let failure = WorkerAnswer.failed(WorkerFailure(.decryptionFailed, "GCM"))
         #expect(first.received(failure, for: try worker.requests[0].identifier, from: 1))
         #expect(await refused.value.kind == .decryptionFailed)
         let wrong = Task { await first.call(.input(2)) { $0 == .done ? $0 : nil }.result }
-        try await until { worker.count == 2 }
+        try await wait { worker.count == 2 }
         #expect(first.received(.plaintext([], tier: .c), for: try worker.requests[1].identifier, from: 1))
         #expect(await wrong.value.kind == .protocolViolation)
         #expect(second.isIdle)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WorkerProtocol
 
@@ -16,7 +17,7 @@ import WorkerProtocol
         _ queue: CallQueue, calls: Int, held: Int
     ) async throws -> (worker: FakeWorker, calls: [Task<CallResult, Never>], began: ContinuousClock.Instant) {
         let tasks = (1...calls).map { queue.start(.input(UInt8($0))) }
-        try await until { queue.waitingCount == calls }
+        try await wait { queue.waitingCount == calls }
         let worker = FakeWorker(1)
         queue.add(worker.connected)
         let began = ContinuousClock.now
@@ -131,7 +132,7 @@ import WorkerProtocol
         queue.expire(now: now + .seconds(6))
         #expect(worker.killed == .timeout)
         queue.ended(1)
-        try await until { queue.waitingCount == 8 }
+        try await wait { queue.waitingCount == 8 }
         // The call's limit has passed for all, and there is no worker yet.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
@@ -140,7 +141,7 @@ import WorkerProtocol
         #expect(queue.serve(with: 2, now: now + .seconds(10)))
         queue.expire(now: now + .seconds(10))
         for number in 0..<8 {
-            try await until { next.count > number }
+            try await wait { next.count > number }
             let at = now + .seconds(11) + .milliseconds(100 * number)
             queue.expire(now: at)
             #expect(
@@ -153,7 +154,7 @@ import WorkerProtocol
     func noWorker() async throws {
         let queue = Self.queue()
         let call = queue.start(.input(1))
-        try await until { !queue.isIdle }
+        try await wait { !queue.isIdle }
         queue.expire(now: .now + .seconds(8))
         #expect(!queue.isIdle)
         queue.expire(now: .now + .seconds(16))
@@ -172,7 +173,7 @@ import WorkerProtocol
         }
         // 12 s have passed; the fourth call was handed over then, the other four had waited for longer than 10 s.
         var kinds: [WorkerFailure.Kind?] = []
-        try await until { queue.load == 1 }
+        try await wait { queue.load == 1 }
         #expect(
             queue.received(
                 .plaintext([], tier: .c), for: try worker.requests[3].identifier, from: 1, now: began + .seconds(13)))

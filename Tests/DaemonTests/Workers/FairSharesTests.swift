@@ -35,13 +35,13 @@ import WorkerProtocol
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         var calls = (0..<300).map { submit($0, of: "flood", 1, to: queue) }
-        try await until { queue.load == 300 }
+        try await wait { queue.load == 300 }
         // Its own kind of caller: administration, checkpoints.
         calls += (0..<20).map { submit($0, of: nil, 2, to: queue) }
-        try await until { queue.load == 320 }
+        try await wait { queue.load == 320 }
         let before = worker.count
         calls.append(submit(0, of: "shop", 3, to: queue))
-        try await until { queue.load == 321 }
+        try await wait { queue.load == 321 }
         for answered in 0... {
             let sent = try worker.requests
             if sent.contains(where: { Self.mark($0.request) == 3 }) { break }
@@ -64,7 +64,7 @@ import WorkerProtocol
         for (mark, caller, count) in [(UInt8(1), "a", 20), (2, "b", 10)] {
             for number in 0..<count {
                 calls.append(submit(number, of: caller, mark, to: queue))
-                try await until { queue.waitingCount == calls.count }
+                try await wait { queue.waitingCount == calls.count }
             }
         }
         queue.add(worker.connected)
@@ -91,15 +91,15 @@ import WorkerProtocol
             }
         }
         // Half of the room.
-        try await until { refused.current == 68 }
+        try await wait { refused.current == 68 }
         #expect(queue.waitingCount == 32)
         var calls: [Task<CallResult, Never>] = []
         for number in 0..<5 {
             calls.append(submit(0, of: "shop \(number)", 2, to: queue))
-            try await until { queue.waitingCount == 33 + number }
+            try await wait { queue.waitingCount == 33 + number }
         }
         calls.append(submit(0, of: nil, 3, to: queue))
-        try await until { queue.waitingCount == 38 }
+        try await wait { queue.waitingCount == 38 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in flood + calls { _ = await call.value }
         #expect(refused.current == 68)
@@ -110,11 +110,11 @@ import WorkerProtocol
     func repetitionFirst() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         let flood = (0..<10).map { submit($0, of: "flood", 1, to: queue) }
-        try await until { queue.waitingCount == 10 }
+        try await wait { queue.waitingCount == 10 }
         let repetition = Task {
             await queue.submit(Self.input(4, 0), terms: CallTerms(caller: "flood", isRepetition: true))
         }
-        try await until { queue.waitingCount == 11 }
+        try await wait { queue.waitingCount == 11 }
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         #expect(try worker.requests.first.map { Self.mark($0.request) } == 4)
