@@ -1,21 +1,12 @@
 import NIOCore
 
 /// An answer whose body is read while it comes, in as much memory as a few reads of the socket take.
-public struct StreamedAnswer: Sendable {
+public struct StreamedAnswer: AnswerHead {
     public let status: Int
-    /// In the order and spelling of the wire.
     public let headers: [(name: String, value: String)]
     /// Read it once. On a status other than 200 to 299 it is here already, whole and within
     /// ``UnixSocketClient/maximumAnswerBytes``.
     public let body: AnswerBody
-
-    /// 200 to 299.
-    public var isSuccess: Bool { (200..<300).contains(status) }
-
-    /// The first header of that name, in any case.
-    public func header(_ name: String) -> String? {
-        headers.first { $0.name.lowercased() == name.lowercased() }?.value
-    }
 
     /// The refusal in the body; nil on success, or when the body is none of ours.
     public var refusal: RefusalAnswer? {

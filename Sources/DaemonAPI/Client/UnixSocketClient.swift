@@ -97,10 +97,26 @@ public struct ClientRequest: Sendable, Equatable {
     }
 }
 
-/// What came back.
-public struct ClientAnswer: Sendable {
-    public let status: Int
+/// What every answer begins with, whether its body comes whole or in pieces.
+public protocol AnswerHead: Sendable {
+    var status: Int { get }
     /// In the order and spelling of the wire.
+    var headers: [(name: String, value: String)] { get }
+}
+
+extension AnswerHead {
+    /// 200 to 299.
+    public var isSuccess: Bool { (200..<300).contains(status) }
+
+    /// The first header of that name, in any case.
+    public func header(_ name: String) -> String? {
+        headers.first { $0.name.lowercased() == name.lowercased() }?.value
+    }
+}
+
+/// What came back.
+public struct ClientAnswer: AnswerHead {
+    public let status: Int
     public let headers: [(name: String, value: String)]
     public let body: [UInt8]
 
@@ -108,14 +124,6 @@ public struct ClientAnswer: Sendable {
         self.status = status
         self.headers = headers
         self.body = body
-    }
-
-    /// 200 to 299.
-    public var isSuccess: Bool { (200..<300).contains(status) }
-
-    /// The first header of that name, in any case.
-    public func header(_ name: String) -> String? {
-        headers.first { $0.name.lowercased() == name.lowercased() }?.value
     }
 
     /// The body as one of this module's types.
