@@ -96,7 +96,11 @@ package enum LockedPages {
     private static func unmap(_ slot: Slot, _ usage: inout Usage) {
         // Whether these pages were locked is not kept a slot; the kernel unlocks with the unmapping.
         if unsafe munmap(slot.pointer, slot.capacity) == 0 {
-            usage.locked >= slot.capacity ? (usage.locked -= slot.capacity) : (usage.unlocked -= slot.capacity)
+            if usage.locked >= slot.capacity {
+                usage.locked -= slot.capacity
+            } else {
+                usage.unlocked -= slot.capacity
+            }
         }
     }
 }

@@ -213,7 +213,10 @@ final class RunningWorker: Sendable {
         var arguments: [UnsafeMutablePointer<CChar>?] = unsafe [strdup("paytokend-hsm"), nil]
         var variables = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") }
         unsafe variables.append(nil)
-        defer { unsafe (arguments + variables).forEach { unsafe free($0) } }
+        defer {
+            let copies = unsafe arguments + variables
+            for index in unsafe copies.indices { unsafe free(copies[index]) }
+        }
         var (identifier, socket): (pid_t, Int32) = (0, -1)
         let code = unsafe paytokend_spawn(executable, &arguments, &variables, &identifier, &socket)
         guard code == 0 else { throw NotStarted(code: code) }

@@ -25,7 +25,7 @@ struct CertificateMalleabilityTests {
             accepted += 1
             let fingerprint = Array(SHA256.hash(data: original))
             let policy = try Minting.policy(distrusted: [fingerprint])
-            let refusal = try #require(try await refusal { _ = try await policy.evaluate(evidence) })
+            let refusal = try #require(try await awaitedRefusal { _ = try await policy.evaluate(evidence) })
             #expect(refusal.code == .certificateUntrusted)
             #expect(refusal.details?.contains("distrusted") == true)
         }
@@ -47,7 +47,7 @@ struct CertificateMalleabilityTests {
         // It is the attack: without the distrust the altered certificate is as good as the certificate.
         _ = try await TrustPolicy(roots: [chain.root], distrusted: []).evaluate(evidence)
         let policy = TrustPolicy(roots: [chain.root], distrusted: [Array(SHA256.hash(data: original))])
-        let refusal = try #require(try await refusal { _ = try await policy.evaluate(evidence) })
+        let refusal = try #require(try await awaitedRefusal { _ = try await policy.evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details == "the \(which) certificate is distrusted by configuration")
     }
@@ -123,7 +123,7 @@ struct CertificateMalleabilityTests {
                 form.indices.dropLast(3).last { form[$0] == 0x03 && form[$0 + 2] == 0 && form[$0 + 3] == 0x30 })
             form[start + 2] = 1
             let evidence = try SignatureEvidence(of: paymentToken(minted, replacing: original, with: form))
-            let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
+            let refusal = try #require(try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) })
             #expect(refusal.code == .certificateUntrusted)
         }
     }

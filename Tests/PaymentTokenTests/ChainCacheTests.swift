@@ -17,7 +17,7 @@ struct ChainCacheTests {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
             let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.evaluate(evidence) } != nil)
+            #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) } != nil)
         }
         #expect(policy.rememberedChains == 0)
         for _ in 0..<3 { _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken())) }
@@ -71,7 +71,7 @@ struct ChainCacheTests {
         let outside = SignatureEvidence(
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_101))
-        let refusal = try await refusal { _ = try await policy.evaluate(outside) }
+        let refusal = try await awaitedRefusal { _ = try await policy.evaluate(outside) }
         #expect(refusal?.details == "the root certificate was not valid at the signing time")
     }
 
@@ -82,7 +82,7 @@ struct ChainCacheTests {
             leafDER: chain.leafDER, intermediateDER: chain.intermediateDER,
             signingTime: Date(timeIntervalSince1970: 1_000_000_000))
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
-        #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
+        #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
     @Test("Bytes that are no certificate are untrusted")
@@ -92,7 +92,7 @@ struct ChainCacheTests {
         for (leaf, intermediate) in [([0x30, 0x00], chain.intermediateDER), (chain.leafDER, [0x30, 0x00])] {
             let evidence = SignatureEvidence(
                 leafDER: leaf, intermediateDER: intermediate, signingTime: Date(timeIntervalSince1970: 1_000_000_000))
-            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
+            #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 }

@@ -43,7 +43,7 @@ enum Minting {
 }
 
 /// The refusal that `body` throws; nil when it throws none. Any other error is passed on.
-func refusal(_ body: () async throws -> Void) async throws -> Refusal? {
+func awaitedRefusal(_ body: () async throws -> Void) async throws -> Refusal? {
     do {
         try await body()
         return nil

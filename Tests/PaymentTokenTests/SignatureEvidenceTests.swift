@@ -103,7 +103,7 @@ struct SignatureEvidenceTests {
             var signature = minted.signature
             signature[position] ^= 1
             let changed = json.setting("signature", to: .string(Base64.encode(signature)))
-            let refusal = try await refusal {
+            let refusal = try await awaitedRefusal {
                 _ = try await policy.evaluate(SignatureEvidence(of: PaymentToken(json: changed)))
             }
             #expect(refusal != nil, "byte \(position)")

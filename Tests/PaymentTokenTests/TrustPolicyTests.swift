@@ -47,7 +47,7 @@ struct TrustPolicyTests {
         "Each untrusted chain is refused for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
     func untrusted(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
+        let refusal = try #require(try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .certificateUntrusted)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
@@ -69,7 +69,7 @@ struct TrustPolicyTests {
         ] as [(Deviation, String)])
     func markers(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
-        let refusal = try #require(try await refusal { _ = try await Minting.policy().evaluate(evidence) })
+        let refusal = try #require(try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) })
         #expect(refusal.code == .markerOIDMissing)
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
@@ -77,7 +77,9 @@ struct TrustPolicyTests {
     @Test("The chain is checked before the markers")
     func order() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [.otherRoot, .leafMarkerMissing]))
-        #expect(try await refusal { _ = try await Minting.policy().evaluate(evidence) }?.code == .certificateUntrusted)
+        #expect(
+            try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) }?.code
+                == .certificateUntrusted)
     }
 
     @Test("Minted tokens are untrusted under Apple's root and under no root")
@@ -85,7 +87,7 @@ struct TrustPolicyTests {
         let evidence = try SignatureEvidence(of: Minting.paymentToken())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
+            #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
     }
 
@@ -97,7 +99,7 @@ struct TrustPolicyTests {
         let root = try Certificate(derEncoded: SharedForge.authority.root.certificate)
         for roots in [[leaf], [intermediate], [leaf, intermediate]] {
             let policy = TrustPolicy(roots: roots, distrusted: [])
-            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
+            #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
         }
         let all = TrustPolicy(roots: [leaf, intermediate, root], distrusted: [])
         #expect(try await all.evaluate(evidence).root.subject == root.subject.description)
@@ -109,7 +111,7 @@ struct TrustPolicyTests {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(minted))
         for der in minted.certificates + [try SharedForge.authority.root.certificate] {
             let policy = try Minting.policy(distrusted: [Array(SHA256.hash(data: der))])
-            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
+            let refusal = try await awaitedRefusal { _ = try await policy.evaluate(evidence) }
             #expect(refusal?.code == .certificateUntrusted)
             #expect(refusal?.details?.contains("distrusted") == true)
         }
@@ -127,7 +129,7 @@ struct TrustPolicyTests {
         for (time, isValid) in [(first, true), (last, true), (first - 1, false), (last + 1, false)] {
             let evidence = try SignatureEvidence(
                 of: Minting.paymentToken(signingTime: Date(timeIntervalSince1970: time)))
-            let refusal = try await refusal { _ = try await policy.evaluate(evidence) }
+            let refusal = try await awaitedRefusal { _ = try await policy.evaluate(evidence) }
             #expect((refusal == nil) == isValid)
             #expect(isValid || refusal?.code == .certificateUntrusted)
         }
@@ -139,7 +141,9 @@ struct TrustPolicyTests {
         _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
         for deviation in [Deviation.intermediateExpired, .intermediateMarkerMissing] {
             let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [deviation]))
-            #expect(try await refusal { _ = try await policy.evaluate(evidence) }?.code.rawValue == deviation.refusal)
+            #expect(
+                try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code.rawValue == deviation.refusal
+            )
         }
     }
 }

@@ -73,10 +73,11 @@ final class HSMTokenPool: Sendable {
     ) async throws(WorkerFailure) -> OpenedTransaction {
         let hsmToken = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
         let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        let outcome = await hsmToken.calls.call(
-            .decrypt(decryption), terms: terms,
-            orAt: { failed in next(for: decryption.scheme, among: holders, besides: failed)?.calls }
-        ) { answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
+        func another(after failed: [CallQueue]) -> CallQueue? {
+            next(for: decryption.scheme, among: holders, besides: failed)?.calls
+        }
+        let outcome = await hsmToken.calls.call(.decrypt(decryption), terms: terms, orAt: another(after:)) {
+            answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
             if case .plaintext(let plaintext, let tier, _) = answer { (plaintext, tier) } else { nil }
         }
         switch outcome.result {

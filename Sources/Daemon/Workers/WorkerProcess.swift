@@ -121,7 +121,7 @@ private func withCStrings<Result>(
 ) -> Result {
     var copies: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
     unsafe copies.append(nil)
-    defer { unsafe copies.forEach { unsafe free($0) } }
+    defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
     return unsafe copies.withUnsafeBufferPointer { buffer in
         // A list that ends in nil has a first element.
         unsafe body(buffer.baseAddress.unsafelyUnwrapped)

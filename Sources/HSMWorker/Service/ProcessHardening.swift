@@ -55,7 +55,7 @@ enum SystemCallFilter {
     static func apply(denying names: [String]) throws(WorkerFailure) {
         guard !names.isEmpty else { return }
         let copies: [UnsafeMutablePointer<CChar>?] = unsafe names.map { unsafe strdup($0) }
-        defer { unsafe copies.forEach { unsafe free($0) } }
+        defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
         let pointers = unsafe copies.map { unsafe UnsafePointer($0) }
         let code = unsafe paytokend_deny_system_calls(pointers, pointers.count)
         guard code != 0 else { return }

@@ -76,7 +76,7 @@ struct OAEPVectorTests {
                     test.result != "invalid" && group.sha == "SHA-256" && group.mgfSha == "SHA-256"
                     && test.label.isEmpty
                 #expect(message == (hasApplesSize ? [UInt8](hexadecimal: test.msg) : nil), "\(name), case \(test.tcId)")
-                hasApplesSize ? (opened += 1) : (refused += 1)
+                if hasApplesSize { opened += 1 } else { refused += 1 }
             }
             try session.destroyObject(key)
         }
