@@ -58,7 +58,7 @@ struct TokenDecryptor: Sendable {
         arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)
-        try Self.requireDecrypting(of: key, at: now)
+        try requireDecrypting(of: key, at: now)
 
         // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
@@ -134,7 +134,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    private static func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
+    private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
         // A key that no HSM token shows now may come back, unless its state does not decrypt anyway.
         case .served, .missing:
@@ -145,6 +145,12 @@ struct TokenDecryptor: Sendable {
         case .external:
             throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted (key adopt).")
         case .inconsistent:
+            // A worker cannot test a key that its HSM token has no tier for, and lists it as out of order too.
+            if key.stateDecrypts(at: now), let lack = hsm.missingTier(for: key) {
+                throw Refusal(
+                    .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
+                    details: lack)
+            }
             throw Refusal(
                 .keyNotActive, "The merchant key, its identifier and its certificate disagree; key show says how.")
         }
@@ -275,4 +281,8 @@ protocol TransactionDecrypting: Sendable {
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for caller: String?
     ) async throws(WorkerFailure) -> OpenedTransaction
+
+    /// What the HSM tokens that show this key lack to open payments for it, and what can be done; nil where that is not
+    /// what keeps the key from being used.
+    func missingTier(for key: KeyEntry) -> String?
 }

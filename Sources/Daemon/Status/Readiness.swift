@@ -45,8 +45,7 @@ final class Readiness: Sendable {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
         var findings = Self.findings(
-            hsmTokens.all.map { HSMTokenLook(name: $0.name, condition: $0.condition) },
-            keys: { catalogue.index.entries }, now: clock.now())
+            hsmTokens.looks, keys: { catalogue.index.entries }, now: clock.now())
         if let ledgerFault {
             findings.reasons.append(.init("ledger", .ledgerUnavailable, ledgerFault))
         }
@@ -75,12 +74,16 @@ extension Readiness {
             key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
         }
 
+        /// Whether it shows this key and, though it is open, can open no payment for it. Its worker cannot test such a key
+        /// and lists it as out of order, so ``KeyEntry/hsmTokens`` lacks this one.
+        func lacksTier(for key: KeyEntry) -> Bool {
+            guard case .ready = condition else { return false }
+            return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
+        }
+
         /// Whether it is on this token that payments for this key wait, given that no token opens them now.
         func isMissed(for key: KeyEntry) -> Bool {
-            if case .ready = condition {
-                // The worker cannot test such a key and lists it as out of order, so ``KeyEntry/hsmTokens`` lacks this one.
-                return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
-            }
+            if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
             // A key that no token shows may be in any that is away.
             return key.hsmTokens.isEmpty || key.hsmTokens.contains(name)
@@ -128,6 +131,26 @@ extension Readiness {
         }
         return findings
     }
+
+    /// What the HSM tokens that show a key lack for its type, each by its name, and what can be done where that is known.
+    /// nil where one of them has a tier for it, so that it is the key that is out of order, and where none that is open
+    /// shows it.
+    static func missingTier(_ hsmTokens: [HSMTokenLook], for key: KeyEntry) -> String? {
+        let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
+        guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
+        let lacks = holders.filter { $0.lacksTier(for: key) }
+            .compactMap { holder in holder.fault.map { "token \(holder.name): \($0)" } }
+        return lacks.isEmpty ? nil : lacks.joined(separator: "; ")
+    }
+}
+
+extension HSMTokenPool {
+    /// All HSM tokens as they are now.
+    var looks: [Readiness.HSMTokenLook] {
+        all.map { Readiness.HSMTokenLook(name: $0.name, condition: $0.condition) }
+    }
+
+    func missingTier(for key: KeyEntry) -> String? { Readiness.missingTier(looks, for: key) }
 }
 
 extension ReadinessAnswer.Reason {

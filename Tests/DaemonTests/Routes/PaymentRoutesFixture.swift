@@ -29,8 +29,10 @@ final class PaymentRoutesFixture: Sendable {
     private let configuration: ConfigurationFixture
     let peer = PeerCredentials(uid: geteuid(), gid: getegid())
 
-    /// - Parameter rule: members of the one access rule, which is named `shop` and has the role decrypt.
-    init(rule: String = "") async throws {
+    /// - Parameters:
+    ///   - rule: members of the one access rule, which is named `shop` and has the role decrypt.
+    ///   - inconsistency: why the worker says that the key is out of order.
+    init(rule: String = "", inconsistency: String? = nil) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
         configuration = try ConfigurationFixture()
@@ -54,7 +56,7 @@ final class PaymentRoutesFixture: Sendable {
                         KeyDescription(
                             identifier: hash.bytes, label: merchant.merchant.identifier, algorithm: .ec,
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
-                            certificates: [merchant.certificate], isProtected: true, inconsistency: nil)
+                            certificates: [merchant.certificate], isProtected: true, inconsistency: inconsistency)
                     ]
                 )
             ], keyRecords: [key])
@@ -141,9 +143,12 @@ final class PaymentRoutesFixture: Sendable {
 
 /// Answers each decryption with one plaintext, and counts them.
 final class KnownPlaintext: TransactionDecrypting {
-    private let state = Mutex((plaintext: [UInt8](), calls: 0))
+    private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none))
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
+    /// What the HSM token says that it lacks for the key from now on.
+    func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
+    func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }
 
     func decrypt(

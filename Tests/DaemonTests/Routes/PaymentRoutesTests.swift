@@ -28,6 +28,24 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 1)
     }
 
+    @Test("a key whose HSM token has no tier for it is unavailable, and the refusal says what the HSM token lacks")
+    func missingTier() async throws {
+        let fixture = try await PaymentRoutesFixture(inconsistency: "The token cannot serve EC_v1.")
+        let paymentToken = try fixture.mint()
+        let lack = "token primary: EC_v1: the token lacks CKM_ECDH1_DERIVE"
+        fixture.hsm.lacks(lack)
+        let refused = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
+        let members = try #require(try JSONValue(parsing: refused.body).objectValue)
+        #expect(refused.status == 503 && members["code"] == .string("hsm_unavailable"))
+        #expect(members["details"] == .string(lack))
+        // The key itself is out of order.
+        fixture.hsm.lacks(nil)
+        let inactive = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
+        #expect(inactive.status == 422)
+        #expect(try JSONValue(parsing: inactive.body).objectValue?["code"] == .string("key_not_active"))
+        #expect(fixture.hsm.calls == 0)
+    }
+
     @Test(
         "a dry run is no release: decrypt and verify refuse the parameter, and other parameters too",
         arguments: ["/v1/decrypt", "/v1/verify"],

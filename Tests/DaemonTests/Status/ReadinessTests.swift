@@ -108,4 +108,22 @@ import WorkerProtocol
         #expect(findings([away("north"), whole], try keys(in: [ready("north")])).reasons.count == 1)
         #expect(findings([away("north"), whole], try keys(in: [whole])).warnings.count == 1)
     }
+
+    @Test("what the HSM tokens that show a key lack for its type is told, unless it is not what stops the key")
+    func missingTier() throws {
+        let (partial, whole) = (ready("north", ec: nil), ready("south"))
+        func missing(_ hsmTokens: [Readiness.HSMTokenLook], shownBy holders: [Readiness.HSMTokenLook]) throws -> String?
+        {
+            let key = try #require(try keys(in: holders).first { $0.algorithm == .ec })
+            return Readiness.missingTier(hsmTokens, for: key)
+        }
+        #expect(try missing([partial], shownBy: [partial]) == "token north: " + Self.lack)
+        #expect(try missing([partial, whole], shownBy: [partial]) == "token north: " + Self.lack)
+        #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "token north: " + Self.lack)
+        // Another HSM token opens such payments, and shows the key.
+        #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
+        // It is not known what a token that is away lacks.
+        #expect(try missing([away("north")], shownBy: [partial]) == nil)
+        #expect(try missing([whole], shownBy: [whole]) == nil)
+    }
 }
