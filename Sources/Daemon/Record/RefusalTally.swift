@@ -4,17 +4,19 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals before a request was read whole: a flood becomes one record a uid and minute, whatever its size.
+/// Counts refusals before a request was read whole: a flood becomes one record a uid and minute, whatever its size. One for
+/// each rule, where the groups of a uid's processes match several.
 final class RefusalTally: Sendable {
     private struct Bucket: Hashable {
         /// Seconds since 1970, a whole minute's.
         let minute: Int
         let uid: UInt32
+        /// The rule's; nil where none matched.
+        let name: String?
     }
 
     private struct Count {
         let peer: PeerCredentials
-        let name: String?
         var codes: [RefusalCode: Int]
     }
 
@@ -29,7 +31,7 @@ final class RefusalTally: Sendable {
     func count(_ code: RefusalCode, of peer: PeerCredentials, name: String?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
         counts.withLock {
-            $0[Bucket(minute: minute, uid: peer.uid), default: Count(peer: peer, name: name, codes: [:])]
+            $0[Bucket(minute: minute, uid: peer.uid, name: name), default: Count(peer: peer, codes: [:])]
                 .codes[code, default: 0] += 1
         }
     }
@@ -45,12 +47,14 @@ final class RefusalTally: Sendable {
             for bucket in ended.keys { counts[bucket] = nil }
             return ended
         }
-        return taken.sorted { ($0.key.minute, $0.key.uid) < ($1.key.minute, $1.key.uid) }.compactMap { bucket, count in
+        return taken.sorted {
+            ($0.key.minute, $0.key.uid, $0.key.name ?? "") < ($1.key.minute, $1.key.uid, $1.key.name ?? "")
+        }.compactMap { bucket, count in
             let since = AuditTime(Date(timeIntervalSince1970: Double(bucket.minute)))
             guard let summary = RefusalSummary(since: since, counts: count.codes) else { return nil }
             // No process is named: many of one uid may have been refused.
             let caller = AuditCaller(
-                name: count.name.map { AuditText($0) }, uid: count.peer.uid, gid: count.peer.gid)
+                name: bucket.name.map { AuditText($0) }, uid: count.peer.uid, gid: count.peer.gid)
             return AuditRecord(time: AuditTime(now), refusals: summary, caller: caller)
         }
     }

@@ -47,6 +47,20 @@ import Testing
         #expect(tally.take().map { $0.caller?.uid } == [1, 2, 1, 2])
     }
 
+    @Test("a uid that matched two rules, or none, within a minute is a record for each")
+    func rules() {
+        let tally = RefusalTally(clock: time.clock)
+        let peer = PeerCredentials(uid: 1, gid: 0)
+        for name in ["checkout", nil, "reports", "checkout"] { tally.count(.forbidden, of: peer, name: name) }
+        time.pass(60)
+        let records = tally.take()
+        #expect(records.map { $0.caller?.name?.text } == [nil, "checkout", "reports"])
+        let counts = records.map { auditRecord -> Int? in
+            if case .refusals(let summary) = auditRecord.event { summary.counts[.forbidden] } else { nil }
+        }
+        #expect(counts == [1, 2, 1])
+    }
+
     @Test("a stopping daemon records the present minute too")
     func stopping() {
         let tally = RefusalTally(clock: time.clock)
