@@ -82,7 +82,10 @@ struct KeyRotations: Sendable {
         if let explanation = entry.condition.explanation { return explanation }
         let holders = administration.hsmTokens.filter { entry.hsmTokens.contains($0.name) }
         guard holders.contains(where: \.isServing) else {
-            return "The only token that holds it is not available now: \(entry.hsmTokens.joined(separator: ", "))."
+            let names = entry.hsmTokens.joined(separator: ", ")
+            return entry.hsmTokens.count == 1
+                ? "The only HSM token that holds it is not available now: \(names)."
+                : "None of the HSM tokens that hold it is available now: \(names)."
         }
         return nil
     }

@@ -1,4 +1,5 @@
 import Foundation
+import Ledger
 import PaymentToken
 import Refusals
 import TestSupport
@@ -306,5 +307,35 @@ private struct ForgedPair {
             entry: KeyEntry(
                 publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
                 cutOff: nil, condition: .served, certificate: certificate, hsmTokens: ["primary"], warnings: []))
+    }
+}
+
+/// A rotation read from a ledger, beside HSM tokens that do not serve.
+@Suite struct UnavailableHSMTokenTests {
+    @Test(
+        "a key in HSM tokens of which none is available has a fault, which names them",
+        arguments: [
+            (["north"], "The only HSM token that holds it is not available now: north."),
+            (["north", "south"], "None of the HSM tokens that hold it is available now: north, south."),
+        ])
+    func unavailable(names: [String], fault: String) async throws {
+        let directory = try FreshDirectory()
+        let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
+        let description = try await SoftwareKeyToken().generateKey(.ec, merchantIdentifier: "m", known: [])
+        let keyRecord = KeyRecord(
+            publicKeyHash: try #require(PublicKeyHash(bytes: description.identifier)), merchantIdentifier: "m",
+            algorithm: .ec, state: .active, createdAt: RecordFixture.noon, origin: .imported)
+        try await fixture.ledger.apply(AdministrativeChange(at: RecordFixture.noon, key: keyRecord, records: []))
+        let (index, clock) = (KeyIndex(), WallClock { RecordFixture.noon })
+        index.rebuild(hsmTokens: names.map { ($0, [description]) }, keyRecords: [keyRecord])
+        let administration = KeyAdministration(
+            catalogue: KeyCatalogue(
+                index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
+            hsmTokens: names.map { SoftwareKeyToken($0, isServing: false) }, ledger: fixture.ledger,
+            gate: fixture.gate, recorder: fixture.recorder, rule: TwoPersonRule(people: 1, expire: .seconds(60)),
+            clock: clock)
+        let rotations = KeyRotations(administration: administration, arrivals: RefusedArrivals())
+        #expect(try await rotations.rotations(of: "m").map(\.newKey?.fault) == [fault])
+        await fixture.ledger.close()
     }
 }

@@ -19,9 +19,14 @@ final class SoftwareKeyToken: HSMTokenAdministering {
         var meanwhile: (@Sendable () async -> Void)?
     }
 
-    let name = "primary"
-    let isServing = true
+    let name: String
+    let isServing: Bool
     private let state = Mutex(State())
+
+    init(_ name: String = "primary", isServing: Bool = true) {
+        self.name = name
+        self.isServing = isServing
+    }
 
     func fail(at fault: Fault) { _ = state.withLock { $0.faults.insert(fault) } }
 
