@@ -174,6 +174,18 @@ struct LifecycleTranscripts {
         #expect(daemon.asked == [])
     }
 
+    @Test("a decision needs no reason, but one that is empty or too long is not sent", arguments: [0, 201])
+    func decisionReasons(length: Int) async throws {
+        let daemon = try await FakeDaemon([:])
+        let reason = String(repeating: "r", count: length)
+        for verb in ["approve", "reject", "withdraw"] {
+            let result = try await Command.paytokenctl(
+                ["approval", verb, Self.approval, "--reason", reason], socket: daemon.path)
+            #expect(result.status == 64 && result.error.contains("--reason has 1 to 200 characters."), "\(result)")
+        }
+        #expect(daemon.asked == [])
+    }
+
     @Test("approval list lines up what waits and what waited, and says when nothing does")
     func list() async throws {
         let restore = Self.summary("rejected", decidedBy: "1002", key: nil)

@@ -54,6 +54,7 @@ struct DecisionOptions: ParsableArguments {
         guard !approval.isEmpty, Hexadecimal.isLowerCase(approval.utf8) else {
             throw ValidationError("An approval is named by 16 lower-case hex characters; see approval list.")
         }
+        if let reason { try ReasonOption.check(reason) }
     }
 
     func post(_ decision: String) async throws {
