@@ -4,8 +4,8 @@ import Refusals
 
 /// One connection: reads a request, has it answered, and only then reads the next.
 ///
-/// Nothing is read while a request is being answered, so a connection holds at most one body, one answer and what one
-/// read brought. All methods run on the channel's event loop.
+/// While a request is being answered at most one read takes place, so a connection holds at most one body, one answer and
+/// what two reads brought. All methods run on the channel's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -236,6 +236,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch state {
         case .receiving(let body, _, let respond):
             state = .responding
+            // The kernel keeps watching the socket: not to read until the answer has left would take two calls of the
+            // system a request, one to stop watching and one to begin again.
+            read(context)
             let bytes = body.map { Array(buffer: $0) } ?? []
             let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
             let eventLoop = context.eventLoop

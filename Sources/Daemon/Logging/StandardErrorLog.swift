@@ -87,7 +87,7 @@ struct StandardErrorLogHandler: LogHandler {
 /// Writes lines to a descriptor on a thread of its own: whoever logs never waits, even when the reader of standard error
 /// has stopped. What does not fit the queue is dropped and counted.
 ///
-/// Lines that come while others are written leave together, as many as a pipe takes in one piece: another program that
+/// Lines that come within some milliseconds leave together, as many as a pipe takes in one piece: another program that
 /// writes to the same pipe does not get in between.
 final class LogSink: Sendable {
     private struct Backlog {
@@ -101,6 +101,8 @@ final class LogSink: Sendable {
 
     /// PIPE_BUF of Linux (pipe(7)).
     private static let pieceBytes = 4096
+    /// How long the first line waits for others: waking a thread for each would cost more than making the line.
+    private static let gathering = DispatchTimeInterval.milliseconds(5)
 
     private let descriptor: CInt
     private let maximumBacklogBytes: Int
@@ -135,7 +137,7 @@ final class LogSink: Sendable {
             }
             return (backlog.dropped, !backlog.isWriting)
         }
-        if begins { queue.async { self.writePieces() } }
+        if begins { queue.asyncAfter(deadline: .now() + Self.gathering) { self.writePieces() } }
         return dropped
     }
 
@@ -157,7 +159,10 @@ final class LogSink: Sendable {
     /// Waits until everything queued so far is written, but not longer than `milliseconds`. For the program's end.
     func flush(milliseconds: Int = 1_000) {
         let done = DispatchSemaphore(value: 0)
-        queue.async { done.signal() }
+        queue.async {
+            self.writePieces()
+            done.signal()
+        }
         _ = done.wait(timeout: .now() + .milliseconds(milliseconds))
     }
 
