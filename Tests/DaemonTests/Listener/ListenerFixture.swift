@@ -57,9 +57,12 @@ struct ListenerFixture {
 
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
+    /// - Parameters:
+    ///   - request: For a request's head and body. Longer than the daemon's, as `idle` is: on a busy machine a test may not
+    ///     come to its next line for many seconds. A test of these limits sets them.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
-        request: TimeAmount = .seconds(10), idle: TimeAmount = .seconds(60), streams: [String: BodyStream] = [:],
+        request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10), streams: [String: BodyStream] = [:],
         change: (inout ListenerSettings) -> Void = { _ in }
     ) async throws {
         self.directory = try directory ?? FreshDirectory()
