@@ -17,7 +17,6 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
-import hashlib
 import json
 import os
 import pathlib
@@ -29,6 +28,7 @@ import time
 
 import load
 import proof
+import raw
 import service
 
 MODULE = os.environ.get("SOAK_MODULE", "")
@@ -89,7 +89,7 @@ class Keys:
 
     def memory(self):
         """Resident memory in MiB of the daemon, and of its workers together."""
-        sizes = [resident(process) for process in self.daemon.processes()]
+        sizes = [service.resident(process) for process in self.daemon.processes()]
         return sizes[0], sum(sizes[1:])
 
     def ask(self, path):
@@ -113,13 +113,6 @@ class Keys:
         output = self.daemon.ctl(*arguments)
         return time.monotonic() - began, output
 
-    def hashes(self):
-        """Of each token the key whose certificate is at hand."""
-        for name in self.names:
-            key = service.run("openssl", "x509", "-in", f"authority/{name}.pem", "-noout", "-pubkey")
-            yield name, hashlib.sha256(
-                service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
-
     def releases(self, seconds, debug, clients, wrong):
         """Releases a second over a key of each token, and the processor time of each in microseconds."""
         # Where the service takes them sooner, the time is as much shorter.
@@ -141,10 +134,13 @@ class Keys:
 
     def raw(self, seconds):
         """The raw loop on a key of each token, the tokens one after the other: operations a second on the token's object and
-        on a session copy of it, which is what the worker uses, and the processor time of one on each in microseconds."""
-        rates = [service.run("./raw-loop", MODULE, name, "pin", digest, 2, seconds, env=self.environment(name)).split()
-                 for name, digest in self.hashes()]
-        return [statistics.mean(float(figures[place]) for figures in rates) for place in range(4)]
+        on a session copy of it, which is what the worker uses, and the processor time of one on the copy in microseconds."""
+        figures = []
+        for name in self.names:
+            with raw.RawLoop(name, f"authority/{name}.pem", environment=self.environment(name)) as loop:
+                own, copy = loop.measure(2, seconds, "object"), loop.measure(2, seconds, "copy")
+                figures.append((own.rate, copy.rate, copy.processor))
+        return [statistics.mean(column) for column in zip(*figures)]
 
     def import_one(self):
         name = f"{self.tag}-more"
@@ -181,7 +177,7 @@ class Keys:
         listed = json.loads(output)
         if len(listed) != self.count + 1 or any(key["condition"] != "served" for key in listed):
             wrong.append(f"{self.tag}: {len(listed)} keys are listed, not {self.count + 1}, or not all are served")
-        key = next(digest for _, digest in self.hashes())
+        key = raw.public_key_hash(f"authority/{self.names[0]}.pem")
         rows["key show"] = self.command("key", "show", key)[0], "s", None
         rows["key suspend"] = self.command("key", "suspend", key, "--reason", "soak")[0], "s", None
         took, status, body = self.ask("/metrics")
@@ -202,7 +198,7 @@ def rounds(sides, table, options, wrong):
     for number in range(1 if options.short else options.rounds):
         # Whoever is first has the cooler machine.
         for tag in (sides if number % 2 == 0 else reversed(sides)):
-            token, copy, _, spent = sides[tag].raw(0.5 if options.short else 1)
+            token, copy, spent = sides[tag].raw(0.5 if options.short else 1)
             rates[tag]["raw loop, object"].append(token)
             rates[tag]["raw loop, copy"].append(copy)
             rates[tag]["  processor time of it"].append(spent)
@@ -216,11 +212,6 @@ def rounds(sides, table, options, wrong):
             table[tag][name] = statistics.median(values), unit, "SoftHSM" if "raw" in name or "of it" in name else None
     return {name: statistics.median(many / few for few, many in zip(rates["few"][name], rates["many"][name]))
             for name in rates["few"]}
-
-
-def resident(process):
-    with open(f"/proc/{process}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
 def main():

@@ -1,20 +1,19 @@
-/* What the HSM alone can do: C_DeriveKey (ECDH), C_GetAttributeValue and C_DestroyObject in a loop, the operations of
- * one EC_v1 token, with nothing around them. `scripts/soak throughput` compiles and runs it for comparison.
+/* What the HSM alone can do: the PKCS#11 calls of one payment token in a loop, with nothing around them. For a P-256 key
+ * C_DeriveKey (ECDH), C_GetAttributeValue and C_DestroyObject; for an RSA key C_DecryptInit and C_Decrypt with
+ * CKM_RSA_X_509, which is what the worker has SoftHSM do. scripts/soaks/raw.py runs it for comparison.
  *
- *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX THREADS SECONDS
+ *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX
  *
- * Prints two rates a second: with the token's key, and with a session copy of it (CKA_TOKEN false), which spares
- * SoftHSM its file locking; then the processor time of one operation of each, in microseconds. */
+ * For each line "object|copy THREADS SECONDS" of standard input it prints a line as samples.h says: with the token's key,
+ * or with a session copy of it (CKA_TOKEN false), which spares SoftHSM its file locking and is what the worker uses. */
 #include <p11-kit/pkcs11.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include "samples.h"
 
 /* P-256's generator: any point on the curve costs the token the same. */
 static CK_BYTE point[65] = {
@@ -26,6 +25,10 @@ static CK_BYTE point[65] = {
 static CK_FUNCTION_LIST_PTR hsm;
 static CK_SLOT_ID slot;
 static CK_OBJECT_HANDLE key;
+static CK_KEY_TYPE key_type;
+/* Of an RSA key; and as many bytes below the modulus, which is all that the operation's time depends on. */
+static CK_ULONG modulus_size;
+static CK_BYTE block[1024];
 static double until;
 
 static void check(CK_RV value, const char *call) {
@@ -34,20 +37,13 @@ static void check(CK_RV value, const char *call) {
     _exit(1);
 }
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 static CK_SESSION_HANDLE open_session(void) {
     CK_SESSION_HANDLE session;
     check(hsm->C_OpenSession(slot, CKF_SERIAL_SESSION | CKF_RW_SESSION, NULL, NULL, &session), "C_OpenSession");
     return session;
 }
 
-static void *work(void *count) {
-    CK_SESSION_HANDLE session = open_session();
+static void derive(CK_SESSION_HANDLE session) {
     CK_ECDH1_DERIVE_PARAMS parameters = {CKD_NULL, 0, NULL, sizeof point, point};
     CK_MECHANISM mechanism = {CKM_ECDH1_DERIVE, &parameters, sizeof parameters};
     CK_OBJECT_CLASS class = CKO_SECRET_KEY;
@@ -57,38 +53,45 @@ static void *work(void *count) {
     CK_ATTRIBUTE template[] = {
         {CKA_CLASS, &class, sizeof class},   {CKA_KEY_TYPE, &type, sizeof type},     {CKA_TOKEN, &no, sizeof no},
         {CKA_SENSITIVE, &no, sizeof no},     {CKA_EXTRACTABLE, &yes, sizeof yes}};
-    while (now() < until) {
-        CK_OBJECT_HANDLE derived;
-        CK_ATTRIBUTE value = {CKA_VALUE, secret, sizeof secret};
-        check(hsm->C_DeriveKey(session, &mechanism, key, template, 5, &derived), "C_DeriveKey");
-        check(hsm->C_GetAttributeValue(session, derived, &value, 1), "C_GetAttributeValue");
-        check(hsm->C_DestroyObject(session, derived), "C_DestroyObject");
-        *(unsigned long *)count += 1;
+    CK_OBJECT_HANDLE derived;
+    CK_ATTRIBUTE value = {CKA_VALUE, secret, sizeof secret};
+    check(hsm->C_DeriveKey(session, &mechanism, key, template, 5, &derived), "C_DeriveKey");
+    check(hsm->C_GetAttributeValue(session, derived, &value, 1), "C_GetAttributeValue");
+    check(hsm->C_DestroyObject(session, derived), "C_DestroyObject");
+}
+
+static void decrypt(CK_SESSION_HANDLE session) {
+    CK_MECHANISM mechanism = {CKM_RSA_X_509, NULL, 0};
+    CK_BYTE opened[sizeof block];
+    CK_ULONG count = sizeof opened;
+    check(hsm->C_DecryptInit(session, &mechanism, key), "C_DecryptInit");
+    check(hsm->C_Decrypt(session, block, modulus_size, opened, &count), "C_Decrypt");
+}
+
+static void *work(void *samples) {
+    CK_SESSION_HANDLE session = open_session();
+    double before = now();
+    while (before < until) {
+        if (key_type == CKK_RSA) decrypt(session);
+        else derive(session);
+        double after = now();
+        sample(samples, after - before);
+        before = after;
     }
+    check(hsm->C_CloseSession(session), "C_CloseSession");
     return NULL;
 }
 
-static double processor_time(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
-/* Operations a second; `each` gets the processor time of one in microseconds. */
-static double rate(int threads, double seconds, double *each) {
+static void measure(int threads, double seconds) {
     pthread_t running[64];
-    unsigned long counts[64][8] = {0}; /* a cache line each */
-    unsigned long sum = 0;
+    struct samples each[64] = {0}, all = {0};
     double began = now(), spent = processor_time();
     until = began + seconds;
-    for (int i = 0; i < threads; i++) pthread_create(&running[i], NULL, work, counts[i]);
-    for (int i = 0; i < threads; i++) {
-        pthread_join(running[i], NULL);
-        sum += counts[i][0];
-    }
-    *each = sum == 0 ? 0 : (processor_time() - spent) * 1e6 / (double)sum;
-    return (double)sum / (now() - began);
+    for (int i = 0; i < threads; i++) pthread_create(&running[i], NULL, work, &each[i]);
+    for (int i = 0; i < threads; i++) pthread_join(running[i], NULL);
+    double took = now() - began, used = processor_time() - spent;
+    for (int i = 0; i < threads; i++) merge(&all, &each[i]);
+    report(&all, took, used);
 }
 
 static int has_label(CK_SLOT_ID candidate, const char *label) {
@@ -100,7 +103,7 @@ static int has_label(CK_SLOT_ID candidate, const char *label) {
 }
 
 int main(int count, char **arguments) {
-    if (count != 7) return 64;
+    if (count != 5) return 64;
     void *library = dlopen(arguments[1], RTLD_NOW);
     CK_C_GetFunctionList list = library ? (CK_C_GetFunctionList)dlsym(library, "C_GetFunctionList") : NULL;
     if (list == NULL) return 69;
@@ -131,15 +134,32 @@ int main(int count, char **arguments) {
     check(hsm->C_FindObjectsFinal(session), "C_FindObjectsFinal");
     if (number != 1) return 66;
 
-    int threads = atoi(arguments[5]);
-    if (threads < 1 || threads > 64) return 64;
-    double each[2];
-    double first = rate(threads, atof(arguments[6]), &each[0]);
-    CK_BBOOL no = CK_FALSE;
-    CK_ATTRIBUTE change = {CKA_TOKEN, &no, sizeof no};
-    check(hsm->C_CopyObject(session, key, &change, 1, &key), "C_CopyObject");
-    double second = rate(threads, atof(arguments[6]), &each[1]);
-    printf("%.0f %.0f %.2f %.2f\n", first, second, each[0], each[1]);
-    fflush(stdout);
+    CK_ATTRIBUTE type = {CKA_KEY_TYPE, &key_type, sizeof key_type};
+    check(hsm->C_GetAttributeValue(session, key, &type, 1), "C_GetAttributeValue");
+    if (key_type == CKK_RSA) {
+        CK_ATTRIBUTE modulus = {CKA_MODULUS, NULL, 0};
+        check(hsm->C_GetAttributeValue(session, key, &modulus, 1), "C_GetAttributeValue");
+        if (modulus.ulValueLen > sizeof block) return 66;
+        modulus_size = modulus.ulValueLen;
+        memset(block + 1, 0x5a, modulus_size - 1);
+    }
+    CK_OBJECT_HANDLE object = key, copy = 0;
+
+    char kind[8];
+    int threads;
+    double seconds;
+    while (scanf("%7s %d %lf", kind, &threads, &seconds) == 3) {
+        if (threads < 1 || threads > 64) return 64;
+        key = object;
+        if (strcmp(kind, "copy") == 0) {
+            CK_BBOOL no = CK_FALSE;
+            CK_ATTRIBUTE change = {CKA_TOKEN, &no, sizeof no};
+            if (copy == 0) check(hsm->C_CopyObject(session, object, &change, 1, &copy), "C_CopyObject");
+            key = copy;
+        } else if (strcmp(kind, "object") != 0) {
+            return 64;
+        }
+        measure(threads, seconds);
+    }
     _exit(0); /* SoftHSM's destructors are not to be relied on. */
 }

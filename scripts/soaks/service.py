@@ -16,7 +16,7 @@ GET_READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def arguments(parser):
-    """With those that scripts/soak itself understands."""
+    """With those that scripts/soak and scripts/bench themselves understand."""
     parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
     parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
     parser.add_argument("--skip-build", action="store_true", help="what is there is built already")
@@ -28,7 +28,7 @@ class Failed(Exception):
 
 
 @contextlib.contextmanager
-def cleaning():
+def cleaning(name="soak"):
     """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and a Failed into exit status 1."""
     def leave(number, frame):
         sys.exit(128 + number)
@@ -37,7 +37,7 @@ def cleaning():
     try:
         yield
     except Failed as failure:
-        sys.exit(f"soak: {failure}")
+        sys.exit(f"{name}: {failure}")
 
 
 def run(*command, **options):
@@ -152,11 +152,7 @@ class Service:
 
     def cpu(self):
         """Seconds of processor time that daemon and worker have taken."""
-        ticks = 0
-        for process in self.processes():
-            fields = stat(process)
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+        return sum(map(processor_time, self.processes()))
 
     def peak(self):
         """The daemon's largest resident memory in MiB, since its start."""
@@ -199,6 +195,18 @@ def stat(process):
     """The fields of /proc/PID/stat behind the name: state, parent, …"""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rpartition(")")[2].split()
+
+
+def processor_time(process):
+    """Seconds that it has taken, those of its threads that have ended among them."""
+    fields = stat(process)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(process):
+    """Resident memory in MiB."""
+    with open(f"/proc/{process}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
 def child_memory(command, **options):

@@ -3,21 +3,14 @@ operations (C_DeriveKey, read, destroy) on the same token in the same run. Wrong
 """
 import argparse
 import collections
-import hashlib
 import json
-import os
 import resource
 import sys
 
 import load
 import proof
+import raw
 import service
-
-
-def public_key_hash():
-    """The merchant key's CKA_ID, hexadecimal."""
-    key = service.run("openssl", "x509", "-in", "authority/merchant.pem", "-noout", "-pubkey")
-    return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
 
 
 def main():
@@ -31,9 +24,8 @@ def main():
         daemon.start()
         daemon.import_merchant()
         # As many threads as the worker has sessions.
-        raw, copied, *_ = map(float, service.run(
-            "./raw-loop", os.environ["SOAK_MODULE"], "sandbox", "pin", public_key_hash(), 2,
-            1 if options.short else 3).split())
+        with raw.RawLoop("sandbox", "authority/merchant.pem") as loop:
+            own_key, copied = (loop.measure(2, 1 if options.short else 3, kind).rate for kind in ("object", "copy"))
         times, refusals = [], collections.Counter()
 
         def answered(tag, status, body, began, ended):
@@ -60,8 +52,8 @@ def main():
           f"{own / len(times) * 1e6:.0f} µs")
     print(f"latency     p50 {load.percentile(times, 0.5):.2f} ms, p99 {load.percentile(times, 0.99):.2f} ms, longest "
           f"{times[-1] * 1000:.1f} ms")
-    print(f"raw loop    {raw:.0f}/s ({copied:.0f}/s on a session copy of the key)")
-    print(f"ratio       {rate / raw:.2f} of the raw loop ({rate / copied:.2f} of the one on a session copy)")
+    print(f"raw loop    {own_key:.0f}/s ({copied:.0f}/s on a session copy of the key)")
+    print(f"ratio       {rate / own_key:.2f} of the raw loop ({rate / copied:.2f} of the one on a session copy)")
     return proof.verdict([f"{count} requests were refused with {code}" for code, count in sorted(refusals.items())])
 
 

@@ -1,0 +1,42 @@
+"""What a token alone can do, beside a daemon that uses the same token: raw-loop.c, which scripts/soak and scripts/bench
+compile, as a process that is asked again and again."""
+import collections
+import hashlib
+import os
+import subprocess
+
+import service
+
+# Operations a second; the processor time of one, and the times of single ones at the 50th and 99th of 100, in microseconds.
+Figures = collections.namedtuple("Figures", "rate processor p50 p99")
+
+
+def public_key_hash(certificate):
+    """The CKA_ID of its key, hexadecimal."""
+    key = service.run("openssl", "x509", "-in", certificate, "-noout", "-pubkey")
+    return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
+
+
+class RawLoop:
+    """The operations of one payment token on the key of a certificate, in a process that has the token open. A context."""
+
+    def __init__(self, label, certificate, pin="pin", environment=None):
+        self.process = subprocess.Popen(
+            ["./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env=environment, text=True)
+
+    def measure(self, threads, seconds, kind="copy"):
+        """kind: "object" for the token's own key, "copy" for a session copy of it, which the worker uses."""
+        print(kind, threads, seconds, file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise service.Failed(f"raw-loop ended with {self.process.wait()}")
+        return Figures(*map(float, line.split()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
