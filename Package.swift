@@ -25,6 +25,7 @@ let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-service-lifecycle")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
 
 // Targets are listed from the bottom up: a target depends only on targets above it.
 let package = Package(
@@ -57,6 +58,8 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
         // Command lines, their help and completions.
         .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
+        // Latencies of every size in little memory, for scripts/bench; nothing that is installed links it.
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", exact: "0.2.0"),
     ],
     targets: [
         // C: module maps and the few lines that Swift cannot import.
@@ -242,7 +245,17 @@ let package = Package(
         .testTarget(
             name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras],
             swiftSettings: house),
-        // What scripts/soak measures with; not installed.
+        // What scripts/soak and scripts/bench measure with; not installed.
+        .systemLibrary(name: "CEpoll", path: "Tests/CEpoll"),
+        .executableTarget(
+            name: "load-generator", dependencies: ["CEpoll", "CLinux", arguments, histogram],
+            path: "Tests/LoadGenerator", swiftSettings: house),
+        .testTarget(
+            name: "LoadGeneratorTests", dependencies: ["load-generator", "TestSupport", nioCore, nioPosix],
+            swiftSettings: house),
+        .executableTarget(
+            name: "verification-price", dependencies: ["PaymentToken", "StrictJSON", histogram],
+            path: "Tests/VerificationPrice", swiftSettings: house),
         .executableTarget(
             name: "paytokend-memory-ledger",
             dependencies: ["AuditChain", "Daemon", "Ledger", "MerchantKeys", "PaymentToken"],

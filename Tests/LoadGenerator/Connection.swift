@@ -1,0 +1,88 @@
+import CLinux
+import Glibc
+
+/// A connection to the service, with at most one request under way.
+struct Connection {
+    let socket: Int32
+    /// When the request under way was due, in nanoseconds of ``Clock``.
+    var due: UInt64 = 0
+    var isBusy = false
+    private(set) var isClosed = false
+    /// What of the request is not sent yet: nothing, unless the socket had no room for it.
+    private(set) var unsent = 0..<0
+    private var reader = AnswerReader()
+
+    /// Waits where the service's backlog is full.
+    init(path: String) throws(LoadFailure) {
+        socket = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        guard socket >= 0 else { throw LoadFailure(call: "socket") }
+        let error = unsafe paytokend_unix_connect(socket, path)
+        guard error == 0, fcntl(socket, F_SETFL, O_NONBLOCK) == 0 else {
+            Glibc.close(socket)
+            throw LoadFailure(call: "connect to \(path)", error: error == 0 ? errno : error)
+        }
+    }
+
+    mutating func close() {
+        if !isClosed { Glibc.close(socket) }
+        isClosed = true
+    }
+
+    /// - Returns: whether nothing is left to be sent; also where the connection is broken, which reading finds out.
+    mutating func send(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
+        unsent = range
+        return sendRest(of: bytes)
+    }
+
+    mutating func sendRest(of bytes: [UInt8]) -> Bool {
+        while !unsent.isEmpty {
+            let count = unsafe bytes.withUnsafeBytes { buffer in
+                unsafe Glibc.send(
+                    socket, buffer.baseAddress.unsafelyUnwrapped + unsent.lowerBound, unsent.count, Int32(MSG_NOSIGNAL))
+            }
+            if count >= 0 {
+                unsent = unsent.lowerBound + count..<unsent.upperBound
+            } else if errno == EAGAIN {
+                return false
+            } else if errno != EINTR {
+                unsent = 0..<0
+            }
+        }
+        return true
+    }
+
+    enum Received {
+        case answer(status: Int)
+        case nothing, lost
+    }
+
+    /// - Parameter buffer: where it may be read to; shared by all connections.
+    mutating func receive(into buffer: inout [UInt8]) throws(LoadFailure) -> Received {
+        let count = unsafe buffer.withUnsafeMutableBytes { buffer in
+            unsafe recv(socket, buffer.baseAddress, buffer.count, 0)
+        }
+        if count < 0 { return errno == EAGAIN || errno == EINTR ? .nothing : .lost }
+        // Closed; with nothing under way that is no loss.
+        if count == 0 { return .lost }
+        guard isBusy else { throw LoadFailure("an answer came that was not asked for") }
+        return try reader.take(buffer, count: count).map { .answer(status: $0) } ?? .nothing
+    }
+}
+
+/// CLOCK_MONOTONIC.
+enum Clock {
+    /// Nanoseconds.
+    static var now: UInt64 {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// Seconds of processor time that this process has taken.
+    static var processor: Double {
+        var usage = rusage()
+        guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }
+        return Double(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+            + Double(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6
+    }
+}

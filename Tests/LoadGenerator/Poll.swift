@@ -1,0 +1,47 @@
+import CEpoll
+import Glibc
+
+/// epoll(7), level-triggered, over sockets that the caller numbers.
+@safe struct Poll: ~Copyable {
+    private let descriptor: Int32
+    private var events: [epoll_event]
+
+    /// - Parameter capacity: how many events one wait may give.
+    init(capacity: Int) throws(LoadFailure) {
+        descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard descriptor >= 0 else { throw LoadFailure(call: "epoll_create1") }
+        unsafe events = [epoll_event](repeating: epoll_event(), count: capacity)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Tells of `socket` under this number when there is something to be read.
+    func add(_ socket: Int32, number: Int) throws(LoadFailure) {
+        try change(EPOLL_CTL_ADD, socket, number, EPOLLIN.rawValue)
+    }
+
+    /// Whether it also tells when there is room for more to be written.
+    func watch(_ socket: Int32, number: Int, forRoom: Bool) throws(LoadFailure) {
+        try change(EPOLL_CTL_MOD, socket, number, EPOLLIN.rawValue | (forRoom ? EPOLLOUT.rawValue : 0))
+    }
+
+    private func change(_ operation: Int32, _ socket: Int32, _ number: Int, _ wanted: UInt32) throws(LoadFailure) {
+        var event = unsafe epoll_event(events: wanted, data: epoll_data_t(u64: UInt64(number)))
+        guard unsafe epoll_ctl(descriptor, operation, socket, &event) == 0 else { throw LoadFailure(call: "epoll_ctl") }
+    }
+
+    /// - Parameter nanoseconds: how long is waited at most.
+    /// - Returns: how many sockets have something to tell.
+    mutating func wait(nanoseconds: UInt64) throws(LoadFailure) -> Int {
+        var limit = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
+        let count = unsafe epoll_pwait2(descriptor, &events, Int32(events.count), &limit, nil)
+        if count < 0, errno != EINTR { throw LoadFailure(call: "epoll_pwait2") }
+        return max(0, Int(count))
+    }
+
+    /// The socket's number of event `index`, and whether there is room to write.
+    subscript(index: Int) -> (number: Int, hasRoom: Bool) {
+        let event = unsafe events[index]
+        return unsafe (Int(event.data.u64), event.events & EPOLLOUT.rawValue != 0)
+    }
+}
