@@ -34,10 +34,12 @@ class SoftHSMToken:
     def is_installed(cls):
         return True
 
-    def __init__(self, name, place):
+    def __init__(self, name, place, store=None):
+        """store: an empty directory for its files; one in `place` is made where none is given."""
         self.name, self.place = name, place
-        self.tokens, self.pin = f"{place}/{name}", f"{place}/{name}.pin"
-        os.mkdir(self.tokens, 0o700)
+        self.tokens, self.pin = store or f"{place}/{name}", f"{place}/{name}.pin"
+        if store is None:
+            os.mkdir(self.tokens, 0o700)
         shutil.copy("pin", self.pin)
         self.softhsm = os.environ["SOAK_MODULE"]
         configuration = pathlib.Path("softhsm2.conf").read_text()
@@ -159,9 +161,14 @@ class RemoteToken(SoftHSMToken):
 
 
 class Deployment:
-    """One daemon and its tokens. A context: leaving it ends them."""
+    """One daemon and its tokens. A context: leaving it ends them.
 
-    def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), **settings):
+    program: what is started, with the configuration's path behind it. listener: further options of the two sockets.
+    settings: options of every token.
+    """
+
+    def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), program=("paytokend", "--config"),
+                 listener=None, **settings):
         os.mkdir(place, 0o700)
         self.place, self.tokens = place, [kind(name, place) for name, kind in tokens.items()]
         self.settings, self.merchants = settings, merchants
@@ -169,12 +176,13 @@ class Deployment:
         self.configuration = f"{place}/paytokend.yaml"
         pathlib.Path(self.configuration).write_text(
             f"listener:\n  socket: {os.path.abspath(place)}/d.sock\n  admin_socket: {os.path.abspath(place)}/a.sock\n"
+            + "".join(f"  {option}: {value}\n" for option, value in (listener or {}).items()) +
             "tokens:\n" + "".join(token.yaml(settings) for token in self.tokens)
             + f"trust:\n  roots: [{os.path.abspath('authority/root.pem')}]\n"
             "verification: { signing_time_window: 1d }\n"
             f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n"
             "log: { format: text }\n")
-        command = ["paytokend", "--config", self.configuration]
+        command = [*program, self.configuration]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
         self.daemon = service.Service(program=command[0], arguments=command[1:], socket=f"{place}/d.sock",

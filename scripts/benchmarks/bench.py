@@ -1,0 +1,120 @@
+"""Measures paytokend, with everything that a release needs switched on, beside what its HSM can do alone, in one run on
+one machine, and prints one table.
+
+Each row is a base and one thing changed: EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger, 32
+connections. Payment tokens are minted while nothing is measured; each is released once. In every round every row is
+played for some seconds, with the raw loop before and behind it: the bare PKCS#11 calls of one payment token, in as many
+threads as the worker has sessions, on a session copy of the key, which the worker uses too. The column "of" is the
+ratio of the two; for a token with latency it is the share of sessions / latency, for an open loop that of the maximum.
+Figures are the medians of the rounds.
+
+An open loop sends when a request is due, at a constant rate, however late the answers are; times count from then. In all
+other rows each connection sends when it has its answer.
+
+Below the rows stands what a release is made of, each measured by itself: the raw loops, P-256 verification,
+fdatasync; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
+answer was wrong, and with --short when something is badly slower than it has to be.
+"""
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+import machine
+import peers
+import plot
+import proof
+import report
+import rounds
+import rows
+import service
+import targets
+
+EPILOG = "rows:\n" + "\n".join(f"  {row.name:16}{row.title}{'; only with --rows and --short' if row.is_extra else ''}"
+                             for row in rows.ROWS) + """
+
+examples:
+  scripts/bench --rows ec,ec-1,ec-128 --rounds 3         the beginning of the table, after a change
+  scripts/bench --json new.json --svg new.svg            all of it, for the README
+  scripts/bench --peer processout=../applepay            beside github.com/processout/applepay, checked out there
+  scripts/bench --short --debug                          what scripts/test runs
+"""
+
+
+def row_names(text):
+    names = text.split(",")
+    unknown = [name for name in names if name not in rows.NAMES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no row {', '.join(unknown)}; the rows are {', '.join(rows.NAMES)}")
+    return names
+
+
+def peer(text):
+    name, _, directory = text.partition("=")
+    if name not in peers.PEERS or not directory:
+        raise argparse.ArgumentTypeError(f"NAME=DIR, with a NAME of {', '.join(peers.PEERS)}")
+    return name, directory
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__, epilog=EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=row_names, help="only these, separated by commas")
+    parser.add_argument("--rounds", type=int, help="of everything (5; 3 with --short)")
+    parser.add_argument("--seconds", type=float, help="of each row in each round (3; 1 with --short)")
+    parser.add_argument("--json", metavar="FILE", help="all figures of all rounds")
+    parser.add_argument("--svg", metavar="FILE", help="a plot")
+    parser.add_argument("--peer", type=peer, action="append", default=[], metavar="NAME=DIR",
+                        help=f"another program's rows, from its source: {', '.join(peers.PEERS)}")
+    parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
+    options = service.arguments(parser)
+    options.rounds = options.rounds or (3 if options.short else 5)
+    options.seconds = options.seconds or (1 if options.short else 3)
+    return options
+
+
+def choose(options):
+    """The rows, in the table's order; with the one that an open loop's maximum is taken from."""
+    usual = rows.SHORT if options.short else [row.name for row in rows.ROWS if not row.is_extra]
+    names = set(options.rows or usual)
+    if any(row.load for row in rows.ROWS if row.name in names):
+        names.add(rows.MAXIMUM)
+    return [row for row in rows.ROWS if row.name in names]
+
+
+def write(path, text):
+    pathlib.Path(os.environ.get("BENCH_FROM", "."), path).write_text(text, encoding="utf-8")
+
+
+def main():
+    options = parse()
+    if options.check_arguments:
+        return 0
+    began, made = time.monotonic(), machine.describe()
+    with rounds.Bench(choose(options), options.seconds) as bench:
+        for name, directory in options.peer:
+            bench.add_peer(name, directory)
+        bench.try_rows()
+        for number in range(options.rounds):
+            print(f"round {number + 1} of {options.rounds}", flush=True)
+            bench.round(number)
+        bench.finish()
+    report.show(bench, made, time.monotonic() - began)
+    chosen = targets.GUARDS if options.short else targets.TARGETS
+    reached = report.show_targets(chosen, bench.figures)
+    for name, why in bench.missing.items():
+        print(f"missing     {name}: {why}")
+    if options.json:
+        write(options.json, report.as_json(bench, made, reached))
+    if options.svg:
+        write(options.svg, plot.svg(bench, made))
+    wrong = bench.wrong
+    if options.short:
+        wrong += [f"badly slower: {each['title']}: {each['ratio']}" for each in reached if not each["met"]]
+    return proof.verdict(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning("bench"):
+        sys.exit(main())

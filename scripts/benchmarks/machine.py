@@ -1,0 +1,54 @@
+"""What was measured, and on what."""
+import datetime
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+
+def first_line(*command):
+    """What a program says of its version; None where it is not there."""
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = (said.stdout + said.stderr).strip().splitlines()
+    return lines[0].strip() if lines else None
+
+
+def package(name):
+    """The version that Debian has installed."""
+    said = first_line("dpkg-query", "--show", "--showformat", "${Version}", name)
+    return said if said and not said.startswith("dpkg-query:") else None
+
+
+def field(path, name, separator=":"):
+    for line in pathlib.Path(path).read_text().splitlines():
+        key, _, value = line.partition(separator)
+        if key.strip() == name:
+            return value.strip().strip('"')
+    return None
+
+
+def file_system(path):
+    """Of the deepest mount that the path is in: its type."""
+    mounts = [line.split()[1:3] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+    path = os.path.abspath(path)
+    within = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
+    return max(within)[1] if within else "unknown"
+
+
+def describe():
+    """Names and values for JSON and for the lines above the table."""
+    memory = int(re.sub(r"\D", "", field("/proc/meminfo", "MemTotal") or "0")) / 1024 / 1024
+    versions = {
+        "paytokend": first_line("paytokend", "--version"), "SoftHSM": package("softhsm2") or first_line("softhsm2-util", "--version"),
+        "NSS": package("libnss3"), "libcrypto": first_line("openssl", "version"), "SQLite": package("libsqlite3-0"),
+        "Go": first_line("go", "version")}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
+        "commit": os.environ.get("BENCH_COMMIT", "unknown"), "build": os.environ.get("BENCH_BUILD", "unknown"),
+        "processor": field("/proc/cpuinfo", "model name") or platform.machine(), "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory, 1), "system": field("/etc/os-release", "PRETTY_NAME", "="), "kernel": platform.release(),
+        "file_system": file_system("."), "versions": {name: said for name, said in versions.items() if said}}

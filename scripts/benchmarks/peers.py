@@ -1,0 +1,56 @@
+"""Other programs that open Apple Pay tokens, on the same machine in the same run with the same tokens: in one process, with
+the merchant's key in a file, over no socket and with no record of what was released. So it is a lower bound of the work."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import deployment
+
+PROGRAM = pathlib.Path(__file__).with_name("processout.go")
+# Of as many tokens as decrypt at the same time.
+THREADS = 2
+
+
+class ProcessOut:
+    """github.com/processout/applepay, in Go. Go's build puts a program of ours into its package, by an overlay: nothing is
+    written into its directory, and the modules are those that its go.sum names."""
+    name = "processout"
+    TITLES = {"ec": "processout/applepay (Go), EC_v1", "rsa": "processout/applepay (Go), RSA_v1"}
+
+    def __init__(self, directory):
+        self.missing = None
+        directory = pathlib.Path(os.environ.get("BENCH_FROM", "."), directory).resolve()
+        if not (directory / "go.mod").exists():
+            self.missing = f"{directory} has no go.mod: it is to be a checkout of github.com/processout/applepay"
+        elif shutil.which("go") is None:
+            self.missing = "Go is not installed (Debian: apt-get install golang-go)"
+        else:
+            self._build(directory)
+
+    def _build(self, directory):
+        with tempfile.TemporaryDirectory(dir=".") as place:
+            overlay = pathlib.Path(place, "overlay.json")
+            overlay.write_text(json.dumps({"Replace": {str(directory / "bench" / "main.go"): str(PROGRAM)}}))
+            done = subprocess.run(
+                ["go", "build", "-overlay", overlay.resolve(), "-o", os.path.abspath("peer-processout"), "./bench"], cwd=directory,
+                capture_output=True, text=True)
+        if done.returncode != 0:
+            self.missing = f"Go did not build it: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+
+    def play(self, sample, seconds):
+        """Pairs of a row's name and figures."""
+        for kind, identifier in deployment.MERCHANTS.items():
+            done = subprocess.run(
+                ["./peer-processout", identifier, f"authority/{kind}.pem", f"authority/{kind}.key.pem", "authority/root.pem",
+                 str(sample(kind)), str(THREADS), str(seconds)], capture_output=True, text=True)
+            if done.returncode == 0:
+                yield f"{self.name}-{kind}", json.loads(done.stdout)
+            else:
+                self.missing = done.stderr.strip()
+
+
+PEERS = {ProcessOut.name: ProcessOut}
+TITLES = {f"{peer.name}-{kind}": title for peer in PEERS.values() for kind, title in peer.TITLES.items()}

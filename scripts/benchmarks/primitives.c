@@ -1,0 +1,74 @@
+/* What a release cannot do without, each by itself on one thread.
+ *
+ *   primitives verify SECONDS                 libcrypto's ECDSA verification on P-256 of a SHA-256 digest
+ *   primitives sync SECONDS DIRECTORY         4 KiB appended to a file there, and fdatasync(2)
+ *
+ * Prints a line as samples.h says. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include "samples.h"
+
+static EVP_PKEY_CTX *verifying;
+static unsigned char signature[80], digest[32];
+static size_t signature_size = sizeof signature;
+static int file;
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+static void prepare_verification(void) {
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    EVP_PKEY_CTX *signing = key ? EVP_PKEY_CTX_new(key, NULL) : NULL;
+    memset(digest, 0x5a, sizeof digest);
+    if (signing == NULL || EVP_PKEY_sign_init(signing) != 1 ||
+        EVP_PKEY_sign(signing, signature, &signature_size, digest, sizeof digest) != 1)
+        fail("EVP_PKEY_sign");
+    verifying = EVP_PKEY_CTX_new(key, NULL);
+    if (verifying == NULL || EVP_PKEY_verify_init(verifying) != 1) fail("EVP_PKEY_verify_init");
+}
+
+static void verify(void) {
+    if (EVP_PKEY_verify(verifying, signature, signature_size, digest, sizeof digest) != 1) fail("EVP_PKEY_verify");
+}
+
+/* It goes with the process. */
+static void prepare_file(const char *directory) {
+    file = open(directory, O_TMPFILE | O_WRONLY | O_APPEND, 0600);
+    if (file < 0) fail(directory);
+}
+
+static void append(void) {
+    static char page[4096];
+    if (write(file, page, sizeof page) != (ssize_t)sizeof page || fdatasync(file) != 0) fail("fdatasync");
+}
+
+int main(int count, char **arguments) {
+    if (count < 3) return 64;
+    void (*operation)(void) = NULL;
+    if (strcmp(arguments[1], "verify") == 0) {
+        prepare_verification();
+        operation = verify;
+    } else if (strcmp(arguments[1], "sync") == 0 && count == 4) {
+        prepare_file(arguments[3]);
+        operation = append;
+    } else {
+        return 64;
+    }
+    operation();
+    struct samples samples = {0};
+    double began = now(), spent = processor_time(), before = began, until = began + atof(arguments[2]);
+    while (before < until) {
+        operation();
+        double after = now();
+        sample(&samples, after - before);
+        before = after;
+    }
+    report(&samples, before - began, processor_time() - spent);
+    return 0;
+}

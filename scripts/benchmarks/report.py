@@ -1,0 +1,101 @@
+"""The table on the terminal, and the same with every round's figures as JSON."""
+import json
+
+import peers
+import rows
+import targets
+
+KEYS = {"object": "the token's key", "copy": "a session copy"}
+OPERATIONS = {
+    **{f"raw-{kind}-{key}-{threads}": f"raw loop, {kind.upper()}, {KEYS[key]}, {threads} thread{'s' if threads > 1 else ''}"
+       for kind in ("ec", "rsa") for key in KEYS for threads in (1, 2, 4)},
+    "p256-libcrypto": "P-256 verification by libcrypto", "verification": "paytokend's check of a token's signature",
+    "fdatasync": "4 KiB appended, fdatasync"}
+WIDTH = 52
+
+
+def number(value, digits=0):
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def milliseconds(value):
+    """Of microseconds, to three digits."""
+    if value is None:
+        return "–"
+    value /= 1000
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def spread(figures, name):
+    """How far the rounds' rates go below and above their median."""
+    values, median = figures.values(name, "rate"), figures.median(name, "rate")
+    return f"{(min(values) / median - 1) * 100:+.0f} {(max(values) / median - 1) * 100:+.0f} %"
+
+
+def ratio(figures, row):
+    """What of the possible is reached, and what that is."""
+    for figure, name in (("of_raw", "raw"), ("of_ceiling", "sessions/latency"), ("of_maximum", "maximum")):
+        if (value := figures.median(row.name, figure)) is not None:
+            return f"{value:.2f} {name}"
+    return "–"
+
+
+def line(title, *columns):
+    widths = (9, 11, 22, 9, 9, 9, 8, 8, 7, 7, 8, 8)
+    return f"{title:{WIDTH}}" + "".join(f"{column:>{width}}" for column, width in zip(columns, widths))
+
+
+def service_line(figures, name, title, share):
+    def of(figure):
+        return figures.median(name, figure)
+    return line(title, number(of("rate")), spread(figures, name), share, *[milliseconds(of(kind)) for kind in ("p50", "p99", "p999")],
+                *[number(of(kind)) for kind in ("daemon", "worker", "load")], number(of("cores"), 2),
+                *[number(of(kind)) for kind in ("memory_daemon", "memory_worker")])
+
+
+def show(bench, made, elapsed):
+    figures, versions = bench.figures, made["versions"]
+    rounds = max((len(each) for each in figures.rounds.values()), default=0)
+    print(f"\nmachine     {made['processor']}, {made['cores']} cores, {made['memory_gib']} GiB, {made['system']}, Linux "
+          f"{made['kernel']}, {made['file_system']}")
+    print("versions    " + ", ".join(f"{name} {said}" for name, said in versions.items()))
+    print(f"build       {made['build']}, commit {made['commit']}, {made['date']}")
+    print(f"rounds      {rounds} of {bench.seconds:g} s each, {elapsed / 60:.0f} min; medians, and how far rates went from them\n")
+    print(line("", "releases", "", "", "", "", "", "µs of processor", "", "", "", "MiB", ""))
+    print(line("", "a second", "spread", "of", "p50 ms", "p99 ms", "p99.9", "daemon", "worker", "load", "cores", "daemon", "worker"))
+    for row in bench.rows:
+        if row.name in figures:
+            print(service_line(figures, row.name, row.title, ratio(figures, row)))
+    for name, title in peers.TITLES.items():
+        if name in figures:
+            failed = figures.median(name, "failed")
+            print(service_line(figures, name, title, f"{failed:.1%} failed" if failed else "–"))
+    print("\n" + f"{'':{WIDTH}}{'a second':>9}{'spread':>11}{'p50 µs':>10}{'p99 µs':>10}{'µs of processor':>17}")
+    for name, title in OPERATIONS.items():
+        if name in figures:
+            p50, p99, processor = (number(figures.median(name, kind)) for kind in ("p50", "p99", "processor"))
+            print(f"{title:{WIDTH}}{number(figures.median(name, 'rate')):>9}{spread(figures, name):>11}{p50:>10}{p99:>10}"
+                  f"{processor:>17}")
+    print()
+
+
+def show_targets(chosen, figures):
+    """Those for which enough was measured: as JSON has them."""
+    shown = []
+    for target in chosen:
+        if (value := target.ratio(figures)) is None:
+            continue
+        met = target.is_met(value)
+        print(f"{'met' if met else 'missed':8}{value:8.2f}   {target.title}: {target.bound}")
+        shown.append({"title": target.title, "ratio": round(value, 4), "least": target.least, "most": target.most, "met": met})
+    return shown
+
+
+def as_json(bench, made, reached):
+    """Rates a second, times in microseconds, memory in MiB, cores in use; `of_raw` and the like are of each round's own."""
+    titles = {**{row.name: row.title for row in rows.ROWS}, **peers.TITLES, **OPERATIONS}
+    names = [name for name in titles if name in bench.figures]
+    return json.dumps({
+        **made, "seconds": bench.seconds,
+        "rows": [{"name": name, "title": titles[name], **bench.figures.summary(name)} for name in names],
+        "targets": reached, "missing": bench.missing}, indent=1, ensure_ascii=False) + "\n"

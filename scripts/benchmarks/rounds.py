@@ -1,0 +1,158 @@
+"""The rounds: in each, every row is played once, with the raw loop before and behind it, and every operation that a release
+is made of is measured once. So whatever else the machine does meets all of them."""
+import contextlib
+import os
+import pathlib
+import statistics
+
+import deployment
+import figures
+import mint
+import peers
+import raw
+import rows
+import service
+import services
+
+# Of a raw loop beside a row's round, and of an operation measured by itself, in seconds.
+BESIDE, ALONE = 0.5, 0.5
+# Less where rounds are short.
+SHARE = 4
+# Requests of the round that only finds out how fast a row is.
+TRIAL = 300
+# So many tokens are what verification is tried on, and what a peer decrypts again and again.
+SAMPLE = 500
+
+
+class Bench:
+    """The services, and what was measured of them. A context: leaving it ends them."""
+
+    def __init__(self, chosen, seconds, show=print):
+        self.seconds, self.show = seconds, show
+        self.figures, self.wrong, self.missing = figures.Figures(), [], {}
+        # By row, what is to be expected of it.
+        self.rates = {}
+        self.stack, self.services, self.mints, self.peers = contextlib.ExitStack(), {}, {}, []
+        self.rows = []
+        for row in chosen:
+            if row.setup.token.is_installed():
+                self.rows.append(row)
+            else:
+                self.missing[row.name] = f"{row.title}: its library is not installed"
+
+    def __enter__(self):
+        with contextlib.ExitStack() as starting:
+            starting.push(self.stack.__exit__)
+            deployment.make_merchants()
+            for row in self.rows:
+                if row.setup not in self.services:
+                    place = f"s{len(self.services)}"
+                    self.services[row.setup] = self.stack.enter_context(
+                        services.MeasuredService(row.setup, place, self.mint))
+                    self.show(f"ready       {row.title}", flush=True)
+            starting.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        return self.stack.__exit__(*error)
+
+    def mint(self, certificate):
+        if certificate not in self.mints:
+            self.mints[certificate] = self.stack.enter_context(mint.Mint(certificate))
+        return self.mints[certificate]
+
+    def add_peer(self, kind, directory):
+        """kind: a name of peers.PEERS."""
+        peer = peers.PEERS[kind](directory)
+        if peer.missing:
+            self.missing[kind] = peer.missing
+        else:
+            self.peers.append(peer)
+
+    def try_rows(self):
+        """Finds out how many tokens each row will need, and counts for nothing else."""
+        for row in self.rows:
+            if row.load is None:
+                measured = self.services[row.setup]
+                result, wrong = measured.play(row, measured.mint.take(TRIAL + 2 * row.connections), self.seconds)
+                self.rates[row.name] = result["rate"]
+                self.wrong += wrong
+
+    def round(self, number):
+        # Whoever is first has the cooler machine. Open loops come last: they are at a share of the others' rate.
+        closed = [row for row in self.rows if row.load is None]
+        for row in closed if number % 2 == 0 else reversed(closed):
+            self._play(row)
+        for row in self.rows:
+            if row.load is not None:
+                self._play(row)
+        self._operations()
+        for peer in list(self.peers):
+            for name, result in peer.play(self._sample, self.seconds):
+                self.figures.add(name, result)
+            if peer.missing:
+                self.missing[peer.name] = peer.missing
+                self.peers.remove(peer)
+
+    @property
+    def maximum(self):
+        """The largest throughput of the base so far: the median of its fastest row."""
+        return max(self.figures.median(row.name, "rate") for row in self.rows
+                   if row.setup == rows.BASE and row.load is None and row.name in self.figures)
+
+    def _play(self, row):
+        measured = self.services[row.setup]
+        rate = row.load * self.maximum if row.load else None
+        # A fifth more than will be used; what is not is kept.
+        count = int((rate or self.rates[row.name]) * self.seconds * 1.2) + row.connections
+        tokens = measured.mint.take(count)
+        beside = [self._beside(row, measured)]
+        result, wrong = measured.play(row, tokens, self.seconds, rate)
+        beside.append(self._beside(row, measured))
+        self.wrong += wrong
+        if rate is not None:
+            result["of_maximum"] = result["rate"] / self.maximum
+        elif row.ceiling:
+            result["of_ceiling"] = result["rate"] / row.ceiling
+        elif None not in beside:
+            result["raw"] = statistics.mean(beside)
+            result["of_raw"] = result["rate"] / result["raw"]
+        self.rates[row.name] = max(result["rate"], self.rates.get(row.name, 0))
+        self.figures.add(row.name, result)
+        self.show(f"  {row.name:14}{result['rate']:9.0f}/s   p50 {result['p50'] / 1000:8.2f} ms   "
+                  f"p99 {result['p99'] / 1000:8.2f} ms", flush=True)
+
+    def _beside(self, row, measured):
+        """Operations a second of the raw loop, as many threads as the worker has; None where it says nothing of the row."""
+        if row.latency or row.load is not None or measured.raw is None:
+            return None
+        return measured.raw.measure(row.setup.sessions, min(BESIDE, self.seconds / SHARE)).rate
+
+    def _sample(self, kind):
+        """The path of a file with tokens, minted in this round."""
+        path = pathlib.Path(f"sample-{kind}.json")
+        path.write_bytes(b"\n".join(self.mint(f"authority/{kind}.pem").take(SAMPLE)) + b"\n")
+        return path
+
+    def _operations(self):
+        seconds = min(ALONE, self.seconds / SHARE)
+        for setup in (rows.BASE, rows.RSA):
+            if setup in self.services:
+                for kind in ("object", "copy"):
+                    for threads in (1, 2, 4):
+                        self._add(f"raw-{setup.kind}-{kind}-{threads}", self.services[setup].raw.measure(threads, seconds, kind))
+        for name, command in (
+            ("p256-libcrypto", ["./primitives", "verify", seconds]),
+            ("verification", ["verification-price", self._sample("ec"), seconds]),
+            ("fdatasync", ["./primitives", "sync", seconds, os.getcwd()]),
+        ):
+            self._add(name, raw.Figures(*map(float, service.run(*command).split())))
+
+    def _add(self, name, measured):
+        self.figures.add(name, {**measured._asdict()})
+
+    def finish(self):
+        for measured in self.services.values():
+            self.wrong += measured.check_ledger()
+            if not measured.daemon.stop():
+                self.wrong.append(f"{measured.place}: the daemon did not end with 0 at SIGTERM")

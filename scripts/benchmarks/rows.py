@@ -1,0 +1,78 @@
+"""The rows of the table: a base, and in every other row one thing that is changed."""
+import dataclasses
+
+import deployment
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a row's service is made of. Rows with the same one share its daemon."""
+    token: type = deployment.SoftHSMToken
+    # Of the merchant key that is used: ec or rsa.
+    kind: str = "ec"
+    # Merchant keys in the token; the one that is used among them.
+    keys: int = 1
+    # Of the worker with the token; as many threads of it work.
+    sessions: int = 2
+    # sqlite, or none: paytokend with a ledger in memory that writes nothing.
+    ledger: str = "sqlite"
+    # The protection tier that answers must name.
+    tier: str = "C"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    # For --rows.
+    name: str
+    # For the table.
+    title: str
+    setup: Setup = Setup()
+    connections: int = 32
+    # Milliseconds that every derivation in the token takes longer, without a processor's work.
+    latency: int = 0
+    # Requests come at this share of the largest throughput, whether earlier ones are answered or not.
+    load: float | None = None
+    # Measured only where it is asked for.
+    is_extra: bool = False
+
+    @property
+    def ceiling(self):
+        """The most that a token with this latency and so many sessions could do, a second."""
+        return self.setup.sessions * 1000 / self.latency if self.latency else None
+
+
+BASE = Setup()
+RSA = Setup(kind="rsa")
+
+
+def latency(milliseconds, sessions, is_extra=False):
+    # With fewer connections than twice the sessions, sessions would wait for callers.
+    connections = max(32, 2 * sessions)
+    return Row(f"latency-{milliseconds}-{sessions}", f"{milliseconds} ms in the token, {sessions} sessions, {connections} conn.",
+               Setup(deployment.ScriptedToken, sessions=sessions), connections, latency=milliseconds,
+               is_extra=is_extra)
+
+
+ROWS = [
+    Row("ec", "base: EC_v1, tier C, SQLite, 1 key, 32 conn."),
+    Row("ec-1", "1 connection", connections=1),
+    Row("ec-8", "8 connections", connections=8),
+    Row("ec-128", "128 connections", connections=128),
+    Row("ec-512", "512 connections", connections=512),
+    Row("rsa", "RSA_v1 (2048 bits)", RSA),
+    Row("keys-100", "100 keys", Setup(keys=100)),
+    Row("keys-10000", "10,000 keys", Setup(keys=10_000)),
+    Row("no-ledger", "no ledger", Setup(ledger="none")),
+    Row("tier-b", "tier B (NSS softokn)", Setup(deployment.NSSToken, tier="B")),
+    Row("tier-a", "tier A (scripted one-step KDF)", Setup(deployment.OneStepToken, tier="A")),
+    *[latency(milliseconds, sessions) for milliseconds in (5, 20) for sessions in (8, 32, 64)],
+    # So long that a debug build's own time is little beside it.
+    latency(100, 8, is_extra=True),
+    Row("open-half", "open loop, half of the maximum", connections=128, load=0.5),
+    Row("open-most", "open loop, nine tenths of the maximum", connections=128, load=0.9),
+]
+NAMES = [row.name for row in ROWS]
+# The maximum is the fastest of these, and this one is measured where an open loop needs it.
+MAXIMUM = "ec-128"
+# What scripts/test runs: each shows another thing when it breaks.
+SHORT = ["ec", "ec-1", "rsa", "latency-100-8"]

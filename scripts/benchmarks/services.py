@@ -1,0 +1,132 @@
+"""A row's service: a daemon with its token and keys, the raw loop on the same token, and measuring both."""
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import tempfile
+
+import deployment
+import load
+import raw
+import service
+
+# Answered before anything is measured.
+WARMING = 100
+
+
+class MeasuredService:
+    """A setup, started. A context.
+
+    mint: a function from a certificate to its Mint.
+    """
+
+    def __init__(self, setup, place, mint):
+        self.setup, self.place, self.stack = setup, place, contextlib.ExitStack()
+        self.released = 0
+        many = setup.keys > 1
+        self.certificate = f"authority/{place if many else setup.kind}.pem"
+        program = {"sqlite": ("paytokend", "--config"), "none": ("paytokend-memory-ledger",)}[setup.ledger]
+        self.deployment = deployment.Deployment(
+            place, {"a": self._in_memory if many else setup.token}, merchants=() if many else (setup.kind,), program=program,
+            listener={"max_connections": 1024, "max_connections_per_uid": 1024}, sessions=setup.sessions, call_timeout="10s")
+        self.token, self.daemon = self.deployment.tokens[0], self.deployment.daemon
+        self.mint = mint
+
+    def _in_memory(self, name, place):
+        """SoftHSM writes a file for every object, several times: that takes long where it is not in memory."""
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        store = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory))
+        return self.setup.token(name, place, store)
+
+    def __enter__(self):
+        with contextlib.ExitStack() as starting:
+            starting.push(self.stack.__exit__)
+            self.stack.enter_context(self.deployment)
+            if self.setup.keys > 1:
+                self._fill()
+            self.mint = self.mint(self.certificate)
+            self._warm()
+            starting.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        return self.stack.__exit__(*error)
+
+    def _fill(self):
+        # The daemon has made the audit key, while ledger and token were both new.
+        self.daemon.stop()
+        service.run("key-filler", f"{self.place}/ledger.sqlite", self.setup.keys, self.token.softhsm, self.token.name,
+                    self.token.pin, "authority", self.place, env={**os.environ, **self.token.environment})
+        self.daemon.start(limit=3 * service.GUARD)
+
+    @functools.cached_property
+    def raw(self):
+        """The raw loop on the same key; None where the library is not SoftHSM."""
+        if isinstance(self.token, deployment.NSSToken):
+            return None
+        return self.stack.enter_context(raw.RawLoop(
+            self.token.name, self.certificate, self.token.pin, {**os.environ, "SOFTHSM2_CONF": self.token.conf}))
+
+    def _warm(self):
+        """Finds out whether the tier is what the row says, too."""
+        tiers = set()
+
+        def answered(tag, status, body, began, ended):
+            answer = json.loads(body) if body else {}
+            if status != 200:
+                raise service.Failed(f"{self.place}: a token was answered {status} {answer.get('code')}")
+            tiers.add(answer["protection"])
+        load.drive(self.daemon.socket, 8, [(None, load.decrypt(token, b"bench")) for token in self.mint.take(WARMING)],
+                   answered, limit=service.GUARD)
+        self.released += WARMING
+        if tiers != {self.setup.tier}:
+            raise service.Failed(f"{self.place}: the tier is {', '.join(sorted(tiers))}, not {self.setup.tier}")
+
+    def play(self, row, tokens, seconds, rate=None):
+        """Sends them as the row says, for so many seconds or until there are no more: figures, and what is wrong."""
+        requests = [load.decrypt(token, b"bench") for token in tokens]
+        if row.latency:
+            self.token.play(f"fault C_DeriveKey always delay={row.latency}")
+        command = ["load-generator", self.daemon.socket, "--connections", row.connections, "--seconds", seconds]
+        before = self._processor_times()
+        done = subprocess.run(
+            [str(word) for word in command + (["--rate", f"{rate:.3f}"] if rate else [])],
+            input=b"".join(len(request).to_bytes(4, "big") + request for request in requests), capture_output=True)
+        after = self._processor_times()
+        if done.returncode != 0:
+            raise service.Failed(f"load-generator: {done.stderr.decode(errors='replace').strip()}")
+        if row.latency:
+            self.token.play()
+        said = json.loads(done.stdout)
+        self.mint.give_back(tokens[said["requests"]:])
+        released = said["statuses"].pop("200", 0)
+        self.released += released
+        wrong = [f"{row.name}: {count} requests were answered {status}" for status, count in said["statuses"].items()]
+        if said["lost"]:
+            wrong.append(f"{row.name}: {said['lost']} requests were not answered")
+        if not released:
+            raise service.Failed(f"{row.name}: nothing was released: {'; '.join(wrong)}")
+        daemon, worker = (end - start for start, end in zip(before, after))
+        memory = [service.resident(process) for process in self.daemon.processes()]
+        return {
+            "rate": released / said["seconds"], **said["latency"],
+            "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
+            "cores": (daemon + worker + said["processor"]) / said["seconds"],
+            "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
+
+    def _processor_times(self):
+        """Seconds of the daemon and of its workers."""
+        daemon, *workers = map(service.processor_time, self.daemon.processes())
+        return daemon, sum(workers)
+
+    def check_ledger(self):
+        """What is wrong: every answered release is claimed, once, and nothing else is."""
+        path = pathlib.Path(self.place, "ledger.sqlite")
+        if self.setup.ledger != "sqlite":
+            return []
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as ledger:
+            (claims,), = ledger.execute("SELECT count(*) FROM claim")
+        return [] if claims == self.released else [f"{self.place}: {self.released} were released, and {claims} are claimed"]

@@ -1,0 +1,87 @@
+"""What the table is read for: how near paytokend comes to what its parts can do, by ratios within one run."""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    title: str
+    # From Figures: the ratio, or None where something for it was not measured.
+    ratio: object
+    # What it must be at least; or at most.
+    least: float | None = None
+    most: float | None = None
+
+    def is_met(self, ratio):
+        return (self.least is None or ratio >= self.least) and (self.most is None or ratio <= self.most)
+
+    @property
+    def bound(self):
+        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+
+
+def of(row, figure):
+    return lambda figures: figures.median(row, figure)
+
+
+def quotient(above, below):
+    return None if above is None or not below else above / below
+
+
+def of_parts(row, kind):
+    """A row's latency, and the sum of its parts': one raw operation, one verification, one sync."""
+    def ratio(figures):
+        parts = [figures.median(name, kind) for name in ("raw-ec-copy-1", "p256-libcrypto", "fdatasync")]
+        return None if None in parts else quotient(figures.median(row, kind), sum(parts))
+    return ratio
+
+
+def many_keys(figures):
+    """How a row with many keys compares with the base, each by its own token's raw loop."""
+    return quotient(figures.median("keys-10000", "of_raw"), figures.median("ec", "of_raw"))
+
+
+def processor(row, kind):
+    """What a release takes of a processor's time, by what one raw operation takes: other programs hardly change it."""
+    def ratio(figures):
+        parts = [figures.median(row, part) for part in ("daemon", "worker")]
+        return None if None in parts else quotient(sum(parts), figures.median(f"raw-{kind}-copy-2", "processor"))
+    return ratio
+
+
+def waiting(row):
+    """A row's p50, by the processor's time that it takes and one sync: what is more has been waited for."""
+    def ratio(figures):
+        parts = [figures.median(row, "daemon"), figures.median(row, "worker"), figures.median("fdatasync", "p50")]
+        return None if None in parts else quotient(figures.median(row, "p50"), sum(parts))
+    return ratio
+
+
+def possible(row, ceiling):
+    """A row's rate, of what its token allows; or of the base's rate, where the machine can do no more than that."""
+    def ratio(figures):
+        rates = [figures.median(name, "rate") for name in (row, "ec")]
+        return None if None in rates else rates[0] / min(ceiling, rates[1])
+    return ratio
+
+
+TARGETS = [
+    Target("EC, 128 connections, of the raw loop", of("ec-128", "of_raw"), least=0.45),
+    Target("EC, 32 connections, of the raw loop", of("ec", "of_raw"), least=0.38),
+    Target("EC, 8 connections, of the raw loop", of("ec-8", "of_raw"), least=0.27),
+    Target("RSA, 32 connections, of the raw loop", of("rsa", "of_raw"), least=0.72),
+    Target("1 connection, p50 over the sum of its parts' p50", of_parts("ec-1", "p50"), most=2),
+    Target("half of the maximum, p99 over the sum of its parts' p99", of_parts("open-half", "p99"), most=4),
+    *[Target(f"20 ms in the token, {sessions} sessions, of sessions / 20 ms", of(f"latency-20-{sessions}", "of_ceiling"), least=0.95)
+      for sessions in (8, 32, 64)],
+    Target("10,000 keys against 1, of the tokens' own ratio", many_keys, least=0.97),
+]
+
+# For scripts/test: what holds for a debug build too, on a machine that does other things, and fails only when something is
+# badly slower.
+GUARDS = [
+    Target("EC, 32 connections, of the raw loop", of("ec", "of_raw"), least=0.01),
+    Target("EC, processor time of a release over a raw operation's", processor("ec", "ec"), most=60),
+    Target("RSA, processor time of a release over a raw operation's", processor("rsa", "rsa"), most=16),
+    Target("1 connection, p50 over its processor time and one sync", waiting("ec-1"), most=5),
+    Target("100 ms in the token, 8 sessions, of what is possible", possible("latency-100-8", 80), least=0.4),
+]
