@@ -1,5 +1,5 @@
-"""What scripts/test runs once everything is installed: the build, the checks, the short soaks, the Swift tests. Says a line
-for each check and each suite, and in full what failed. Arguments go to `swift test`, and then only that is run.
+"""What scripts/test runs once everything is installed: the build, the checks, the short soaks, the benchmark's guard, the Swift
+tests. Says a line for each check and each suite, and in full what failed. Arguments go to `swift test`, and then only that is run.
 
 What the Swift tests did is not read from their output, in which programs under test write as well, but from the events
 that Swift Testing writes to a file of its own: a test that was begun and never ended is a crash.
@@ -17,7 +17,8 @@ import time
 SOAKS = ["throughput", "ledger-cost", "kill", "full-disk", "records", "keys", "faults", "storm", "derives", "boundary",
          "differential"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
-          *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS]]
+          *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
+          ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
 ALONE = ["HSMWorkerTests", "DaemonTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]

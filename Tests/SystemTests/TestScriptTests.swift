@@ -128,6 +128,7 @@ import Testing
         #expect(Set(checks).count == checks.count)
         for check in [
             "check-documents", "check-openapi", "test-readme", "soak kill", "soak full-disk", "soak differential",
+            "bench --short",
         ] {
             #expect(checks.contains { $0.hasPrefix("run   scripts/\(check)") })
         }
