@@ -4,6 +4,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import subprocess
 
 
@@ -37,6 +38,17 @@ def file_system(path):
     path = os.path.abspath(path)
     within = [(len(place), kind) for place, kind in mounts if path == place or path.startswith(place.rstrip("/") + "/")]
     return max(within)[1] if within else "unknown"
+
+
+def busy():
+    """Seconds of processor time that all programs together have taken."""
+    user, nice, system, _, _, *interrupts = map(int, pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def own():
+    """Of it, this program and what it has run."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 def describe():

@@ -1,5 +1,6 @@
 """The table on the terminal, and the same with every round's figures as JSON."""
 import json
+import statistics
 
 import peers
 import rows
@@ -60,7 +61,13 @@ def show(bench, made, elapsed):
           f"{made['kernel']}, {made['file_system']}")
     print("versions    " + ", ".join(f"{name} {said}" for name, said in versions.items()))
     print(f"build       {made['build']}, commit {made['commit']}, {made['date']}")
-    print(f"rounds      {rounds} of {bench.seconds:g} s each, {elapsed / 60:.0f} min; medians, and how far rates went from them\n")
+    print(f"rounds      {rounds} of {bench.seconds:g} s each, {elapsed / 60:.0f} min; medians, and how far rates went from them")
+    others = [value for row in bench.rows for value in figures.values(row.name, "others")]
+    if others:
+        busy = statistics.mean(others)
+        print(f"beside it   other programs took {busy:.2f} cores" + ("" if busy < 0.1 else ": rates and their ratios say little, "
+              "processor time says more"))
+    print()
     print(line("", "releases", "", "", "", "", "", "µs of processor", "", "", "", "MiB", ""))
     print(line("", "a second", "spread", "of", "p50 ms", "p99 ms", "p99.9", "daemon", "worker", "load", "cores", "daemon", "worker"))
     for row in bench.rows:

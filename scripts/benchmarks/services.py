@@ -7,9 +7,11 @@ import pathlib
 import sqlite3
 import subprocess
 import tempfile
+import time
 
 import deployment
 import load
+import machine
 import raw
 import service
 
@@ -91,11 +93,11 @@ class MeasuredService:
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
         command = ["load-generator", self.daemon.socket, "--connections", row.connections, "--seconds", seconds]
-        before = self._processor_times()
+        before, began, others = self._processor_times(), time.monotonic(), machine.busy() - machine.own()
         done = subprocess.run(
             [str(word) for word in command + (["--rate", f"{rate:.3f}"] if rate else [])],
             input=b"".join(len(request).to_bytes(4, "big") + request for request in requests), capture_output=True)
-        after = self._processor_times()
+        after, took, others = self._processor_times(), time.monotonic() - began, machine.busy() - machine.own() - others
         if done.returncode != 0:
             raise service.Failed(f"load-generator: {done.stderr.decode(errors='replace').strip()}")
         if row.latency:
@@ -115,6 +117,8 @@ class MeasuredService:
             "rate": released / said["seconds"], **said["latency"],
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
             "cores": (daemon + worker + said["processor"]) / said["seconds"],
+            # Of programs that do not belong to this.
+            "others": max(0, others - daemon - worker) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
 
     def _processor_times(self):
