@@ -78,6 +78,31 @@ import WorkerProtocol
         #expect(place.logins == [0, 0])
     }
 
+    @Test("a new login waits until no other session is within the library, whose call may use what the logout freed")
+    func waitsForCalls() async throws {
+        let place = try await Place()
+        let worker = try WorkerUnderTest(place.hsmToken)
+        let description = try await worker.open(place.hsmToken) {
+            $0.refusedLogins = place.refused
+            $0.sessions = 2
+        }
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let before = place.hsmToken.calls().count
+        try place.hsmToken.play("fault C_DeriveKey nth=1 delay=1000 once", "fault C_DeriveKey nth=2 logout")
+        let payment = try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
+        worker.send(try payment.request.encoded(identifier: 1001))
+        try await wait(for: "the first call to be delayed") { place.hsmToken.hasFired }
+        worker.send(try payment.request.encoded(identifier: 1002))
+        for _ in 0..<2 {
+            #expect(try await worker.receive()?.answer == .plaintext(payment.plaintext, tier: .c))
+        }
+        // Calls are logged when they have returned: the delayed one has, before the login.
+        let functions = place.hsmToken.calls()[before...].map(\.function)
+        let login = try #require(functions.firstIndex(of: "C_Login"))
+        #expect(functions[..<login].count { $0 == "C_DeriveKey" } == 2, "\(functions)")
+        #expect(place.logins == [0, 0])
+    }
+
     @Test("on the last try and on a locked PIN nothing is tried, and the sentence says what to do")
     func lastTry() async throws {
         let place = try await Place()

@@ -22,6 +22,8 @@ extension OpenToken {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
             do throws(RestorationError) {
+                decryptionsUnderWay.add(1, ordering: .sequentiallyConsistent)
+                defer { decryptionsUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
                 let plaintext = try tier.open(input, with: entry, in: &session)
                 countUse(of: entry)
                 return (plaintext, tier.protection)

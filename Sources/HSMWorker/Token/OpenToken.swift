@@ -31,6 +31,8 @@ final class OpenToken: Sendable {
     let copiesAreRefused = Atomic<Bool>(false)
     /// How many of the worker's sessions are open.
     let openSessions = Atomic<Int>(0)
+    /// How many sessions are within the library with a payment token.
+    let decryptionsUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
     /// More would only wait for each other, and each is a thread.

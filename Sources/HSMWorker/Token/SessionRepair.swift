@@ -1,3 +1,4 @@
+import Foundation
 import PKCS11
 import WorkerProtocol
 
@@ -53,6 +54,20 @@ extension OpenToken {
         return anchor.withLock { (try? $0.loggedInUser()) == .user }
     }
 
+    /// Waits until no other session is within the library, at most ``longestWait``.
+    ///
+    /// When a login ends SoftHSM frees the private objects, also those that another thread is using: that call can end the
+    /// process. In a login, which empties and rewrites the file with the keys' key, it would take the whole token with it.
+    private func awaitDecryptions() {
+        let end = ContinuousClock.now + Self.longestWait
+        while decryptionsUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
+            Thread.sleep(forTimeInterval: 0.001)
+        }
+    }
+
+    /// A call that hangs is the daemon's to notice, and is not waited for.
+    private static let longestWait = Duration.seconds(2)
+
     /// The first thread that gets here logs in; the others wait for it and find the login restored.
     private func logInAgain(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         try exclusively { () throws(WorkerFailure) in
@@ -64,6 +79,7 @@ extension OpenToken {
                 } catch {
                     try reopen(&anchor, &deadline)
                 }
+                awaitDecryptions()
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
             // Another device of a group of HSMs may be answering now.
