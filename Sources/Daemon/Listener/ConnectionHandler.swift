@@ -13,18 +13,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// Sent through the pipeline when the daemon stops.
     struct Drain: Sendable {}
 
-    struct Limits: Sendable {
-        var idle: TimeAmount
-        /// For a request's head and body together, from its first byte.
-        var request: TimeAmount = .seconds(10)
-        /// Of a body that is thrown away after an early refusal, so that the connection can stay.
-        var discardedBody = 64 * 1024
-        /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
-        /// make the kernel discard that answer.
-        var lingerBytes = 1024 * 1024
-        var linger: TimeAmount = .seconds(2)
-    }
-
     private typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
 
     private enum State {

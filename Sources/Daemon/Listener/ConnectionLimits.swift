@@ -110,3 +110,18 @@ enum DescriptorLimit {
         min(wanted, max(16, limit - reserve))
     }
 }
+
+extension ConnectionHandler {
+    /// Of one connection.
+    struct Limits: Sendable {
+        var idle: TimeAmount
+        /// For a request's head and body together, from its first byte.
+        var request: TimeAmount = .seconds(10)
+        /// Of a body that is thrown away after an early refusal, so that the connection can stay.
+        var discardedBody = 64 * 1024
+        /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
+        /// make the kernel discard that answer.
+        var lingerBytes = 1024 * 1024
+        var linger: TimeAmount = .seconds(2)
+    }
+}
