@@ -104,6 +104,8 @@ final class LogSink: Sendable {
     /// How long the first line waits for others: waking a thread for each would cost more than making the line.
     private static let gathering = DispatchTimeInterval.milliseconds(5)
 
+    /// A duplicate of its own: lines are written later, and by then whoever gave the descriptor may have closed it, and its
+    /// number may be another file's. Negative where there was no room for one; then nothing is written.
     private let descriptor: CInt
     private let maximumBacklogBytes: Int
     private let queue = DispatchQueue(label: "paytokend.log")
@@ -111,9 +113,11 @@ final class LogSink: Sendable {
 
     /// - Parameter descriptor: stays the caller's; it is not closed.
     init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
-        self.descriptor = descriptor
+        self.descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
         self.maximumBacklogBytes = maximumBacklogBytes
     }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
 
     /// Queues a line, which ends in LF.
     /// - Returns: how many lines were dropped since the last one that was taken; nil when this one is dropped too.

@@ -118,6 +118,24 @@ struct LoggingTests {
         #expect(messages == [.string("shown")])
     }
 
+    @Test("what is written after its descriptor was closed gets into no file that has the number by then")
+    func closedDescriptor() throws {
+        let directory = try FreshDirectory()
+        let descriptor = unsafe open(directory.path("log"), O_CREAT | O_WRONLY, 0o600)
+        try #require(descriptor >= 0)
+        let log = StandardErrorLog(.init(), sink: LogSink(descriptor: descriptor))
+        log.logger("test").info("the first line")
+        let other = unsafe open(directory.path("other"), O_CREAT | O_WRONLY, 0o600)
+        // The number now stands for the other file.
+        try #require(dup2(other, descriptor) == descriptor)
+        log.flush()
+        #expect(FileManager.default.contents(atPath: directory.path("other"))?.isEmpty == true)
+        let logged = FileManager.default.contents(atPath: directory.path("log")) ?? Data()
+        #expect(String(decoding: logged, as: UTF8.self).contains("the first line"))
+        close(descriptor)
+        close(other)
+    }
+
     @Test("who logs never waits for a reader that has stopped, and is told what was dropped")
     func neverBlocks() throws {
         let pipe = try PipeLog(maximumBacklogBytes: 100_000)
