@@ -86,11 +86,6 @@ public struct BERReader: Sendable {
         return BERReader(bytes, element.content, rules)
     }
 
-    /// Reads one element again, perhaps by other rules: a part of a BER message can have to be DER.
-    public func reader(of element: BERElement, by rules: Rules) -> BERReader {
-        BERReader(bytes, element.range, rules)
-    }
-
     public func content(of element: BERElement) -> ArraySlice<UInt8> { bytes[element.content] }
 
     /// Identifier, length and contents.

@@ -9,7 +9,7 @@
 /// much as verifying a signature does; this costs next to nothing.
 public struct CertificateFields: Sendable {
     /// Not a certificate's structure.
-    public struct Malformed: Error {}
+    public typealias Malformed = BERReader.Malformed
 
     /// The whole certificate.
     public let der: [UInt8]
@@ -25,33 +25,17 @@ public struct CertificateFields: Sendable {
 
     /// From DER and nothing behind it.
     public init(der: [UInt8]) throws(Malformed) {
-        self = try Self.read { () throws(BERReader.Malformed) in
-            var reader = BERReader(der, .distinguished)
-            let certificate = try reader.next()
-            guard reader.isAtEnd else { throw BERReader.Malformed() }
-            return try CertificateFields(certificate, in: reader)
-        }
+        var reader = BERReader(der, .distinguished)
+        let certificate = try reader.next()
+        guard reader.isAtEnd else { throw Malformed() }
+        try self.init(of: certificate, in: reader)
     }
 
     /// From within another structure.
     ///
     /// - Parameter reader: the one that has read the element, or one of the same bytes.
     public init(of element: BERElement, in reader: BERReader) throws(Malformed) {
-        self = try Self.read { () throws(BERReader.Malformed) in try CertificateFields(element, in: reader) }
-    }
-
-    private static func read(
-        _ body: () throws(BERReader.Malformed) -> CertificateFields
-    ) throws(Malformed) -> CertificateFields {
-        do throws(BERReader.Malformed) {
-            return try body()
-        } catch {
-            throw Malformed()
-        }
-    }
-
-    private init(_ element: BERElement, in reader: BERReader) throws(BERReader.Malformed) {
-        guard element.identifier == BERElement.sequence else { throw BERReader.Malformed() }
+        guard element.identifier == BERElement.sequence else { throw Malformed() }
         var parts = try reader.elements(of: element)
         var fields = try parts.elements(of: parts.next(BERElement.sequence))
         if fields.nextIdentifier == BERElement.constructed(contextSpecific: 0) { _ = try fields.next() }

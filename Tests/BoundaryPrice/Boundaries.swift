@@ -16,7 +16,7 @@ final class WithinProcess: Sendable {
         hsmToken = try ServedToken(opening)
         sessions = Int(opening.sessions)
         if case .failed(let failure) = hsmToken.answer(.listKeys, in: 0) { throw failure }
-        hsmToken.startThreads(requests.take) { [answers] in answers.put(($0, $1)) }
+        hsmToken.startThreads(reading: requests.take) { [answers] in answers.put(($0, $1)) }
     }
 
     /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,

@@ -76,7 +76,7 @@ private final class Batches: Sendable {
     func next() -> [RequestQueue.Entry]? {
         batches.withLock { batches in
             guard !batches.isEmpty else { return nil }
-            return batches.removeFirst().map { RequestQueue.Entry(identifier: $0, request: .probe) }
+            return batches.removeFirst().map { (identifier: $0, request: .probe) }
         }
     }
 }

@@ -68,11 +68,6 @@ struct RequestTarget: Sendable, Equatable {
     init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         var target = text[...]
-        if Self.isPlainPath(text) {
-            path = text
-            query = [:]
-            return
-        }
         if target == "*" {
             path = "*"
             query = [:]
@@ -92,19 +87,6 @@ struct RequestTarget: Sendable, Equatable {
             return
         }
         self.query = query
-    }
-
-    /// A path without query whose characters all stand for themselves, as the paths of payments do.
-    private static func isPlainPath(_ text: String) -> Bool {
-        text.utf8.first == UInt8(ascii: "/")
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
     }
 
     private static func members(of text: Substring) -> [String: String]? {

@@ -58,14 +58,7 @@ enum LogLine {
     ) -> [UInt8] {
         var line = "\(timestamp(time)) \(event.level.rawValue) \(label): \(printable(cut(event.message.description)))"
         for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
-            line += " "
-            line += printable(cut(name))
-            line += "="
-            if case .string(let text) = value {
-                line += quoted(cut(text))
-            } else {
-                line += quoted(cut("\(value)"))
-            }
+            line += " \(printable(cut(name)))=\(quoted(cut(value.description)))"
         }
         if let error = event.error { line += " error=\(quoted(cut("\(error)")))" }
         return Array(line.utf8) + [UInt8(ascii: "\n")]

@@ -185,10 +185,7 @@ extension Histogram where labelCount == 0 {
     }
     func observe(_ value: Double) { observe(value, []) }
     /// In seconds.
-    func observe(_ duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        observe(Double(seconds) + Double(attoseconds) * 1e-18)
-    }
+    func observe(_ duration: Duration) { observe(duration.inSeconds) }
 }
 
 /// Prometheus' text exposition format, version 0.0.4.

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import WorkerProtocol
 
-/// The worker's end of the socket pair: one thread reads, all threads answer.
+/// The worker's end of the socket pair: one thread at a time reads, all threads answer.
 final class FrameStream: Sendable {
     private struct Outbox {
         var bytes: [UInt8] = []

@@ -79,7 +79,7 @@ final class RequestInput: Sendable {
     private func next(_ state: inout State) -> RequestQueue.Entry? {
         do throws(FrameError) {
             guard !state.hasEnded, let frame = try state.decoder.next() else { return nil }
-            return RequestQueue.Entry(identifier: frame.identifier, request: try WorkerRequest(frame))
+            return (frame.identifier, try WorkerRequest(frame))
         } catch {
             violate(&state)
             return nil

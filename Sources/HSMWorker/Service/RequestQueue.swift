@@ -7,10 +7,7 @@ import WorkerProtocol
 /// and begins with the first request that has come: handing it to another thread would cost two thread switches a request,
 /// on cores that a computing library needs. As long as all sessions work nobody reads, and the daemon's socket fills up.
 final class RequestQueue: @unchecked Sendable {
-    struct Entry: Sendable {
-        let identifier: UInt64
-        let request: WorkerRequest
-    }
+    typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
     // Guarded by `condition`.
     private var requests: [Entry] = []

@@ -48,8 +48,8 @@ package final class ServedToken: Sendable {
     ///   - read: blocks for further requests with their identifiers; nil when none will come. Called by one thread at a
     ///     time.
     ///   - answered: called by these threads with a request's identifier and its answer.
-    func startThreads(
-        reading read: @escaping () -> [RequestQueue.Entry]?,
+    package func startThreads(
+        reading read: @escaping () -> [(identifier: UInt64, request: WorkerRequest)]?,
         answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void
     ) {
         let queue = RequestQueue(read: read)
@@ -65,16 +65,6 @@ package final class ServedToken: Sendable {
             thread.stackSize = 1024 * 1024
             thread.start()
         }
-    }
-
-    /// The same for a caller within the process.
-    package func startThreads(
-        _ read: @escaping () -> [(identifier: UInt64, request: WorkerRequest)]?,
-        answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void
-    ) {
-        startThreads(
-            reading: { read()?.map { RequestQueue.Entry(identifier: $0.identifier, request: $0.request) } },
-            answered: answered)
     }
 
     /// Answers in the calling thread. Blocks for as long as the token takes.

@@ -20,7 +20,7 @@ struct SQLiteReleases {
 
     func decide(
         _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database,
-        _ reads: TransactionReads? = nil
+        _ reads: TransactionReads = TransactionReads()
     ) throws -> Decision {
         let verdict = try claims.decide(release, db, reads)
         let isUsedUp =
@@ -54,7 +54,9 @@ struct SQLiteClaims {
     let repeatFor: Duration
 
     /// Decides one release and writes its claim.
-    func decide(_ release: Release, _ db: Database, _ reads: TransactionReads? = nil) throws -> ReleaseVerdict {
+    func decide(
+        _ release: Release, _ db: Database, _ reads: TransactionReads = TransactionReads()
+    ) throws -> ReleaseVerdict {
         guard try keyDecrypts(release, db, reads) else { return .keyNotActive }
         let refusal = try refusalOfNew(release, db, reads)
         if refusal == nil, try insert(release, db) { return .released }
@@ -90,8 +92,8 @@ struct SQLiteClaims {
 
     /// The refusal that the release meets now; nil when it would be released. Reads only.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseVerdict? {
-        guard try keyDecrypts(release, db, nil) else { return .keyNotActive }
-        guard let claim = try claim(release, db) else { return try refusalOfNew(release, db, nil) }
+        guard try keyDecrypts(release, db, TransactionReads()) else { return .keyNotActive }
+        guard let claim = try claim(release, db) else { return try refusalOfNew(release, db, TransactionReads()) }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
     }
@@ -109,12 +111,12 @@ struct SQLiteClaims {
 
     /// Why a transaction that is not claimed must not be claimed now; nil when it may.
     private func refusalOfNew(
-        _ release: Release, _ db: Database, _ reads: TransactionReads?
+        _ release: Release, _ db: Database, _ reads: TransactionReads
     ) throws -> ReleaseVerdict? {
         guard release.admitsNew else { return .replayed }
         func read() throws -> Int64? { try SQLiteTimes(node: node).forgottenBefore(db) }
         guard let signedAt = release.signedAt,
-            let forgotten = try reads.map({ try $0.forgottenBefore(read) }) ?? read(),
+            let forgotten = try reads.forgottenBefore(read),
             StoredTime.milliseconds(signedAt) < forgotten
         else { return nil }
         return .forgotten(before: StoredTime.date(forgotten))
@@ -148,7 +150,7 @@ struct SQLiteClaims {
             arguments: [time, key.bytes.blob]) != nil
     }
 
-    private func keyDecrypts(_ release: Release, _ db: Database, _ reads: TransactionReads?) throws -> Bool {
+    private func keyDecrypts(_ release: Release, _ db: Database, _ reads: TransactionReads) throws -> Bool {
         func read() throws -> DecryptingState? {
             try db.firstRow(
                 "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?", .blob(release.publicKeyHash.bytes)
@@ -158,7 +160,7 @@ struct SQLiteClaims {
                 }
             } ?? nil
         }
-        let key = try reads.map { try $0.key(release.publicKeyHash, read) } ?? read()
+        let key = try reads.key(release.publicKeyHash, read)
         return key?.state.decrypts(at: release.at, cutOff: key?.cutOff) ?? false
     }
 

@@ -146,9 +146,9 @@ struct CMSSignerInfo {
 /// Parameters are either absent or NULL: no algorithm of Apple's tokens has others. The two compare equal, as RFC 5754
 /// §2 and RFC 6211 §2 demand: Apple wrote NULL until 2021 and nothing since 2023.
 struct AlgorithmIdentifier: Equatable {
-    let algorithm: ObjectIdentifier
+    let algorithm: EncodedObjectIdentifier
 
-    init(_ algorithm: ObjectIdentifier) {
+    init(_ algorithm: EncodedObjectIdentifier) {
         self.algorithm = algorithm
     }
 
@@ -167,7 +167,7 @@ struct AlgorithmIdentifier: Equatable {
 
 extension BERReader {
     /// The next element, an OBJECT IDENTIFIER (X.690 §8.19).
-    mutating func objectIdentifier() throws -> ObjectIdentifier {
+    mutating func objectIdentifier() throws -> EncodedObjectIdentifier {
         let content = content(of: try next(BERElement.objectIdentifier))
         // Each arc ends with an octet below 0x80, and none begins with 0x80, which would be a second spelling.
         var isFirst = true
@@ -176,7 +176,7 @@ extension BERReader {
             isFirst = octet < 0x80
         }
         guard isFirst, !content.isEmpty else { throw BERReader.Malformed() }
-        return ObjectIdentifier(content: content)
+        return EncodedObjectIdentifier(content: content)
     }
 
     /// Whether the next element is the INTEGER 1.
@@ -186,7 +186,7 @@ extension BERReader {
 }
 
 /// An OBJECT IDENTIFIER as its contents octets, which say as much as its numbers and are compared as they stand.
-struct ObjectIdentifier: Hashable {
+struct EncodedObjectIdentifier: Hashable {
     private let content: ArraySlice<UInt8>
 
     init(content: ArraySlice<UInt8>) {
@@ -201,20 +201,20 @@ struct ObjectIdentifier: Hashable {
     }
 
     // RFC 5652 §4 and §5.1.
-    static let cmsData = ObjectIdentifier([1, 2, 840, 113549, 1, 7, 1])
-    static let cmsSignedData = ObjectIdentifier([1, 2, 840, 113549, 1, 7, 2])
+    static let cmsData = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 7, 1])
+    static let cmsSignedData = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 7, 2])
 
     // RFC 5652 §11.1 to §11.3; RFC 6211 §2.
-    static let contentTypeAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 3])
-    static let messageDigestAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 4])
-    static let signingTimeAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 5])
-    static let cmsAlgorithmProtectionAttribute = ObjectIdentifier([1, 2, 840, 113549, 1, 9, 52])
+    static let contentTypeAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 3])
+    static let messageDigestAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 4])
+    static let signingTimeAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 5])
+    static let cmsAlgorithmProtectionAttribute = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 9, 52])
 
     // RFC 5754 §2.2 and §3.
-    static let sha256 = ObjectIdentifier([2, 16, 840, 1, 101, 3, 4, 2, 1])
-    static let ecdsaWithSHA256 = ObjectIdentifier([1, 2, 840, 10045, 4, 3, 2])
-    static let rsaEncryption = ObjectIdentifier([1, 2, 840, 113549, 1, 1, 1])
-    static let sha256WithRSAEncryption = ObjectIdentifier([1, 2, 840, 113549, 1, 1, 11])
+    static let sha256 = EncodedObjectIdentifier([2, 16, 840, 1, 101, 3, 4, 2, 1])
+    static let ecdsaWithSHA256 = EncodedObjectIdentifier([1, 2, 840, 10045, 4, 3, 2])
+    static let rsaEncryption = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 1, 1])
+    static let sha256WithRSAEncryption = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 1, 11])
 }
 
 /// What is wrong with a CMS structure. The words go into `signature_invalid`'s details; no byte of the structure does.

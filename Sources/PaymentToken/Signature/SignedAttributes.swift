@@ -25,15 +25,15 @@ struct SignedAttributes {
         let (reader, attributes) = try Self.attributes(der)
         guard Set(attributes.map(\.type)).count == attributes.count
         else { throw CMSDefect("a signed attribute is repeated") }
-        func value(_ type: ObjectIdentifier, _ name: String) throws -> BERReader? {
+        func value(_ type: EncodedObjectIdentifier, _ name: String) throws -> BERReader? {
             guard let attribute = attributes.first(where: { attribute in attribute.type == type }) else { return nil }
-            var values = try reader.elements(of: attribute.values)
-            guard !values.isAtEnd else { throw CMSDefect("\(name) has not exactly one value") }
-            let value = try values.next()
-            guard values.isAtEnd else { throw CMSDefect("\(name) has not exactly one value") }
-            return reader.reader(of: value, by: .distinguished)
+            let values = try reader.elements(of: attribute.values)
+            var rest = values
+            if !rest.isAtEnd { _ = try rest.next() }
+            guard !values.isAtEnd, rest.isAtEnd else { throw CMSDefect("\(name) has not exactly one value") }
+            return values
         }
-        func required(_ type: ObjectIdentifier, _ name: String) throws -> BERReader {
+        func required(_ type: EncodedObjectIdentifier, _ name: String) throws -> BERReader {
             guard let value = try value(type, name) else { throw CMSDefect("the signed attribute \(name) is missing") }
             return value
         }
@@ -94,7 +94,7 @@ struct SignedAttributes {
 
 /// One attribute, its values not yet read.
 private struct CMSAttribute {
-    let type: ObjectIdentifier
+    let type: EncodedObjectIdentifier
     let values: BERElement
 
     init(_ element: BERElement, in set: BERReader) throws {
