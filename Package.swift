@@ -67,6 +67,7 @@ let package = Package(
         .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
         .target(name: "CLibcrypto", linkerSettings: [.linkedLibrary("crypto")]),
         .target(name: "CLinux"),
+        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Foundations.
         .target(name: "ProductVersion", swiftSettings: house),
@@ -108,7 +109,8 @@ let package = Package(
         .target(
             name: "Ledger",
             dependencies: [
-                "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", crypto, grdb, sqlite,
+                "AuditChain", "CLibpq", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", "SecretMemory", crypto,
+                grdb, sqlite,
             ],
             swiftSettings: house),
         .target(

@@ -99,6 +99,14 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case cannotOpen(path: String, reason: String)
     /// A full disk, a read-only one, an I/O error, a lock: it may open later with the same configuration.
     case notNow(path: String, reason: String)
+    /// The database server cannot be reached or takes no sessions or no writes now.
+    case unreachable(server: String, reason: String)
+    /// Another daemon has this node's name, and renews its hold on it.
+    case nodeInUse(node: String, server: String)
+    /// There is a database, but no schema of ours in it.
+    case noSchema(server: String)
+    /// An older program made the schema, and the daemon's role cannot change it.
+    case olderSchema(server: String, found: Int, known: Int)
 
     public var description: String {
         switch self {
@@ -127,6 +135,17 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
             "The ledger \(path) cannot be opened: \(reason)"
         case .notNow(let path, let reason):
             "The ledger \(path) cannot be opened now: \(reason) Look at the room on its disk, then start again."
+        case .unreachable(let server, let reason):
+            "The ledger on \(server) cannot be opened now: \(reason) Look at the server, then start again."
+        case .nodeInUse(let node, let server):
+            "Another daemon is node \(node) of the ledger on \(server). Give each host a ledger.node of its own, or stop the "
+                + "other daemon."
+        case .noSchema(let server):
+            "There is no ledger on \(server). Make it with an account that may create a schema there: paytokenctl ledger "
+                + "create URL --grant ROLE"
+        case .olderSchema(let server, let found, let known):
+            "The ledger on \(server) has schema \(found), and this program needs schema \(known). Upgrade it with its owner's "
+                + "account: paytokenctl ledger create URL --grant ROLE"
         }
     }
 }

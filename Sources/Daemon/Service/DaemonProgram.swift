@@ -207,7 +207,7 @@ struct StartFailure: Error, Sendable, Equatable {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            case .inUse, .notNow: .tryAgainLater
+            case .inUse, .notNow, .unreachable, .nodeInUse: .tryAgainLater
             default: .configuration
             }
         self.init(status, error.description)

@@ -117,6 +117,7 @@ extension LedgerFailure {
         case let error as ApprovalConflict: self = .approval(error)
         case let error as DatabaseError:
             self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
+        case let error as PostgreSQLFailure: self = error.failure
         default: self = .unavailable(reason: "\(type(of: error)).")
         }
     }

@@ -1,0 +1,338 @@
+import CLibpq
+import Glibc
+import SecretMemory
+import Synchronization
+
+/// One session with a server through libpq: non-blocking, its statements sent together (pipeline mode), every wait bounded by
+/// a deadline.
+///
+/// One thread at a time uses it. Nothing here resolves a name but ``init(_:password:until:)``, and nothing cancels a statement:
+/// both of libpq's ways to do so block for as long as a network pleases. A session that does not answer is abandoned.
+@safe final class PostgreSQLConnection: @unchecked Sendable {
+    private let handle: OpaquePointer
+    private let warnings: Warnings
+    private var prepared: Set<String> = []
+
+    /// How many round trips there were, for metrics.
+    private(set) var roundTrips = 0
+
+    /// Connects, which may block in the resolver for longer than until `deadline`: call it on a thread that nobody waits for.
+    ///
+    /// - Parameters:
+    ///   - parameters: libpq's, by their keywords.
+    ///   - passwordFile: read anew for each connection; nil for authentication without one.
+    init(
+        _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
+    ) throws(PostgreSQLOpeningFailure) {
+        unsafe handle = try Self.start(parameters, passwordFile: passwordFile)
+        warnings = Warnings()
+        unsafe PQsetNoticeReceiver(
+            handle, { context, result in unsafe Warnings.receive(context, result) },
+            Unmanaged.passUnretained(warnings).toOpaque())
+        do throws(PostgreSQLOpeningFailure) {
+            try finishConnecting(until: deadline)
+        } catch {
+            unsafe PQfinish(handle)
+            throw error
+        }
+    }
+
+    deinit {
+        unsafe PQfinish(handle)
+    }
+
+    private static func start(
+        _ parameters: [String: String], passwordFile: String?
+    ) throws(PostgreSQLOpeningFailure) -> OpaquePointer {
+        var words = parameters.flatMap { [CString(Array($0.key.utf8)), CString(Array($0.value.utf8))] }
+        if let passwordFile {
+            do throws(SecretFileError) {
+                // libpq keeps a copy of its own for as long as the connection lives; those made here are wiped.
+                let secret = try SecretBytes(contentsOfFile: passwordFile)
+                words += [CString(Array("password".utf8)), unsafe secret.withUnsafeBytes { unsafe CString(Array($0)) }]
+            } catch {
+                throw .passwordFile(error)
+            }
+        }
+        let places = stride(from: 0, to: words.count, by: 2)
+        let keywords = unsafe places.map { unsafe UnsafePointer(words[$0].characters) as UnsafePointer<CChar>? } + [nil]
+        let values =
+            unsafe places.map { unsafe UnsafePointer(words[$0 + 1].characters) as UnsafePointer<CChar>? } + [nil]
+        let handle = unsafe withExtendedLifetime(words) { unsafe PQconnectStartParams(keywords, values, 0) }
+        guard let handle = unsafe handle else { throw .unreachable }
+        return unsafe handle
+    }
+
+    private func finishConnecting(until deadline: ContinuousClock.Instant) throws(PostgreSQLOpeningFailure) {
+        // libpq must be asked as if it had just wanted to write (its documentation of PQconnectPoll).
+        var state = PGRES_POLLING_WRITING
+        while state != PGRES_POLLING_OK {
+            guard state != PGRES_POLLING_FAILED, unsafe PQstatus(handle) != CONNECTION_BAD else {
+                throw openingFailure()
+            }
+            let wanted = state == PGRES_POLLING_READING ? POLLIN : POLLOUT
+            guard wait(for: Int16(wanted), until: deadline) != nil else { throw .late }
+            state = unsafe PQconnectPoll(handle)
+        }
+        guard unsafe PQsetnonblocking(handle, 1) == 0, unsafe PQenterPipelineMode(handle) == 1 else {
+            throw .unreachable
+        }
+    }
+
+    /// libpq keeps no SQLSTATE of a refused login, only the server's text: what it is about is recognised by its words, and
+    /// the text itself is not passed on.
+    private func openingFailure() -> PostgreSQLOpeningFailure {
+        let text = unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? ""
+        if text.contains("certificate") || text.contains("SSL") || text.contains("TLS") { return .tls }
+        // Several hosts are tried in turn: a login that one of them refuses is the reason only when none was silent.
+        let isSilent = text.contains("refused") || text.contains("timeout") || text.contains("No such file")
+        if !isSilent {
+            if text.contains("authentication failed") || text.contains("no pg_hba.conf entry")
+                || text.contains("no password supplied") || text.contains("role \"")
+            {
+                return .login
+            }
+            if text.contains("database \"") && text.contains("does not exist") { return .noDatabase }
+        }
+        if text.contains("read-only") || text.contains("in recovery") || text.contains("hot standby") {
+            return .readOnly
+        }
+        if text.contains("too many") || text.contains("remaining connection slots") { return .tooManyConnections }
+        return .unreachable
+    }
+
+    /// The parameters in force, a service file's and libpq's own choices included; without secrets.
+    var parameters: [String: String] {
+        guard let options = unsafe PQconninfo(handle) else { return [:] }
+        defer { unsafe PQconninfoFree(options) }
+        return unsafe PostgreSQLURL.values(options).filter { !["password", "sslpassword"].contains($0.key) }
+    }
+
+    /// The host in use, with its port; a socket's directory.
+    var host: String {
+        let name = unsafe PQhost(handle).map { unsafe String(cString: $0) } ?? ""
+        let port = unsafe PQport(handle).map { unsafe String(cString: $0) } ?? ""
+        return name.hasPrefix("/") || port.isEmpty ? name : "\(name):\(port)"
+    }
+
+    var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
+
+    /// Such as 150018.
+    var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
+
+    /// Sends statements together, and reads all their results: one round trip.
+    ///
+    /// The first that the server refuses ends the exchange, and those behind it are not carried out.
+    ///
+    /// - Returns: a result for each, in their order.
+    func exchange(
+        _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
+    ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
+        warnings.forget()
+        // Which of the statements each command belongs to; nil where it only prepares one.
+        var commands: [Int?] = []
+        var preparing: [String] = []
+        for (position, statement) in statements.enumerated() {
+            if let name = statement.name, !prepared.contains(name), !preparing.contains(name) {
+                try send(prepare: statement, as: name)
+                preparing.append(name)
+                commands.append(nil)
+            }
+            try send(statement)
+            commands.append(position)
+        }
+        guard unsafe PQpipelineSync(handle) == 1 else { throw lost() }
+        roundTrips += 1
+        let results = try receive(commands, until: deadline)
+        prepared.formUnion(preparing)
+        return results
+    }
+
+    /// Whether a warning came with the last exchange.
+    var hasWarned: Bool { warnings.any }
+
+    private func send(prepare statement: PostgreSQLStatement, as name: String) throws(PostgreSQLFailure) {
+        let types = statement.values.map { $0.type.rawValue }
+        guard unsafe PQsendPrepare(handle, name, statement.sql, Int32(types.count), types) == 1 else { throw lost() }
+    }
+
+    private func send(_ statement: PostgreSQLStatement) throws(PostgreSQLFailure) {
+        let types = statement.values.map { $0.type.rawValue }
+        let count = Int32(types.count)
+        let encoded = statement.values.map(\.encoded)
+        let lengths = encoded.map { Int32($0?.count ?? 0) }
+        let formats = [Int32](repeating: 1, count: encoded.count)
+        // One piece of memory with all of them, so that there is one pointer to keep valid; a byte behind each, so that
+        // an empty one has a place too.
+        let bytes = encoded.reduce(into: [UInt8]()) { $0 += ($1 ?? []) + [0] }
+        let sent = unsafe bytes.withUnsafeBytes { buffer in
+            var offset = 0
+            let pointers = unsafe encoded.map { value -> UnsafePointer<CChar>? in
+                defer { offset += (value?.count ?? 0) + 1 }
+                guard value != nil, let base = buffer.baseAddress else { return nil }
+                return unsafe (base + offset).assumingMemoryBound(to: CChar.self)
+            }
+            if let name = statement.name {
+                return unsafe PQsendQueryPrepared(handle, name, count, pointers, lengths, formats, 1)
+            }
+            return unsafe PQsendQueryParams(handle, statement.sql, count, types, pointers, lengths, formats, 1)
+        }
+        guard sent == 1 else { throw lost() }
+    }
+
+    /// Writes what is left and reads until the answer to the pipeline's end has come.
+    private func receive(
+        _ commands: [Int?], until deadline: ContinuousClock.Instant
+    ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
+        var results: [PostgreSQLResult] = []
+        var refusal: PostgreSQLFailure?
+        var command = 0
+        while true {
+            let unsent = unsafe PQflush(handle)
+            guard unsent >= 0 else { throw lost() }
+            while unsafe PQisBusy(handle) == 0 {
+                guard let result = unsafe PQgetResult(handle) else {
+                    // The end of one command's results; without a connection there is no end to these.
+                    guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
+                    command += 1
+                    continue
+                }
+                defer { unsafe PQclear(result) }
+                switch unsafe PQresultStatus(result) {
+                case PGRES_PIPELINE_SYNC:
+                    if let refusal { throw refusal }
+                    return results
+                case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
+                    guard commands.indices.contains(command) else { throw lost() }
+                    if commands[command] != nil { results.append(unsafe Self.read(result)) }
+                case PGRES_PIPELINE_ABORTED: break
+                default:
+                    let state = unsafe Self.state(of: result)
+                    // FATAL and PANIC end the session, whatever libpq knows of it yet.
+                    guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
+                    let statement = commands.indices.contains(command) ? commands[command] : nil
+                    refusal = refusal ?? .refused(state, statement: statement ?? results.count)
+                }
+            }
+            let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)
+            guard let ready = wait(for: events, until: deadline) else { throw .late }
+            if ready & ~Int16(POLLOUT) != 0, unsafe PQconsumeInput(handle) == 0 { throw lost() }
+        }
+    }
+
+    private func lost() -> PostgreSQLFailure { .lost(nil) }
+
+    /// - Returns: what the socket is ready for; nil when the deadline has passed.
+    private func wait(for events: Int16, until deadline: ContinuousClock.Instant) -> Int16? {
+        while true {
+            var descriptor = pollfd(fd: unsafe PQsocket(handle), events: events, revents: 0)
+            let left = ContinuousClock.now.duration(to: deadline)
+            guard left > .zero else { return nil }
+            // Rounded up: a rest of less than a millisecond is waited for, not spun for.
+            let milliseconds = min(StoredTime.milliseconds(left) + 1, 60_000)
+            let count = unsafe poll(&descriptor, 1, Int32(milliseconds))
+            if count > 0 { return descriptor.revents }
+            if count < 0, errno != EINTR { return nil }
+        }
+    }
+
+    private static func read(_ result: OpaquePointer) -> PostgreSQLResult {
+        let (rows, columns) = unsafe (Int(PQntuples(result)), Int(PQnfields(result)))
+        let types = (0..<columns).map { unsafe PQftype(result, Int32($0)) }
+        let read = (0..<rows).map { row in
+            PostgreSQLRow(
+                types: types,
+                cells: (0..<columns).map { column -> [UInt8]? in
+                    let (row, column) = (Int32(row), Int32(column))
+                    guard unsafe PQgetisnull(result, row, column) == 0 else { return nil }
+                    return unsafe Array(
+                        UnsafeRawBufferPointer(
+                            start: PQgetvalue(result, row, column), count: Int(PQgetlength(result, row, column))))
+                })
+        }
+        let tag = unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? ""
+        let changes = unsafe PQcmdTuples(result).map { unsafe String(cString: $0) }.flatMap { Int($0) } ?? 0
+        return PostgreSQLResult(rows: read, tag: tag, changes: changes)
+    }
+
+    private static func state(of result: OpaquePointer) -> SQLState? {
+        unsafe field(clibpq_field_sqlstate, of: result).flatMap(SQLState.init)
+    }
+
+    fileprivate static func severity(of result: OpaquePointer?) -> String? {
+        unsafe field(clibpq_field_severity, of: result)
+    }
+
+    private static func field(_ code: some BinaryInteger, of result: OpaquePointer?) -> String? {
+        unsafe PQresultErrorField(result, Int32(code)).map { unsafe String(cString: $0) }
+    }
+}
+
+/// A string as C reads it, wiped when it goes.
+@safe private final class CString {
+    let characters: UnsafeMutablePointer<CChar>
+    private let count: Int
+
+    init(_ bytes: [UInt8]) {
+        count = bytes.count
+        unsafe characters = .allocate(capacity: bytes.count + 1)
+        for (position, byte) in bytes.enumerated() { unsafe characters[position] = CChar(bitPattern: byte) }
+        unsafe characters[count] = 0
+    }
+
+    deinit {
+        unsafe explicit_bzero(characters, count)
+        unsafe characters.deallocate()
+    }
+}
+
+/// Whether the server has warned of something. libpq calls back on the thread that reads the connection.
+private final class Warnings: Sendable {
+    private let state = Mutex(false)
+
+    var any: Bool { state.withLock { $0 } }
+
+    func forget() { state.withLock { $0 = false } }
+
+    static func receive(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
+        guard let context = unsafe context else { return }
+        // What has no severity is taken for a warning too.
+        let severity = unsafe PostgreSQLConnection.severity(of: result)
+        guard severity.map({ !["NOTICE", "INFO", "LOG", "DEBUG"].contains($0) }) ?? true else { return }
+        unsafe Unmanaged<Warnings>.fromOpaque(context).takeUnretainedValue().state.withLock { $0 = true }
+    }
+}
+
+/// Why there is no session.
+enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
+    case unreachable
+    case late
+    case tls
+    case login
+    case noDatabase
+    /// None of the hosts takes writes.
+    case readOnly
+    case tooManyConnections
+    case passwordFile(SecretFileError)
+
+    /// Whether it may pass without a change of the configuration.
+    var isPassing: Bool {
+        switch self {
+        case .unreachable, .late, .readOnly, .tooManyConnections: true
+        case .tls, .login, .noDatabase, .passwordFile: false
+        }
+    }
+
+    var reason: String {
+        switch self {
+        case .unreachable: "no host of ledger.url can be reached."
+        case .late: "no host of ledger.url answers in time."
+        case .tls: "TLS with the server fails; look at its certificate, and at sslmode and sslrootcert in ledger.url."
+        case .login: "the server refuses the login; look at the role, its password file and pg_hba.conf."
+        case .noDatabase: "the server has no such database."
+        case .readOnly: "no host of ledger.url takes writes; is there a primary?"
+        case .tooManyConnections: "the server has no connection left."
+        case .passwordFile(let error): error.description
+        }
+    }
+}

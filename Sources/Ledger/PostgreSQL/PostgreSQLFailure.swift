@@ -1,0 +1,75 @@
+/// Why an exchange with the server did not come to its end. Nothing here holds a value of any row: of what the server says
+/// only the SQLSTATE is kept, since its texts may quote values.
+enum PostgreSQLFailure: Error, Sendable, Equatable {
+    /// The server refused a statement and goes on: a position in the exchange, from 0.
+    case refused(SQLState, statement: Int)
+    /// The session has ended, or never began.
+    case lost(SQLState?)
+    /// The deadline has passed. The connection is of no use any more.
+    case late
+
+    var failure: LedgerFailure {
+        switch self {
+        case .refused(let state, _): .unavailable(reason: "PostgreSQL says \(state).")
+        case .lost(let state?): .unavailable(reason: "The session with PostgreSQL ended: \(state).")
+        case .lost(nil): .unavailable(reason: "The connection to PostgreSQL broke or cannot be made.")
+        case .late: .unavailable(reason: "PostgreSQL does not answer.")
+        }
+    }
+}
+
+/// A PostgreSQL error code (appendix A of its documentation): five characters.
+struct SQLState: Sendable, Hashable, CustomStringConvertible {
+    let code: String
+
+    init?(_ code: String) {
+        guard code.utf8.count == 5, code.utf8.allSatisfy({ (48...57).contains($0) || (65...90).contains($0) }) else {
+            return nil
+        }
+        self.code = code
+    }
+
+    private init(known code: String) {
+        self.code = code
+    }
+
+    static let lockNotAvailable = SQLState(known: "55P03")
+    static let deadlock = SQLState(known: "40P01")
+    static let serializationFailure = SQLState(known: "40001")
+    static let readOnly = SQLState(known: "25006")
+    static let undefinedTable = SQLState(known: "42P01")
+    static let undefinedFunction = SQLState(known: "42883")
+    static let invalidSchema = SQLState(known: "3F000")
+    static let insufficientPrivilege = SQLState(known: "42501")
+    static let noDatabase = SQLState(known: "3D000")
+
+    /// The row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22, 23, P0).
+    var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
+
+    /// The server ends sessions or takes none, now: it stops, starts, is out of connections or of memory (classes 08, 53, 57).
+    var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
+
+    /// The role, its password, its certificate, or pg_hba.conf (class 28).
+    var refusesLogin: Bool { code.hasPrefix("28") }
+
+    var description: String {
+        guard let meaning = Self.meanings[code] ?? Self.classes[String(code.prefix(2))] else { return code }
+        return "\(code) (\(meaning))"
+    }
+
+    private static let meanings = [
+        "25006": "the server or transaction is read-only", "28000": "the login is refused",
+        "28P01": "the password is wrong", "3D000": "there is no such database", "3F000": "there is no such schema",
+        "40001": "serialization failure", "40P01": "deadlock", "42501": "a privilege is missing",
+        "42P01": "a table is missing", "42883": "a function is missing", "53100": "the disk is full",
+        "53200": "out of memory", "53300": "too many connections", "55P03": "another program holds a lock",
+        "57014": "the statement was cancelled", "57P01": "an administrator ended the session",
+        "57P02": "the server crashed", "57P03": "the server is starting or stopping",
+        "57P05": "the session was idle for too long", "25P03": "the transaction was idle for too long",
+    ]
+    private static let classes = [
+        "08": "connection", "22": "a value", "23": "a constraint", "25": "transaction state", "28": "login",
+        "42": "the schema is not the one that this version knows", "53": "resources", "57": "intervention",
+        "58": "system error", "P0": "a function raised it", "XX": "internal error",
+    ]
+}

@@ -1,0 +1,136 @@
+import Dispatch
+import Foundation
+
+/// Makes and upgrades the tables of a PostgreSQL ledger, with an owner's account: what `paytokenctl ledger create` does. The
+/// daemon's own role cannot.
+public enum PostgreSQLSchema {
+    /// The version that this program makes and knows.
+    public static let version = PostgreSQLTables.version
+
+    /// What ``create(_:passwordFile:grantTo:dryRun:timeout:)`` found and did.
+    public struct Outcome: Sendable, Equatable {
+        /// `db1:5432/paytokend`.
+        public let server: String
+        /// The owner's role.
+        public let owner: String
+        /// The version that was there; nil when there was none.
+        public let found: Int?
+        /// The version that is there now, or would be.
+        public let version: Int
+        /// The role that has the daemon's rights; nil when none was asked for.
+        public let granted: String?
+        public let insecureSettings: Set<InsecureLedgerSetting>
+    }
+
+    /// Makes the schema where there is none, brings an older one up to date, and grants a role the least that the daemon
+    /// needs. All in one transaction: done, or nothing of it.
+    ///
+    /// - Parameters:
+    ///   - url: with an account that may create a schema in the database, or owns the one there.
+    ///   - role: an existing role; nil grants nothing.
+    ///   - dryRun: looks only.
+    ///   - timeout: of each wait for the server. An upgrade of large tables needs as much as it takes.
+    public static func create(
+        _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, dryRun: Bool = false,
+        timeout: Duration = .seconds(600)
+    ) async throws(LedgerOpeningError) -> Outcome {
+        let result = await withCheckedContinuation {
+            (waiting: CheckedContinuation<Result<Outcome, LedgerOpeningError>, Never>) in
+            DispatchQueue.global().async {
+                waiting.resume(
+                    returning: Result { () throws(LedgerOpeningError) in
+                        try blocking(url, passwordFile, role, dryRun: dryRun, until: .now + timeout)
+                    })
+            }
+        }
+        return try result.get()
+    }
+
+    private static func blocking(
+        _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, dryRun: Bool,
+        until deadline: ContinuousClock.Instant
+    ) throws(LedgerOpeningError) -> Outcome {
+        let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(30), application: "paytokenctl")
+        let connection: PostgreSQLConnection
+        do throws(PostgreSQLOpeningFailure) {
+            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+        } catch {
+            throw LedgerOpeningError(error, server: url.server)
+        }
+        guard connection.serverVersion >= PostgreSQLSession.oldestServer else {
+            throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
+        }
+        func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
+            try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
+        }
+        do {
+            _ = try run("SET lock_timeout = '30s'")
+            _ = try run("BEGIN")
+            let outcome = try perform(run, connection, url, role)
+            _ = try run(dryRun ? "ROLLBACK" : "COMMIT")
+            guard dryRun || !connection.hasWarned else {
+                throw LedgerOpeningError.unreachable(
+                    server: url.server,
+                    reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
+            }
+            return outcome
+        } catch let error as LedgerOpeningError {
+            throw error
+        } catch let error as PostgreSQLFailure {
+            throw LedgerOpeningError(error, server: url.server)
+        } catch {
+            throw .cannotOpen(path: url.server, reason: LedgerFailure(error).description)
+        }
+    }
+
+    private static func perform(
+        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ connection: PostgreSQLConnection,
+        _ url: PostgreSQLURL, _ role: String?
+    ) throws -> Outcome {
+        let schema = PostgreSQLTables.schema
+        let facts = try run(
+            """
+            SELECT current_user::text, to_regnamespace('\(schema)') IS NOT NULL,
+                to_regclass('\(schema).ledger_state') IS NOT NULL
+            """, [])
+        guard let facts = facts.first else { throw LedgerOpeningError.notALedger(path: url.server) }
+        let owner = try facts.text(0)
+        var found: Int?
+        if try facts.boolean(2) {
+            found = try run("SELECT schema_version FROM \(schema).ledger_state FOR UPDATE", []).first.map {
+                Int(try $0.integer(0))
+            }
+            guard let found, found > 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
+            guard found <= PostgreSQLTables.version else {
+                throw LedgerOpeningError.newerSchema(
+                    path: url.server, found: found, known: PostgreSQLTables.version)
+            }
+        } else if try facts.boolean(1) {
+            // A schema of this name that is not ours is not written into.
+            let isEmpty = try run(
+                "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')", [])
+            guard try isEmpty.first?.integer(0) == 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
+        } else {
+            _ = try run("CREATE SCHEMA \(schema)", [])
+        }
+        _ = try run("SET LOCAL search_path = \(schema), pg_temp", [])
+        for step in PostgreSQLTables.steps.dropFirst(found ?? 0) {
+            for statement in step { _ = try run(statement, []) }
+        }
+        // PostgreSQL lets everybody run a new function.
+        _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC", [])
+        _ = try run(
+            """
+            INSERT INTO ledger_state (schema_version) VALUES ($1)
+            ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version
+            """, [.integer(Int64(PostgreSQLTables.version))])
+        if let role {
+            let quoted = try run("SELECT quote_ident($1)", [.text(role)])
+            guard let quoted = try quoted.first?.text(0) else { throw LedgerOpeningError.notALedger(path: url.server) }
+            for statement in PostgreSQLTables.grants(to: quoted) { _ = try run(statement, []) }
+        }
+        return Outcome(
+            server: url.server, owner: owner, found: found, version: PostgreSQLTables.version, granted: role,
+            insecureSettings: PostgreSQLURL.insecureSettings(of: connection.parameters))
+    }
+}

@@ -1,0 +1,215 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+/// How sessions with a ledger's server are opened, by whatever connection needs one.
+///
+/// Opening one resolves names, which blocks for as long as the resolver pleases: each attempt runs on a thread of its own, and
+/// whoever waits for it does so until a deadline. There is one attempt at a time; one that comes too late serves the next
+/// who asks.
+final class PostgreSQLSession: Sendable {
+    /// PostgreSQL 13.
+    static let oldestServer = 130_000
+
+    /// What a session's server said when it was opened.
+    struct Facts: Sendable {
+        var host = ""
+        var database = ""
+        var role = ""
+        var serverVersion = ""
+        var systemIdentifier = ""
+        var timeline = 0
+        var insecureSettings: Set<InsecureLedgerSetting> = []
+    }
+
+    private final class Attempt: Sendable {
+        let ended = DispatchSemaphore(value: 0)
+        let result = Mutex<Result<PostgreSQLConnection, LedgerOpeningError>?>(nil)
+    }
+
+    let url: PostgreSQLURL
+    private let passwordFile: String?
+    private let parameters: [String: String]
+    private let settings: [(name: String, value: String)]
+    private let timeout: Duration
+    private let attempt = Mutex<Attempt?>(nil)
+    private let opened: @Sendable (Facts) -> Void
+
+    /// - Parameters:
+    ///   - settings: of the session, beside those that all have.
+    ///   - opened: is told of each new session.
+    init(
+        _ url: PostgreSQLURL, passwordFile: String?, application: String, timeout: Duration,
+        settings: [(name: String, value: String)], opened: @escaping @Sendable (Facts) -> Void = { _ in }
+    ) {
+        self.url = url
+        self.passwordFile = passwordFile
+        self.timeout = timeout
+        self.settings = settings
+        self.opened = opened
+        parameters = Self.parameters(url, timeout: timeout, application: application)
+    }
+
+    /// libpq's parameters: the URL's, and those on which the engine's promises depend.
+    static func parameters(_ url: PostgreSQLURL, timeout: Duration, application: String) -> [String: String] {
+        let milliseconds = StoredTime.milliseconds(timeout)
+        var parameters = [
+            // Each host's; libpq takes nothing below 2.
+            "connect_timeout": String(max(2, milliseconds / 2000)),
+            "tcp_user_timeout": String(milliseconds), "keepalives_idle": "15", "keepalives_interval": "5",
+            "keepalives_count": "3",
+        ]
+        parameters.merge(url.parameters) { _, chosen in chosen }
+        // Never a replica, whose claims may be older; and no GSSAPI, whose calls block.
+        parameters["target_session_attrs"] = "read-write"
+        parameters["gssencmode"] = "disable"
+        parameters["client_encoding"] = "UTF8"
+        parameters["fallback_application_name"] = application
+        return parameters
+    }
+
+    /// A new session; blocks until `deadline` at most.
+    func open(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
+        let attempt = attempt.withLock { current in
+            if let current { return current }
+            let new = Attempt()
+            current = new
+            DispatchQueue.global().async { [self] in
+                let result = Result { () throws(LedgerOpeningError) in try connect(until: .now + timeout) }
+                new.result.withLock { $0 = result }
+                new.ended.signal()
+            }
+            return new
+        }
+        let left = max(0, StoredTime.milliseconds(ContinuousClock.now.duration(to: deadline)))
+        guard attempt.ended.wait(timeout: .now() + .milliseconds(Int(left))) == .success else {
+            throw LedgerOpeningError(PostgreSQLOpeningFailure.late, server: url.server)
+        }
+        self.attempt.withLock { $0 = nil }
+        guard let result = attempt.result.withLock({ $0 }) else {
+            throw LedgerOpeningError(PostgreSQLOpeningFailure.unreachable, server: url.server)
+        }
+        return try result.get()
+    }
+
+    private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
+        let connection: PostgreSQLConnection
+        do throws(PostgreSQLOpeningFailure) {
+            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+        } catch {
+            throw LedgerOpeningError(error, server: url.server)
+        }
+        guard connection.serverVersion >= Self.oldestServer else {
+            throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
+        }
+        do {
+            let results = try connection.exchange([Self.facts, setting, Self.version], until: deadline)
+            guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {
+                throw LedgerOpeningError.notALedger(path: url.server)
+            }
+            let known = PostgreSQLTables.version
+            guard found <= known else {
+                throw LedgerOpeningError.newerSchema(path: url.server, found: Int(found), known: known)
+            }
+            guard found == known else {
+                throw LedgerOpeningError.olderSchema(server: url.server, found: Int(found), known: known)
+            }
+            opened(try Self.read(facts, connection))
+            return connection
+        } catch let error as LedgerOpeningError {
+            throw error
+        } catch let error as PostgreSQLFailure {
+            throw LedgerOpeningError(error, server: url.server)
+        } catch {
+            throw .cannotOpen(path: url.server, reason: LedgerFailure(error).description)
+        }
+    }
+
+    private var setting: PostgreSQLStatement {
+        let common: [(name: String, value: String)] = [
+            ("search_path", "\(PostgreSQLTables.schema), pg_temp"), ("client_min_messages", "warning"),
+            ("default_transaction_isolation", "read committed"), ("default_transaction_deferrable", "off"),
+            ("jit", "off"), ("timezone", "UTC"),
+        ]
+        let all = common + settings
+        let calls = all.indices.map { "set_config($\($0 * 2 + 1), $\($0 * 2 + 2), false)" }
+        return PostgreSQLStatement(
+            "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.name), .text($0.value)] })
+    }
+
+    private static let version = PostgreSQLStatement(
+        "SELECT schema_version FROM \(PostgreSQLTables.schema).ledger_state")
+
+    /// Before anything is set: what the role and the server have chosen.
+    private static let facts = PostgreSQLStatement(
+        """
+        SELECT current_user::text, current_setting('server_version'), system_identifier::text,
+            (SELECT timeline_id::bigint FROM pg_control_checkpoint()), current_setting('synchronous_commit'),
+            current_setting('synchronous_standby_names')
+        FROM pg_control_system()
+        """)
+
+    private static func read(_ row: PostgreSQLRow, _ connection: PostgreSQLConnection) throws(LedgerFailure) -> Facts {
+        var insecure = PostgreSQLURL.insecureSettings(of: connection.parameters)
+        // `local` and `off` do not wait for a standby.
+        if ["off", "local"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }
+        if try row.text(5).isEmpty { insecure.insert(.databaseStandby) }
+        return Facts(
+            host: connection.host, database: connection.database, role: try row.text(0),
+            serverVersion: try row.text(1), systemIdentifier: try row.text(2), timeline: Int(try row.integer(3)),
+            insecureSettings: insecure)
+    }
+}
+
+extension LedgerOpeningError {
+    init(_ failure: PostgreSQLOpeningFailure, server: String) {
+        self =
+            failure.isPassing
+            ? .unreachable(server: server, reason: failure.reason) : .cannotOpen(path: server, reason: failure.reason)
+    }
+
+    init(_ failure: PostgreSQLFailure, server: String) {
+        switch failure {
+        case .refused(let state, _) where [.undefinedTable, .invalidSchema].contains(state):
+            self = .noSchema(server: server)
+        case .refused(let state, _) where state == .insufficientPrivilege:
+            self = .cannotOpen(
+                path: server,
+                reason:
+                    "its role lacks a privilege: paytokenctl ledger create URL --grant ROLE, with the owner's account.")
+        case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
+            self = .cannotOpen(path: server, reason: "PostgreSQL says \(state).")
+        case .refused(let state, _): self = .unreachable(server: server, reason: "PostgreSQL says \(state).")
+        case .lost, .late: self = .unreachable(server: server, reason: failure.failure.description)
+        }
+    }
+}
+
+/// One connection's place: made when it is needed and again when it was dropped. One thread at a time uses it.
+final class PostgreSQLSlot: @unchecked Sendable {
+    private let session: PostgreSQLSession
+    private var connection: PostgreSQLConnection?
+
+    init(_ session: PostgreSQLSession, _ connection: PostgreSQLConnection? = nil) {
+        self.session = session
+        self.connection = connection
+    }
+
+    var isConnected: Bool { connection != nil }
+
+    func current(until deadline: ContinuousClock.Instant) throws(LedgerFailure) -> PostgreSQLConnection {
+        if let connection { return connection }
+        do throws(LedgerOpeningError) {
+            let new = try session.open(until: deadline)
+            connection = new
+            return new
+        } catch {
+            throw .unavailable(reason: error.description)
+        }
+    }
+
+    /// Gives the session up, whatever it is at; its end on the server is not waited for.
+    func drop() {
+        connection = nil
+    }
+}

@@ -1,0 +1,233 @@
+/// The tables, and what the daemon's role may do with them. All stand in a schema of their own, `paytokend`, which belongs to
+/// the account that ran `ledger create`. Times are milliseconds since 1970, but for the nodes' leases, which nobody but the
+/// server's clock decides.
+enum PostgreSQLTables {
+    static let schema = "paytokend"
+
+    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
+    /// published here never changes: a database in the field was made by it.
+    static let steps = [version1]
+
+    /// Counted up with every change of a table.
+    static let version = steps.count
+
+    private static let version1 = [
+        // One row, which every batch locks FOR SHARE (`guard` is the column whose privilege that needs): what must not
+        // change under a batch. `forgotten_before`: claims of payment tokens that were signed before it may be gone.
+        """
+        CREATE TABLE ledger_state (
+            only_row         boolean  NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
+            schema_version   bigint   NOT NULL,
+            forgotten_before bigint,
+            guard            smallint NOT NULL DEFAULT 0
+        )
+        """,
+        // One row a node, which its every batch locks and changes. `last_batch` names the last batch that was committed: by it
+        // a commit whose acknowledgement got lost is found. `fence` is counted up by each daemon that takes the name.
+        """
+        CREATE TABLE node (
+            name                 text COLLATE "C" NOT NULL PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9._-]{1,64}$'),
+            fence                bigint      NOT NULL,
+            lease_until          timestamptz NOT NULL,
+            seen_at              timestamptz NOT NULL,
+            version              text        NOT NULL,
+            last_batch           bytea       CHECK (octet_length(last_batch) = 16),
+            signed_ahead         bigint      NOT NULL DEFAULT 0,
+            clock_accepted_after bigint      NOT NULL DEFAULT 0
+        ) WITH (fillfactor = 10)
+        """,
+        // What each key may do.
+        """
+        CREATE TABLE merchant_key (
+            public_key_hash     bytea  NOT NULL PRIMARY KEY CHECK (octet_length(public_key_hash) = 32),
+            merchant_identifier text   NOT NULL,
+            algorithm           text   NOT NULL,
+            state               text   NOT NULL,
+            cut_off             bigint,
+            origin              text   NOT NULL,
+            created_at          bigint NOT NULL,
+            node                text COLLATE "C" NOT NULL
+        )
+        """,
+        // Which transaction was released to whom. No foreign key to merchant_key: the statement that inserts reads the key's
+        // row under a lock, and keys are never deleted.
+        """
+        CREATE TABLE claim (
+            transaction_id   bytea  NOT NULL PRIMARY KEY CHECK (octet_length(transaction_id) = 32),
+            public_key_hash  bytea  NOT NULL,
+            caller           text   NOT NULL,
+            reference_digest bytea,
+            content_digest   bytea  NOT NULL,
+            attempt          bytea  NOT NULL,
+            claimed_at       bigint NOT NULL,
+            repeats          bigint NOT NULL DEFAULT 0,
+            repeat_attempt   bytea,
+            repeated_at      bigint,
+            node             text COLLATE "C" NOT NULL
+        )
+        """,
+        "CREATE INDEX claim_by_age ON claim (claimed_at)",
+        // The chains of records. The line is what counts; the other columns repeat some of its members to find it by.
+        """
+        CREATE TABLE audit_record (
+            node            text COLLATE "C" NOT NULL,
+            sequence        bigint NOT NULL CHECK (sequence > 0),
+            time            bigint NOT NULL,
+            event           text   NOT NULL,
+            outcome         text   NOT NULL,
+            caller          text,
+            caller_uid      bigint,
+            merchant        text,
+            public_key_hash bytea,
+            transaction_id  bytea,
+            hash            bytea  NOT NULL CHECK (octet_length(hash) = 32),
+            line            bytea  NOT NULL,
+            PRIMARY KEY (node, sequence)
+        )
+        """,
+        "CREATE INDEX audit_record_by_time ON audit_record (node, time, sequence)",
+        "CREATE INDEX audit_record_by_outcome ON audit_record (outcome, node, sequence) WHERE outcome <> 'ok'",
+        """
+        CREATE INDEX audit_record_by_transaction ON audit_record (transaction_id, node, sequence)
+        WHERE transaction_id IS NOT NULL
+        """,
+        """
+        CREATE TABLE checkpoint (
+            node     text COLLATE "C" NOT NULL,
+            sequence bigint NOT NULL,
+            time     bigint NOT NULL,
+            line     bytea  NOT NULL,
+            PRIMARY KEY (node, sequence)
+        )
+        """,
+        // The keys that sign checkpoints: first only planned, and with their public key once the token has them.
+        """
+        CREATE TABLE audit_key (
+            node       text COLLATE "C" NOT NULL,
+            ordinal    bigint NOT NULL CHECK (ordinal > 0),
+            identifier bytea  NOT NULL CHECK (octet_length(identifier) = 16),
+            public_key bytea  CHECK (octet_length(public_key) = 65),
+            planned_at bigint NOT NULL,
+            PRIMARY KEY (node, ordinal),
+            UNIQUE (node, identifier)
+        )
+        """,
+        // Operations that wait for a second person, or waited for one.
+        """
+        CREATE TABLE approval (
+            identifier       bytea  NOT NULL PRIMARY KEY,
+            operation        text   NOT NULL,
+            parameters       bytea  NOT NULL CHECK (octet_length(parameters) = 32),
+            public_key_hash  bytea  CHECK (octet_length(public_key_hash) = 32),
+            key_state        text,
+            requester        bigint NOT NULL,
+            requester_name   text   NOT NULL,
+            requester_uid    bigint NOT NULL,
+            requester_gid    bigint NOT NULL,
+            requester_groups text   NOT NULL,
+            reason           text   NOT NULL,
+            requested_at     bigint NOT NULL,
+            expires_at       bigint NOT NULL,
+            status           text   NOT NULL,
+            decided_by       bigint,
+            decided_at       bigint,
+            node             text COLLATE "C" NOT NULL
+        )
+        """,
+        "CREATE INDEX approval_by_expiry ON approval (status, expires_at)",
+        // The server's time, by which claims are pruned.
+        """
+        CREATE FUNCTION present() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = paytokend, pg_temp AS $$
+            SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+        $$
+        """,
+        // Waits for the batches under way and has later ones wait, each in the order in which it came. Row locks alone would
+        // let batches, which share them, pass by a change for ever. Always in this order, as batches take them.
+        """
+        CREATE FUNCTION exclude_releases() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            LOCK TABLE ledger_state IN EXCLUSIVE MODE;
+            LOCK TABLE merchant_key IN EXCLUSIVE MODE;
+        END $$
+        """,
+        // Removes claims made before `horizon`, by the server's clock, and remembers that payment tokens signed before `signed` may
+        // have had one.
+        """
+        CREATE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
+        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
+        DECLARE
+            removed bigint;
+        BEGIN
+            IF horizon IS NULL OR signed IS NULL OR signed < horizon OR horizon > present() THEN
+                RAISE EXCEPTION 'claims are not to be forgotten yet' USING ERRCODE = 'P0001';
+            END IF;
+            PERFORM exclude_releases();
+            DELETE FROM claim WHERE transaction_id IN
+                (SELECT transaction_id FROM claim WHERE claimed_at < horizon ORDER BY claimed_at LIMIT most);
+            GET DIAGNOSTICS removed = ROW_COUNT;
+            IF removed > 0 THEN
+                UPDATE ledger_state SET forgotten_before = greatest(forgotten_before, signed);
+            END IF;
+            RETURN removed;
+        END $$
+        """,
+        // What a wrong clock had forgotten is taken back: false when it is not `expected` any more.
+        """
+        CREATE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
+        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            PERFORM exclude_releases();
+            UPDATE ledger_state SET forgotten_before = coalesce(served_from, forgotten_before)
+            WHERE forgotten_before IS NOT DISTINCT FROM expected;
+            RETURN FOUND;
+        END $$
+        """,
+        // Removes approvals that have ended: those that could not have been decided since `expired`, and of the others the
+        // oldest beyond `most`.
+        """
+        CREATE FUNCTION forget_approvals(expired bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
+        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
+        DECLARE
+            old bigint;
+            beyond bigint;
+        BEGIN
+            DELETE FROM approval
+            WHERE status IN ('done', 'rejected', 'withdrawn', 'expired') AND expires_at < expired;
+            GET DIAGNOSTICS old = ROW_COUNT;
+            DELETE FROM approval WHERE identifier IN (
+                SELECT identifier FROM approval WHERE status IN ('done', 'rejected', 'withdrawn', 'expired')
+                ORDER BY requested_at DESC, identifier DESC OFFSET greatest(most, 0));
+            GET DIAGNOSTICS beyond = ROW_COUNT;
+            RETURN old + beyond;
+        END $$
+        """,
+    ]
+
+    /// What the daemon's role may do, granted anew by every `ledger create`: nothing in the record, of checkpoints or of claims can
+    /// be deleted, and nothing but a claim's repeats changed.
+    ///
+    /// - Parameter role: quoted as an identifier.
+    static func grants(to role: String) -> [String] {
+        [
+            "GRANT USAGE ON SCHEMA paytokend TO \(role)",
+            "REVOKE ALL ON ALL TABLES IN SCHEMA paytokend FROM \(role)",
+            "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA paytokend FROM \(role)",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA paytokend TO \(role)",
+            "GRANT INSERT ON node, merchant_key, claim, audit_record, checkpoint, audit_key, approval TO \(role)",
+            "GRANT UPDATE (guard) ON ledger_state TO \(role)",
+            """
+            GRANT UPDATE (fence, lease_until, seen_at, version, last_batch, signed_ahead, clock_accepted_after)
+            ON node TO \(role)
+            """,
+            "GRANT UPDATE (state, cut_off) ON merchant_key TO \(role)",
+            "GRANT UPDATE (repeats, repeat_attempt, repeated_at) ON claim TO \(role)",
+            "GRANT UPDATE (public_key) ON audit_key TO \(role)",
+            "GRANT UPDATE (status, decided_by, decided_at) ON approval TO \(role)",
+            """
+            GRANT EXECUTE ON FUNCTION present(), exclude_releases(), prune_claims(bigint, bigint, bigint),
+            limit_forgotten(bigint, bigint), forget_approvals(bigint, bigint) TO \(role)
+            """,
+        ]
+    }
+}

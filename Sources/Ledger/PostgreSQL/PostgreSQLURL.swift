@@ -1,0 +1,173 @@
+import CLibpq
+public import Foundation
+
+/// Where a PostgreSQL ledger is, as `ledger.url` says it: libpq's connection URI (PostgreSQL documentation, *Connection
+/// URIs*), `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
+///
+/// Secrets do not stand in it: a URL is printed, logged, and seen in backups of the configuration.
+public struct PostgreSQLURL: Sendable, Equatable {
+    public let text: String
+    /// libpq's parameters by their keywords, those that the URL gives.
+    let parameters: [String: String]
+
+    /// The longest URL that is read, in bytes.
+    static let maximumBytes = 2048
+
+    /// Parameters that hold a secret, and those with which the engine's promises could not be kept.
+    private static let secrets = ["password", "sslpassword"]
+    private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
+
+    public init(_ text: String) throws(PostgreSQLURLError) {
+        guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://"), text.utf8.count <= Self.maximumBytes
+        else { throw .notAURL }
+        guard let parameters = Self.parse(text) else { throw .unreadable }
+        for name in Self.secrets where parameters[name] != nil { throw .secret(parameter: name) }
+        for name in Self.fixed where parameters[name] != nil { throw .fixed(parameter: name) }
+        self.text = text
+        self.parameters = parameters
+    }
+
+    /// Who is logged in; nil: libpq's choice, the account's own name.
+    public var user: String? { parameters["user"] }
+
+    /// `db1:5432,db2:5432/paytokend`, for people.
+    public var server: String {
+        let hosts = hosts.isEmpty ? ["local socket"] : hosts
+        let ports = (parameters["port"] ?? "").split(separator: ",").map(String.init)
+        let named = hosts.enumerated().map { position, host in
+            guard !ports.isEmpty else { return host }
+            return "\(host):\(position < ports.count ? ports[position] : ports[0])"
+        }
+        let database = parameters["dbname"] ?? user
+        return named.joined(separator: ",") + (database.map { "/" + $0 } ?? "")
+    }
+
+    private var hosts: [String] {
+        Self.list(parameters["host"]).isEmpty ? Self.list(parameters["hostaddr"]) : Self.list(parameters["host"])
+    }
+
+    /// What is insecure by the URL alone, without a look at a service file or at the server.
+    public var insecureSettings: Set<InsecureLedgerSetting> {
+        // A service file may say all that the URL leaves open; it is looked at when there is a connection.
+        if parameters["service"] != nil, parameters["sslmode"] == nil { return [] }
+        return Self.insecureSettings(of: parameters)
+    }
+
+    /// - Parameter parameters: libpq's, by their keywords.
+    static func insecureSettings(of parameters: [String: String]) -> Set<InsecureLedgerSetting> {
+        let hosts = list(parameters["host"])
+        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; none is too.
+        let isLocal =
+            hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") } && list(parameters["hostaddr"]).isEmpty
+        return isLocal || parameters["sslmode"] == "verify-full" ? [] : [.databaseTLS]
+    }
+
+    private static func list(_ text: String?) -> [String] {
+        (text ?? "").split(separator: ",").map(String.init)
+    }
+
+    /// Nil when libpq does not take it. What libpq says about that may quote the text, and so a password: it is not
+    /// passed on.
+    private static func parse(_ text: String) -> [String: String]? {
+        guard let options = unsafe PQconninfoParse(text, nil) else { return nil }
+        defer { unsafe PQconninfoFree(options) }
+        return unsafe values(options)
+    }
+
+    /// Those of libpq's options that have a value.
+    static func values(_ options: UnsafePointer<PQconninfoOption>) -> [String: String] {
+        var values: [String: String] = [:]
+        var next = unsafe options
+        while let keyword = unsafe next.pointee.keyword {
+            if let value = unsafe next.pointee.val, unsafe value.pointee != 0 {
+                unsafe values[String(cString: keyword)] = unsafe String(cString: value)
+            }
+            unsafe next += 1
+        }
+        return values
+    }
+}
+
+/// Why `ledger.url` is not taken.
+public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConvertible {
+    case notAURL
+    case unreadable
+    /// A parameter of libpq that is a secret.
+    case secret(parameter: String)
+    /// A parameter of libpq that the daemon sets itself.
+    case fixed(parameter: String)
+
+    public var description: String {
+        switch self {
+        case .notAURL: "must begin with postgresql:// and have at most \(PostgreSQLURL.maximumBytes) bytes"
+        case .unreadable:
+            "is no connection URI that libpq reads, as in postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
+        case .secret(let parameter):
+            "must not contain a \(parameter): use ledger.password_file, peer authentication, a client certificate or a "
+                + "service file"
+        case .fixed(let parameter): "must not set \(parameter), which the daemon sets itself"
+        }
+    }
+}
+
+/// Choices of a PostgreSQL ledger that are permitted and insecure: warned of, and `paytokend_insecure_settings`.
+public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, CustomStringConvertible {
+    /// The connection is over TCP, and TLS does not tell the server from an impostor.
+    case databaseTLS = "database_tls"
+    /// No synchronous standby is named: what was released may be lost with the server.
+    case databaseStandby = "database_standby"
+    /// `synchronous_commit` is turned off for the daemon's role. Every batch turns it on again for itself.
+    case databaseSynchronousCommit = "database_synchronous_commit"
+
+    public var description: String {
+        switch self {
+        case .databaseTLS:
+            "The ledger's server is reached over TCP with less than sslmode=verify-full: whoever is between can read and "
+                + "change what is released. Use sslmode=verify-full and sslrootcert in ledger.url."
+        case .databaseStandby:
+            "The ledger's server names no synchronous standby (synchronous_standby_names): when it is lost, claims are, "
+                + "and payment tokens could be released twice."
+        case .databaseSynchronousCommit:
+            "synchronous_commit is turned off for the daemon's role or database; the daemon turns it on for each of its "
+                + "transactions. Reset it."
+        }
+    }
+}
+
+/// What a PostgreSQL ledger's server said of itself, and of the nodes that share it.
+public struct PostgreSQLStatus: Sendable, Equatable {
+    /// Another or this daemon's name in the ledger.
+    public struct Node: Sendable, Equatable {
+        public let name: String
+        /// The daemon's version.
+        public let version: String
+        /// Its last commit, by the server's clock.
+        public let lastSeen: Date
+        /// Whether its lease has not run out.
+        public let isLeased: Bool
+    }
+
+    /// The host and port in use, `db1:5432`; a socket's directory.
+    public let host: String
+    public let database: String
+    public let role: String
+    /// Such as `15.18 (Debian 15.18-0+deb12u1)`.
+    public let serverVersion: String
+    public let systemIdentifier: String
+    /// Counted up by every promotion.
+    public let timeline: Int
+    /// `synchronous_standby_names`; nil when no synchronous standby is named.
+    public let standbys: String?
+    public let schemaVersion: Int
+    public let nodes: [Node]
+}
+
+/// This daemon's hold on its name.
+public struct NodeLeaseStatus: Sendable, Equatable {
+    /// Counted up each time that a daemon takes the name.
+    public let fencingNumber: Int64
+    /// Since the last commit that renewed it; `paytokend_node_lease_age_seconds`.
+    public let age: Duration
+    /// Another daemon has taken the name: this one commits nothing any more, and must be stopped.
+    public let isLost: Bool
+}

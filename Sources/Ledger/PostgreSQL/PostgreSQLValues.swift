@@ -1,0 +1,147 @@
+/// A parameter of a statement, in PostgreSQL's binary format.
+enum PostgreSQLValue {
+    case integer(Int64?)
+    case text(String?)
+    case bytes([UInt8]?)
+    case integers([Int64?])
+    case texts([String?])
+    case byteStrings([[UInt8]?])
+
+    /// The type's number in pg_type, the same in every database.
+    var type: PostgreSQLType {
+        switch self {
+        case .integer: .int8
+        case .text: .text
+        case .bytes: .bytea
+        case .integers: .int8Array
+        case .texts: .textArray
+        case .byteStrings: .byteaArray
+        }
+    }
+
+    /// Nil for NULL.
+    var encoded: [UInt8]? {
+        switch self {
+        case .integer(let number): number?.bigEndianBytes
+        case .text(let text): text.map { Array($0.utf8) }
+        case .bytes(let bytes): bytes
+        case .integers(let numbers): Self.array(of: .int8, numbers.map { $0?.bigEndianBytes })
+        case .texts(let texts): Self.array(of: .text, texts.map { $0.map { Array($0.utf8) } })
+        case .byteStrings(let byteStrings): Self.array(of: .bytea, byteStrings)
+        }
+    }
+
+    /// An array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): dimensions, whether there are NULLs, the elements'
+    /// type, their number, the first one's index, then each with its length, -1 for NULL.
+    private static func array(of type: PostgreSQLType, _ elements: [[UInt8]?]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
+        func append(_ number: Int32) { bytes += number.bigEndianBytes }
+        append(elements.isEmpty ? 0 : 1)
+        append(elements.contains { $0 == nil } ? 1 : 0)
+        append(Int32(type.rawValue))
+        guard !elements.isEmpty else { return bytes }
+        append(Int32(elements.count))
+        append(1)
+        for element in elements {
+            append(element.map { Int32($0.count) } ?? -1)
+            if let element { bytes += element }
+        }
+        return bytes
+    }
+}
+
+/// PostgreSQL's types by their numbers in pg_type.dat.
+enum PostgreSQLType: UInt32 {
+    case boolean = 16
+    case bytea = 17
+    case int8 = 20
+    case int4 = 23
+    case text = 25
+    case byteaArray = 1001
+    case textArray = 1009
+    case int8Array = 1016
+}
+
+extension FixedWidthInteger {
+    fileprivate var bigEndianBytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.bitWidth / 8)
+        for shift in stride(from: Self.bitWidth - 8, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: self >> shift))
+        }
+        return bytes
+    }
+}
+
+/// A statement and its parameters.
+struct PostgreSQLStatement {
+    /// Under which name the connection keeps it prepared; nil for one that is not worth it.
+    let name: String?
+    let sql: String
+    let values: [PostgreSQLValue]
+
+    init(_ sql: String, _ values: [PostgreSQLValue] = [], prepared name: String? = nil) {
+        self.name = name
+        self.sql = sql
+        self.values = values
+    }
+}
+
+/// What a statement gave.
+struct PostgreSQLResult: Sendable {
+    let rows: [PostgreSQLRow]
+    /// The command that was carried out, such as `COMMIT` or `INSERT 0 3`.
+    let tag: String
+    /// How many rows it changed.
+    let changes: Int
+}
+
+/// A row of a result. Columns are read by their places; one of another type than asked for throws, since a database may
+/// hold anything.
+struct PostgreSQLRow: Sendable {
+    let types: [UInt32]
+    let cells: [[UInt8]?]
+
+    func integer(_ column: Int) throws(LedgerFailure) -> Int64 { try present(integerIfAny(column), column) }
+
+    func integerIfAny(_ column: Int) throws(LedgerFailure) -> Int64? {
+        guard let cell = try cell(column, [.int8, .int4]) else { return nil }
+        guard cell.count == 8 || cell.count == 4 else { throw unreadable(column) }
+        let value = cell.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return cell.count == 8 ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
+    }
+
+    func text(_ column: Int) throws(LedgerFailure) -> String { try present(textIfAny(column), column) }
+
+    func textIfAny(_ column: Int) throws(LedgerFailure) -> String? {
+        try cell(column, [.text]).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func bytes(_ column: Int) throws(LedgerFailure) -> [UInt8] { try present(bytesIfAny(column), column) }
+
+    func bytesIfAny(_ column: Int) throws(LedgerFailure) -> [UInt8]? { try cell(column, [.bytea]) }
+
+    func boolean(_ column: Int) throws(LedgerFailure) -> Bool {
+        let cell = try present(cell(column, [.boolean]), column)
+        guard cell.count == 1 else { throw unreadable(column) }
+        return cell[0] != 0
+    }
+
+    private func cell(_ column: Int, _ expected: [PostgreSQLType]) throws(LedgerFailure) -> [UInt8]? {
+        guard cells.indices.contains(column), expected.contains(where: { $0.rawValue == types[column] }) else {
+            throw unreadable(column)
+        }
+        return cells[column]
+    }
+
+    private func present<Value>(_ value: Value?, _ column: Int) throws(LedgerFailure) -> Value {
+        guard let value else { throw unreadable(column) }
+        return value
+    }
+
+    private func unreadable(_ column: Int) -> LedgerFailure {
+        .unavailable(
+            reason: "Column \(column + 1) of a row is not what this version knows: another program changed the ledger.")
+    }
+}
