@@ -140,6 +140,21 @@ public enum StoredLine: Sendable, Equatable {
 }
 
 extension [StoredLine] {
+    /// Records with checkpoints among them, both by their sequences: each checkpoint behind the record that it seals.
+    func with(_ checkpoints: [StoredLine]) -> [StoredLine] {
+        guard !checkpoints.isEmpty else { return self }
+        var merged: [StoredLine] = []
+        var waiting = checkpoints[...]
+        for record in self {
+            while let checkpoint = waiting.first, checkpoint.sequence < record.sequence {
+                merged.append(checkpoint)
+                waiting.removeFirst()
+            }
+            merged.append(record)
+        }
+        return merged + waiting
+    }
+
     /// The lines as an export has them, with a line feed after each.
     public var exported: [UInt8] {
         var bytes: [UInt8] = []

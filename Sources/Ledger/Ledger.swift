@@ -98,6 +98,20 @@ public enum LedgerEvent: Sendable, Equatable {
     case failed(writes: Int, reason: String)
     /// Notes were dropped, since the ledger could not take them. Their number is recorded when it can again.
     case dropped(notes: Int)
+    /// A batch made so many round trips to its server; told by engines that have one.
+    case exchanged(roundTrips: Int)
+    /// What became of a commit whose acknowledgement got lost.
+    case readBack(ReadBackOutcome)
+}
+
+/// What the store says of a commit that was not acknowledged; `paytokend_ledger_reads_back_total{outcome}`.
+public enum ReadBackOutcome: String, Sendable, CaseIterable {
+    /// It stands, and is durable wherever it has to be.
+    case found
+    /// It never took place, and never will.
+    case absent
+    /// Neither could be learnt in time.
+    case unresolved
 }
 
 /// The name that the kernel has for this machine; asking the resolver could wait for a network.

@@ -144,6 +144,12 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
         }
     }
 
+    /// How long its caller waits yet.
+    var left: Duration {
+        let (deadline, now) = (deadline, DispatchTime.now().uptimeNanoseconds)
+        return deadline > now ? .nanoseconds(Int64(clamping: deadline - now)) : .zero
+    }
+
     /// Waits without a deadline from here on.
     func removeDeadline() {
         state.withLock { $0.deadline = .max }

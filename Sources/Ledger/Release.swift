@@ -1,5 +1,6 @@
 import AuditChain
 public import Foundation
+import MerchantKeys
 public import PaymentToken
 import Refusals
 import Synchronization
@@ -105,10 +106,10 @@ struct Claim: Sendable {
     let contentDigest: [UInt8]
     /// The attempt that made it, and the last one that repeated it.
     let attempt: [UInt8]
-    let repeatAttempt: [UInt8]?
+    var repeatAttempt: [UInt8]?
     /// In milliseconds, ``StoredTime``.
     let claimedAt: Int64
-    let repeats: Int
+    var repeats: Int
 
     /// Whether there is no further repeat.
     var isUsedUp: Bool { repeats >= Release.mostRepeats }
@@ -124,6 +125,27 @@ struct Claim: Sendable {
     }
 }
 
+/// A merchant key's state as far as it decides whether a release is permitted.
+struct DecryptingState: Sendable {
+    let state: KeyState
+    let cutOff: Date?
+
+    func decrypts(at now: Date) -> Bool { state.decrypts(at: now, cutOff: cutOff) }
+}
+
+extension Release {
+    /// Why a transaction that is not claimed must not be claimed now; nil when it may.
+    ///
+    /// - Parameter forgottenBefore: claims of payment tokens that were signed before this may be gone; asked for only where it counts.
+    func refusalOfNew(forgottenBefore: () throws -> Int64?) rethrows -> ReleaseVerdict? {
+        guard admitsNew else { return .replayed }
+        guard let signedAt, let forgotten = try forgottenBefore(), StoredTime.milliseconds(signedAt) < forgotten else {
+            return nil
+        }
+        return .forgotten(before: StoredTime.date(forgotten))
+    }
+}
+
 extension ReleaseVerdict {
     /// The outcome as a record and the caller have it.
     var outcome: AuditOutcome {
@@ -135,6 +157,14 @@ extension ReleaseVerdict {
         case .repeatedTooOften, .forgotten: .refused(.transactionReplayed)
         }
     }
+}
+
+/// What a transaction of the store decided of a ``Release``.
+struct ReleaseDecision: Sendable {
+    let verdict: ReleaseVerdict
+    let line: AuditLine?
+    /// There is no further repeat of this transaction.
+    var isUsedUp = false
 }
 
 /// Transactions whose repeats are used up, as far as this process has seen it happen: whoever goes on repeating one is

@@ -15,7 +15,7 @@ struct CheckpointSigner: Sendable {
 
     /// Signs and stores a checkpoint of all that is recorded.
     @discardableResult
-    func seal(_ ledger: SQLiteLedger) async throws -> SignedCheckpoint {
+    func seal(_ ledger: any Ledger) async throws -> SignedCheckpoint {
         let signed = try await checkpoint(of: try await ledger.head())
         try await ledger.insert(signed)
         return signed
@@ -31,7 +31,7 @@ struct CheckpointSigner: Sendable {
 
     /// What a verifier says of the ledger's export.
     func verdict(
-        of ledger: SQLiteLedger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil
+        of ledger: any Ledger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil
     ) async throws -> ChainVerdict {
         var verifier = ChainVerifier(keys: CheckpointKeys([try publicKey]), heads: head.map { [$0] } ?? [])
         for try await page in ledger.export(from: first, through: last) { verifier.consume(page.bytes[...]) }
@@ -59,7 +59,7 @@ extension ChainVerdict {
     }
 }
 
-extension SQLiteLedger {
+extension Ledger {
     /// All records, read page by page.
     func everyEntry(_ filter: AuditFilter = AuditFilter(), order: AuditOrder = .oldestFirst) async throws
         -> [AuditEntry]

@@ -10,33 +10,72 @@ import WorkerProtocol
 
 @testable import Ledger
 
-/// A ledger of a test's own, with one active key.
+/// A ledger of a test's own, with one active key, in the engine of the test.
 final class LedgerFixture: Sendable {
+    /// Where it is kept.
+    enum Store: Sendable {
+        case sqlite(SQLiteLedger.Settings)
+        case postgresql(LedgerDatabase, PostgreSQLLedger.Settings)
+    }
+
     let directory: FreshDirectory
-    let settings: SQLiteLedger.Settings
-    let ledger: SQLiteLedger
+    let store: Store
+    let ledger: any TestedLedger
     let key: PublicKeyHash
     let events = LedgerEvents()
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
+    /// - Parameter path: SQLite's file; nil for one in a fresh directory.
     init(
         repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200),
-        faults: SQLiteFaults = SQLiteFaults(), waiting: Int = 1024, at path: String? = nil,
-        timeout: Duration = .seconds(3600)
+        faults: LedgerFaults = LedgerFaults(), waiting: Int = 1024, at path: String? = nil,
+        timeout: Duration = .seconds(3600), engine: LedgerEngine = .current
     ) async throws {
         directory = try FreshDirectory()
-        settings = SQLiteLedger.Settings(
-            path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
-            busyTimeout: busyTimeout, waiting: waiting, timeout: timeout)
+        switch engine {
+        case .sqlite:
+            store = .sqlite(
+                SQLiteLedger.Settings(
+                    path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
+                    busyTimeout: busyTimeout, waiting: waiting, timeout: timeout))
+        case .postgresql:
+            let database = try await LedgerDatabases.shared.make()
+            var settings = PostgreSQLLedger.Settings(
+                url: try database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout)
+            settings.lockTimeout = busyTimeout
+            store = .postgresql(database, settings)
+        }
         let events = events
-        ledger = try await SQLiteLedger.open(settings, faults: faults) { events.add($0) }
+        ledger = try await Self.open(store, faults: faults) { events.add($0) }
         key = Self.hash(1)
         try await ledger.store(Self.record(key))
     }
 
     /// The same ledger as a later process finds it.
-    func reopened() async throws -> SQLiteLedger { try await SQLiteLedger.open(settings) }
+    func reopened() async throws -> any TestedLedger { try await Self.open(store) }
+
+    private static func open(
+        _ store: Store, faults: LedgerFaults = LedgerFaults(),
+        observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+    ) async throws -> any TestedLedger {
+        switch store {
+        case .sqlite(let settings): try await SQLiteLedger.open(settings, faults: faults, observe: observe)
+        case .postgresql(_, let settings): try await PostgreSQLLedger.open(settings, faults: faults, observe: observe)
+        }
+    }
+
+    /// For tests of SQLite alone.
+    var sqlite: SQLiteLedger {
+        guard let ledger = ledger as? SQLiteLedger else { preconditionFailure("this is a test of SQLite") }
+        return ledger
+    }
+
+    /// For tests of SQLite alone.
+    var settings: SQLiteLedger.Settings {
+        guard case .sqlite(let settings) = store else { preconditionFailure("this is a test of SQLite") }
+        return settings
+    }
 
     static func hash(_ number: UInt8) -> PublicKeyHash {
         PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
@@ -113,15 +152,15 @@ extension Ledger {
 
 /// Keeps the writer busy, so that what is asked meanwhile comes into one batch.
 final class WriterPause: Sendable {
-    private let ledger: SQLiteLedger
+    private let ledger: any TestedLedger
     private let release = DispatchSemaphore(value: 0)
 
     /// Returns when the writer has ended what it did and stands still.
-    init(_ ledger: SQLiteLedger) async {
+    init(_ ledger: any TestedLedger) async {
         self.ledger = ledger
         let release = release
         await withCheckedContinuation { (begun: CheckedContinuation<Void, Never>) in
-            ledger.connections.onWriter { _ in
+            ledger.onWriter {
                 begun.resume()
                 release.wait()
             }
@@ -130,7 +169,7 @@ final class WriterPause: Sendable {
 
     /// Waits until so many writes wait.
     func wait(for writes: Int) async throws {
-        try await TestSupport.wait(for: "\(writes) waiting writes") { self.ledger.writer.waiting >= writes }
+        try await TestSupport.wait(for: "\(writes) waiting writes") { self.ledger.waitingWrites >= writes }
     }
 
     func end() { release.signal() }
@@ -139,7 +178,7 @@ final class WriterPause: Sendable {
 extension LedgerFixture {
     /// Runs all at once, as one batch; their answers in the order of the operations.
     func inOneBatch<Answer: Sendable>(
-        _ operations: [@Sendable (SQLiteLedger) async throws -> Answer]
+        _ operations: [@Sendable (any TestedLedger) async throws -> Answer]
     ) async throws -> [Result<Answer, any Error>] {
         let pause = await WriterPause(ledger)
         return try await withThrowingTaskGroup(of: (Int, Result<Answer, any Error>).self) { group in
@@ -175,7 +214,7 @@ extension LedgerFixture {
     /// An operation that releases and records it.
     func releasing(
         _ number: Int, caller: String = "checkout", reference: UInt8? = 7
-    ) throws -> @Sendable (SQLiteLedger) async throws -> RecordedVerdict {
+    ) throws -> @Sendable (any TestedLedger) async throws -> RecordedVerdict {
         let request = try request(number, caller: caller, reference: reference)
         return { try await $0.release(request, recording: Self.record(of: request)) }
     }

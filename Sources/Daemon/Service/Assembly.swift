@@ -32,7 +32,7 @@ struct Assembly: Sendable {
             switch event {
             case .committed(let writes, _): instruments.ledgerBatchSize.observe(Double(writes))
             case .recorded(let sequence): unsealed.recorded(upTo: sequence)
-            case .failed, .dropped: break
+            case .failed, .dropped, .exchanged, .readBack: break
             }
         }
         do throws(StartFailure) {

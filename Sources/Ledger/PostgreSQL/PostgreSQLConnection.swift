@@ -129,23 +129,27 @@ import Synchronization
         _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
         warnings.forget()
-        // Which of the statements each command belongs to; nil where it only prepares one.
-        var commands: [Int?] = []
-        var preparing: [String] = []
+        var commands: [Command] = []
+        var preparing: Set<String> = []
         for (position, statement) in statements.enumerated() {
-            if let name = statement.name, !prepared.contains(name), !preparing.contains(name) {
+            if let name = statement.name, !prepared.contains(name), preparing.insert(name).inserted {
                 try send(prepare: statement, as: name)
-                preparing.append(name)
-                commands.append(nil)
+                commands.append(.preparation(of: name))
             }
             try send(statement)
-            commands.append(position)
+            commands.append(.statement(position))
         }
         guard unsafe PQpipelineSync(handle) == 1 else { throw lost() }
         roundTrips += 1
-        let results = try receive(commands, until: deadline)
-        prepared.formUnion(preparing)
-        return results
+        return try receive(commands, until: deadline)
+    }
+
+    /// What libpq answers one after the other.
+    private enum Command {
+        /// The session keeps it under this name, whatever becomes of the transaction.
+        case preparation(of: String)
+        /// The statement's position in the exchange.
+        case statement(Int)
     }
 
     /// Whether a warning came with the last exchange.
@@ -182,7 +186,7 @@ import Synchronization
 
     /// Writes what is left and reads until the answer to the pipeline's end has come.
     private func receive(
-        _ commands: [Int?], until deadline: ContinuousClock.Instant
+        _ commands: [Command], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
         var results: [PostgreSQLResult] = []
         var refusal: PostgreSQLFailure?
@@ -204,14 +208,17 @@ import Synchronization
                     return results
                 case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
                     guard commands.indices.contains(command) else { throw lost() }
-                    if commands[command] != nil { results.append(unsafe Self.read(result)) }
+                    switch commands[command] {
+                    case .preparation(let name): prepared.insert(name)
+                    case .statement: results.append(unsafe Self.read(result))
+                    }
                 case PGRES_PIPELINE_ABORTED: break
                 default:
                     let state = unsafe Self.state(of: result)
                     // FATAL and PANIC end the session, whatever libpq knows of it yet.
                     guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
-                    let statement = commands.indices.contains(command) ? commands[command] : nil
-                    refusal = refusal ?? .refused(state, statement: statement ?? results.count)
+                    // The first one's: all before it have their results.
+                    refusal = refusal ?? .refused(state, statement: results.count)
                 }
             }
             let events = Int16(POLLIN) | (unsent > 0 ? Int16(POLLOUT) : 0)

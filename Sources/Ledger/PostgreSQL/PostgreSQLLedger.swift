@@ -1,5 +1,30 @@
-/// The ledger in a PostgreSQL database, which several hosts share.
-public final class PostgreSQLLedger: Sendable {
+public import AuditChain
+import Dispatch
+import Foundation
+public import PaymentToken
+import Synchronization
+
+/// The ledger in a PostgreSQL database, which several hosts share: one release over all of them.
+///
+/// Three sessions with the primary, each on a thread of its own: one writes, one only reads what decisions need, one only reads
+/// what people look for. They are made anew when they end, without a restart. Where to start: PostgreSQLWriter.swift (how
+/// writes share a commit), PostgreSQLBatch.swift (how releases are decided), PostgreSQLDoubt.swift (a commit that was not
+/// acknowledged), PostgreSQLNodeLease.swift (why no other daemon writes under this node's name), PostgreSQLTables.swift.
+public final class PostgreSQLLedger: Ledger {
+    public let node: String
+    public let engine = "postgresql"
+    public let schemaVersion = PostgreSQLTables.version
+
+    let settings: Settings
+    let writer: PostgreSQLWriter
+    let reader: PostgreSQLReader
+    let searcher: PostgreSQLReader
+    let deadlines: LedgerDeadlines
+    let records: PostgreSQLAuditRecords
+    let claims: PostgreSQLClaims
+    private let facts: FactsInForce
+    private let usedUp = UsedUpRepeats()
+
     public struct Settings: Sendable, Equatable {
         public var url: PostgreSQLURL
         /// Holds the role's password in one line; read for each connection. Nil: peer authentication, a certificate, or a
@@ -19,6 +44,9 @@ public final class PostgreSQLLedger: Sendable {
         public var lease: Duration
         /// Whether ``Ledger/probe()`` fails while the server names no synchronous standby.
         public var requiresStandby: Bool
+        /// How long a statement waits for a lock that another session holds; nil: a quarter of ``timeout``, so that there is
+        /// time left to say so.
+        var lockTimeout: Duration?
 
         public init(
             url: PostgreSQLURL, passwordFile: String? = nil, node: String, version: String = "",
@@ -37,23 +65,221 @@ public final class PostgreSQLLedger: Sendable {
         }
     }
 
-    /// Opens the ledger, whose schema `ledger create` has made, and takes the node's name, which may wait for one lease.
+    /// Opens the ledger, whose schema `ledger create` has made, and takes the node's name. Where another daemon has had it and
+    /// did not give it back, this waits for one lease; with one that lives it ends as `nodeInUse`.
     ///
     /// - Parameter observe: is told of every batch, on the writer's thread; it must not block.
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
-        throw .cannotOpen(path: settings.url.server, reason: "PostgreSQL is not yet supported.")
+        try await open(settings, faults: LedgerFaults(), observe: observe)
     }
 
-    /// What is insecure in force, as the newest session and the newest batch found it.
-    public var insecureSettings: Set<InsecureLedgerSetting> { [] }
+    static func open(
+        _ settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+    ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
+        let opened = await withCheckedContinuation {
+            (waiting: CheckedContinuation<Result<PostgreSQLLedger, LedgerOpeningError>, Never>) in
+            DispatchQueue.global().async {
+                waiting.resume(
+                    returning: Result { () throws(LedgerOpeningError) in
+                        try PostgreSQLLedger(blocking: settings, faults: faults, observe: observe)
+                    })
+            }
+        }
+        let ledger = try opened.get()
+        ledger.keepRenewing()
+        return ledger
+    }
+
+    private init(
+        blocking settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+    ) throws(LedgerOpeningError) {
+        guard let node = AuditNode(settings.node) else { throw .nodeName(settings.node) }
+        let (facts, server) = (FactsInForce(), settings.url.server)
+        let deadlines = LedgerDeadlines(timeout: settings.timeout)
+        let writing = Self.session(
+            settings,
+            [
+                ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
+                // A daemon that stands still in the middle of a transaction must not outlast its lease with the lock on its name.
+                ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
+                // What a batch reads it finds by keys; a plan made while the tables were empty would read them whole.
+                ("enable_seqscan", "off"),
+            ], facts)
+        let lease: PostgreSQLNodeLease
+        let slot: PostgreSQLSlot
+        do {
+            try faults.opening()
+            let connection = try writing.open(until: .now + settings.timeout)
+            lease = try PostgreSQLNodeLease.take(settings, connection)
+            slot = PostgreSQLSlot(writing, connection)
+        } catch let error as LedgerOpeningError {
+            throw error
+        } catch let error as PostgreSQLFailure {
+            throw LedgerOpeningError(error, server: server)
+        } catch {
+            throw .cannotOpen(path: server, reason: LedgerFailure(error).description)
+        }
+        let reading = [("default_transaction_read_only", "on")]
+        reader = PostgreSQLReader(
+            Self.session(settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines,
+            faults: faults)
+        searcher = PostgreSQLReader(
+            Self.session(settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines,
+            faults: faults)
+        writer = PostgreSQLWriter(
+            slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines, faults: faults,
+            observe: observe)
+        self.node = node.name
+        self.settings = settings
+        self.deadlines = deadlines
+        self.facts = facts
+        records = PostgreSQLAuditRecords(node: node)
+        claims = PostgreSQLClaims(repeatFor: settings.repeatFor)
+    }
+
+    private static func session(
+        _ settings: Settings, _ further: [(name: String, value: String)], _ facts: FactsInForce
+    ) -> PostgreSQLSession {
+        PostgreSQLSession(
+            settings.url, passwordFile: settings.passwordFile, application: "paytokend \(settings.node)",
+            timeout: settings.timeout,
+            // Whatever the client gives up ends on the server by itself. It does not bound the wait for a standby.
+            settings: [("statement_timeout", milliseconds(settings.timeout))] + further, opened: facts.set)
+    }
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        "\(max(1, min(StoredTime.milliseconds(duration), Int64(Int32.max))))ms"
+    }
+
+    /// Renews the lease where no batch does; for as long as there is this ledger.
+    private func keepRenewing() {
+        let pause = Double(StoredTime.milliseconds(settings.lease)) / 3000
+        DispatchQueue.global().asyncAfter(deadline: .now() + pause) { [weak self] in
+            guard let self else { return }
+            if writer.lease.status.age * 3 >= settings.lease { writer.renew() }
+            keepRenewing()
+        }
+    }
+
+    /// What is insecure in force, as the newest session found it.
+    public var insecureSettings: Set<InsecureLedgerSetting> { facts.current.insecureSettings }
 
     /// This daemon's hold on its name.
-    public var lease: NodeLeaseStatus { NodeLeaseStatus(fencingNumber: 0, age: .zero, isLost: false) }
+    public var lease: NodeLeaseStatus { writer.lease.status }
 
+    /// For reads that are short.
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (PostgreSQLReader.Queries) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await reader.read(body)
+    }
+
+    /// For reads that may take long; they wait for each other only.
+    func search<T: Sendable>(
+        _ body: @escaping @Sendable (PostgreSQLReader.Queries) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await searcher.read(body)
+    }
+
+    public func release(
+        _ release: Release, recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> RecordedVerdict {
+        let decision = try await writer.write(.release(release, record)) { answer in
+            if case .decided(let decision) = answer { decision } else { nil }
+        }
+        if decision.isUsedUp { usedUp.insert(release.transactionId) }
+        return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
+    }
+
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
+        try await read { [claims] in try claims.wouldRepeat(release, $0) }
+    }
+
+    public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
+
+    public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
+        let isUsedUp = try await writer.write(.countRefusedRepeat(release)) { answer in
+            if case .counted(let isUsedUp) = answer { isUsedUp } else { nil }
+        }
+        if isUsedUp { usedUp.insert(release.transactionId) }
+    }
+
+    public func probe() async throws(LedgerFailure) {
+        let isStandbyNamed = try await writer.write(.probe) { answer in
+            if case .probed(let isStandbyNamed) = answer { isStandbyNamed } else { nil }
+        }
+        facts.set(isStandbyNamed: isStandbyNamed)
+        guard isStandbyNamed || !settings.requiresStandby else {
+            throw .unavailable(
+                reason:
+                    "The server names no synchronous standby (synchronous_standby_names), and ledger.require_standby "
+                    + "asks for one.")
+        }
+    }
+
+    public func close() async {
+        // The number of dropped notes is known to this process only.
+        if writer.writes.hasDropped { try? await probe() }
+        try? await deadlines.answer { (caller: LedgerCall<Void>) in
+            writer.close { caller.resume(.success(())) }
+        }
+        reader.close()
+        searcher.close()
+    }
+
+    public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
+        throw .unavailable(
+            reason: "it is in PostgreSQL, whose own tools copy it: pg_basebackup with its log, or pg_dump.")
+    }
+}
+
+/// What the sessions' server said, newest first.
+private final class FactsInForce: Sendable {
+    private let state = Mutex(PostgreSQLSession.Facts())
+
+    var current: PostgreSQLSession.Facts { state.withLock { $0 } }
+
+    @Sendable func set(_ facts: PostgreSQLSession.Facts) { state.withLock { $0 = facts } }
+
+    func set(isStandbyNamed: Bool) {
+        state.withLock { facts in
+            if isStandbyNamed {
+                facts.insecureSettings.remove(.databaseStandby)
+            } else {
+                facts.insecureSettings.insert(.databaseStandby)
+            }
+        }
+    }
+}
+
+extension PostgreSQLLedger {
     /// What the server says of itself and of the nodes, asked now.
     public func status() async throws(LedgerFailure) -> PostgreSQLStatus {
-        throw .unavailable(reason: "PostgreSQL is not yet supported.")
+        let (standbys, nodes, timeline) = try await read { queries in
+            let results = try queries.results([
+                PostgreSQLStatement("SELECT current_setting('synchronous_standby_names')"),
+                PostgreSQLStatement(
+                    """
+                    SELECT name, version, floor(extract(epoch FROM seen_at) * 1000)::bigint,
+                        lease_until >= clock_timestamp() FROM node ORDER BY name
+                    """),
+                PostgreSQLStatement("SELECT timeline_id::bigint FROM pg_control_checkpoint()"),
+            ])
+            let nodes = try results[1].rows.map { row in
+                PostgreSQLStatus.Node(
+                    name: try row.text(0), version: try row.text(1), lastSeen: try row.date(2),
+                    isLeased: try row.boolean(3))
+            }
+            return (
+                try results[0].rows.first?.text(0) ?? "", nodes, Int(try results[2].rows.first?.integer(0) ?? 0)
+            )
+        }
+        let facts = facts.current
+        return PostgreSQLStatus(
+            host: facts.host, database: facts.database, role: facts.role, serverVersion: facts.serverVersion,
+            systemIdentifier: facts.systemIdentifier, timeline: timeline, standbys: standbys.isEmpty ? nil : standbys,
+            schemaVersion: schemaVersion, nodes: nodes)
     }
 }

@@ -11,12 +11,12 @@ struct CommitBatch {
         case failed(LedgerFailure)
     }
 
-    private let writes: [LedgerWrite]
+    private let writes: [SQLiteWrite]
     private var outcomes: [Outcome]
     /// Where the chain ends before and after the transaction; nil until all of it is performed.
     private(set) var reach: (begin: ChainHead, end: ChainHead)?
 
-    init(_ writes: [LedgerWrite]) {
+    init(_ writes: [SQLiteWrite]) {
         self.writes = writes
         outcomes = Array(repeating: .open, count: writes.count)
     }

@@ -5,63 +5,67 @@ import MerchantKeys
 import PaymentToken
 import WorkerProtocol
 
-/// An administrative change inside the batch's transaction: the approval's step, the key's record and the records of
-/// both together.
-struct SQLiteAdministration: Sendable {
-    let keys: SQLiteKeyRecords
+/// What administrative work reads and writes in SQLite.
+struct SQLiteTransaction: LedgerTransaction {
     let chain: SQLiteChain
-    let change: AdministrativeChange
+    let db: Database
+    private(set) var head: ChainHead
 
-    private var approvals: SQLiteApprovals { SQLiteApprovals(node: chain.node.name) }
+    var node: AuditNode { chain.node }
+    private var keys: SQLiteKeyRecords { SQLiteKeyRecords(node: node.name) }
+    private var approvals: SQLiteApprovals { SQLiteApprovals(node: node.name) }
+    private var auditKeys: SQLiteAuditKeys { SQLiteAuditKeys(chain: chain) }
+    private var checkpoints: SQLiteCheckpoints { SQLiteCheckpoints(chain: chain) }
 
-    func perform(_ head: inout ChainHead, _ db: Database) throws -> [AuditLine] {
-        let known = try change.key.flatMap { try keys.find($0.publicKeyHash, db) }
-        if let step = change.approval {
-            try approvals.take(step, at: change.at, state: { try keys.find($0, db)?.state }, db)
-        }
-        if let key = change.key { try put(key, over: known, change.precondition, db) }
-        var lines = try change.records.map { try append($0, before: known, &head, db) }
-        for further in change.furtherKeys {
-            let known = try keys.find(further.key.publicKeyHash, db)
-            try put(further.key, over: known, further.precondition, db)
-            lines.append(try append(further.record, before: known, &head, db))
-        }
-        if let auditKey = change.auditKey, let publicKey = auditKey.publicKey {
-            _ = try SQLiteAuditKeys(chain: chain).confirm(auditKey.identifier, publicKey, recording: nil, &head, db)
-        }
-        if let clock = change.clock, let line = lines.last {
-            try SQLiteTimes(node: chain.node.name).accept(clock, at: line.sequence, db)
-        }
-        return lines
+    /// Runs a part of a batch's transaction, and moves the chain's head when it succeeds.
+    static func run<Answer>(
+        _ chain: SQLiteChain, _ head: inout ChainHead, _ db: Database,
+        _ body: (inout SQLiteTransaction) throws -> Answer
+    ) throws -> Answer {
+        var transaction = SQLiteTransaction(chain: chain, db: db, head: head)
+        let answer = try body(&transaction)
+        head = transaction.head
+        return answer
     }
 
-    private func put(_ key: KeyRecord, over known: KeyRecord?, _ precondition: KeyPrecondition, _ db: Database) throws {
-        switch precondition {
-        case .any: break
-        case .absent:
-            guard known == nil else { throw KeyRecordConflict.changedMeanwhile }
-        case .state(let before):
-            guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
-        }
-        try keys.put(try key.replacing(known), db)
+    mutating func append(_ record: AuditRecord) throws -> AuditLine { try chain.append(record, to: &head, db) }
+
+    func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord? { try keys.find(hash, db) }
+    func put(_ key: KeyRecord) throws { try keys.put(key, db) }
+
+    func approval(_ identifier: ApprovalIdentifier) throws -> Approval? { try approvals.find(identifier, db) }
+    func openApprovals(of uid: UInt32, at now: Date) throws -> Int { try approvals.openCount(of: uid, at: now, db) }
+    func overdueApprovals(at now: Date) throws -> [Approval] { try approvals.overdue(now: now, db) }
+    func insert(_ approval: Approval) throws { try approvals.insert(approval, db) }
+    func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {
+        try approvals.mark(identifier, status, db)
+    }
+    func decide(
+        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date
+    ) throws {
+        try approvals.decide(identifier, status, by: person, at: now, db)
     }
 
-    private func append(
-        _ record: AuditRecord, before known: KeyRecord?, _ head: inout ChainHead, _ db: Database
-    ) throws -> AuditLine {
-        var record = record
-        if case .keyStateChange(var stateChange) = record.event {
-            // What the state really was, not what the caller saw a moment ago.
-            stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
-            record.event = .keyStateChange(stateChange)
-        }
-        return try chain.append(record, to: &head, db)
+    func auditKey(_ identifier: [UInt8]) throws -> StoredAuditKey? { try auditKeys.find(identifier, db) }
+    func insertAuditKey(_ identifier: [UInt8], at now: Date) throws { try auditKeys.insert(identifier, at: now, db) }
+    func setPublicKey(_ publicKey: [UInt8], of identifier: [UInt8]) throws {
+        try auditKeys.setPublicKey(publicKey, of: identifier, db)
     }
 
+    func storedHash(of sequence: Int) throws -> AuditDigest? { try chain.hash(of: sequence, db) }
+    func store(_ checkpoint: SignedCheckpoint) throws { try checkpoints.insert(checkpoint, db) }
+
+    func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
+        try SQLiteTimes(node: node.name).accept(change, at: sequence, db)
+    }
+}
+
+extension AdministrativeChange {
     /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.
-    @Sendable func stands(_ lines: [AuditLine], _ db: Database) throws -> [AuditLine]? {
+    func stands(_ lines: [AuditLine], _ chain: SQLiteChain, _ db: Database) throws -> [AuditLine]? {
         if let last = lines.last { return try chain.holds(last, db) ? lines : nil }
-        guard let key = change.key, let stored = try keys.find(key.publicKeyHash, db), stored.state == key.state,
+        guard let key, let stored = try SQLiteKeyRecords(node: chain.node.name).find(key.publicKeyHash, db),
+            stored.state == key.state,
             stored.cutOff.map(StoredTime.milliseconds) == key.cutOff.map(StoredTime.milliseconds)
         else { return nil }
         return lines
@@ -120,9 +124,9 @@ struct SQLiteKeyRecords {
 extension SQLiteLedger {
     @discardableResult
     public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
-        let administration = SQLiteAdministration(keys: keys, chain: chain, change: change)
-        return try await writer.write(
-            { db, head in try administration.perform(&head, db) }, readBack: administration.stands
+        try await writer.write(
+            { [chain] db, head in try SQLiteTransaction.run(chain, &head, db) { try $0.perform(change) } },
+            readBack: { [chain] lines, db in try change.stands(lines, chain, db) }
         ).map(\.sequence)
     }
 
@@ -145,18 +149,8 @@ extension SQLiteLedger {
 
     private func expireOverdue(now: Date) async throws(LedgerFailure) -> Int {
         try await writer.write(
-            { [approvalRows, chain] db, head in
-                let overdue = try approvalRows.overdue(now: now, db)
-                for approval in overdue {
-                    try approvalRows.mark(approval.identifier, .expired, db)
-                    let record = AuditRecord(
-                        time: AuditTime(now),
-                        event: .approvalDecision(approval: approval.identifier, decision: .expire, reason: nil),
-                        outcome: .refused(.approvalInvalid),
-                        publicKeyHash: approval.key.flatMap { AuditDigest(bytes: $0.bytes) })
-                    _ = try chain.append(record, to: &head, db)
-                }
-                return overdue.count
+            { [chain] db, head in
+                try SQLiteTransaction.run(chain, &head, db) { try $0.expireApprovals(at: now) }
             },
             // Done or not: the next look finds what is left.
             readBack: { _, _ in nil })

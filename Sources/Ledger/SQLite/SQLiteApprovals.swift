@@ -4,7 +4,7 @@ import GRDB
 import MerchantKeys
 import PaymentToken
 
-/// The approvals' statements, and the checks of each step inside the transaction that takes it.
+/// The approvals' statements.
 struct SQLiteApprovals {
     let node: String
 
@@ -71,35 +71,7 @@ struct SQLiteApprovals {
             db, sql: "SELECT count(*) FROM approval WHERE \(Self.ended) \(condition)", arguments: arguments) ?? 0
     }
 
-    /// - Parameter state: a key's state in this very transaction, before the change.
-    func take(
-        _ step: AdministrativeChange.ApprovalStep, at now: Date, state: (PublicKeyHash) throws -> KeyState?,
-        _ db: Database
-    ) throws {
-        let identifier: ApprovalIdentifier
-        switch step {
-        case .request(let approval):
-            guard try openCount(of: approval.requester.uid, at: now, db) < Approval.openLimit else {
-                throw ApprovalConflict.tooMany(Approval.openLimit)
-            }
-            return try insert(approval, db)
-        case .approve(let named, _, _), .reject(let named, _), .withdraw(let named, _), .use(let named, _, _):
-            identifier = named
-        }
-        guard let approval = try find(identifier, db) else { throw ApprovalConflict.unknown }
-        let conflict = try approval.conflict(with: step, at: now) { try approval.key.flatMap { try state($0) } }
-        if let conflict { throw conflict }
-        switch step {
-        case .request: break
-        case .approve(_, let person, let executes):
-            try decide(identifier, executes ? .done : .approved, by: person, at: now, db)
-        case .reject(_, let person): try decide(identifier, .rejected, by: person, at: now, db)
-        case .withdraw(_, let person): try decide(identifier, .withdrawn, by: person, at: now, db)
-        case .use: try mark(identifier, .done, db)
-        }
-    }
-
-    private func openCount(of uid: UInt32, at now: Date, _ db: Database) throws -> Int {
+    func openCount(of uid: UInt32, at now: Date, _ db: Database) throws -> Int {
         try Int.fetchOne(
             db,
             sql: """
@@ -115,7 +87,7 @@ struct SQLiteApprovals {
             arguments: [status.rawValue, identifier.bytes.blob])
     }
 
-    private func decide(
+    func decide(
         _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date,
         _ db: Database
     ) throws {
@@ -130,7 +102,7 @@ struct SQLiteApprovals {
         requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at
         """
 
-    private func insert(_ approval: Approval, _ db: Database) throws {
+    func insert(_ approval: Approval, _ db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO approval (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

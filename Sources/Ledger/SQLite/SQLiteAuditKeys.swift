@@ -26,9 +26,7 @@ struct SQLiteAuditKeys {
         ).map(read)
     }
 
-    func plan(_ identifier: [UInt8], at now: Date, _ db: Database) throws {
-        guard identifier.count == 16 else { throw LedgerFailure.auditKeyConflict }
-        guard try find(identifier, db) == nil else { return }
+    func insert(_ identifier: [UInt8], at now: Date, _ db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO audit_key (node, ordinal, identifier, planned_at)
@@ -37,22 +35,10 @@ struct SQLiteAuditKeys {
             arguments: [node, node, identifier.blob, StoredTime.milliseconds(now)])
     }
 
-    /// - Returns: the record's line; nil without one, and when the key is confirmed already.
-    func confirm(
-        _ identifier: [UInt8], _ publicKey: [UInt8], recording record: AuditRecord?, _ head: inout ChainHead,
-        _ db: Database
-    ) throws -> AuditLine? {
-        guard CheckpointKey(point: publicKey) != nil, let known = try find(identifier, db) else {
-            throw LedgerFailure.auditKeyConflict
-        }
-        if let confirmed = known.publicKey {
-            guard confirmed == publicKey else { throw LedgerFailure.auditKeyConflict }
-            return nil
-        }
+    func setPublicKey(_ publicKey: [UInt8], of identifier: [UInt8], _ db: Database) throws {
         try db.execute(
             sql: "UPDATE audit_key SET public_key = ? WHERE node = ? AND identifier = ?",
             arguments: [publicKey.blob, node, identifier.blob])
-        return try record.map { try chain.append($0, to: &head, db) }
     }
 
     private func read(_ row: Row) throws -> StoredAuditKey {
@@ -69,7 +55,9 @@ extension SQLiteLedger {
 
     public func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
         try await writer.write(
-            { [auditKeyRows] db, _ in try auditKeyRows.plan(identifier, at: Date(), db) },
+            { [chain] db, head in
+                try SQLiteTransaction.run(chain, &head, db) { try $0.planAuditKey(identifier, at: Date()) }
+            },
             readBack: { [auditKeyRows] _, db in try auditKeyRows.find(identifier, db) == nil ? nil : () })
     }
 
@@ -78,8 +66,10 @@ extension SQLiteLedger {
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
     ) async throws(LedgerFailure) -> Int? {
         try await writer.write(
-            { [auditKeyRows] db, head in
-                try auditKeyRows.confirm(identifier, publicKey, recording: record, &head, db)
+            { [chain] db, head in
+                try SQLiteTransaction.run(chain, &head, db) {
+                    try $0.confirmAuditKey(identifier, publicKey, recording: record)
+                }
             },
             readBack: { [auditKeyRows, chain] line, db in
                 guard try auditKeyRows.find(identifier, db)?.publicKey == publicKey else { return nil }

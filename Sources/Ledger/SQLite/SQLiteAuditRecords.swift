@@ -75,17 +75,7 @@ struct SQLiteAuditRecords {
         ).map { row in
             StoredLine.checkpoint(sequence: try row.value("sequence"), Array(try row.value("line") as Data))
         }
-        guard !checkpoints.isEmpty else { return records }
-        var merged: [StoredLine] = []
-        var waiting = checkpoints[...]
-        for record in records {
-            while let checkpoint = waiting.first, checkpoint.sequence < record.sequence {
-                merged.append(checkpoint)
-                waiting.removeFirst()
-            }
-            merged.append(record)
-        }
-        return merged + waiting
+        return records.with(checkpoints)
     }
 }
 
@@ -177,7 +167,7 @@ extension SQLiteLedger {
 
     public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
         try await writer.write(
-            { [checkpoints] db, _ in try checkpoints.insert(checkpoint, db) },
+            { [chain] db, head in try SQLiteTransaction.run(chain, &head, db) { try $0.insert(checkpoint) } },
             readBack: { [checkpoints] _, db in
                 try checkpoints.exists(checkpoint.checkpoint.sequence, db) ? () : nil
             })

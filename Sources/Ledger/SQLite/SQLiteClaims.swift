@@ -11,17 +11,10 @@ struct SQLiteReleases {
     let claims: SQLiteClaims
     let chain: SQLiteChain
 
-    struct Decision: Sendable {
-        let verdict: ReleaseVerdict
-        let line: AuditLine?
-        /// There is no further repeat of this transaction.
-        var isUsedUp = false
-    }
-
     func decide(
         _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database,
         _ reads: TransactionReads = TransactionReads()
-    ) throws -> Decision {
+    ) throws -> ReleaseDecision {
         let verdict = try claims.decide(release, db, reads)
         let isUsedUp =
             switch verdict {
@@ -29,22 +22,22 @@ struct SQLiteReleases {
             case .repeatedTooOften: true
             case .released, .replayed, .keyNotActive, .forgotten: false
             }
-        guard var record else { return Decision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
+        guard var record else { return ReleaseDecision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
         record.outcome = verdict.outcome
-        return Decision(verdict: verdict, line: try chain.append(record, to: &head, db), isUsedUp: isUsedUp)
+        return ReleaseDecision(verdict: verdict, line: try chain.append(record, to: &head, db), isUsedUp: isUsedUp)
     }
 
     /// After a commit that was not acknowledged: what stands of this very attempt. Without its record a release is
     /// none, whatever became of the claim.
-    func stands(_ decision: Decision, _ release: Release, _ db: Database) throws -> Decision? {
+    func stands(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
         if let line = decision.line { return try chain.holds(line, db) ? decision : nil }
         return try claims.stands(decision.verdict, release, db) ? decision : nil
     }
 
     /// When nothing could be written: the refusal that the database alone justifies, which has its own code without
     /// its record too.
-    func refusal(of release: Release, _ db: Database) throws -> Decision? {
-        try claims.refusal(of: release, db).map { Decision(verdict: $0, line: nil) }
+    func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
+        try claims.refusal(of: release, db).map { ReleaseDecision(verdict: $0, line: nil) }
     }
 }
 
@@ -113,13 +106,9 @@ struct SQLiteClaims {
     private func refusalOfNew(
         _ release: Release, _ db: Database, _ reads: TransactionReads
     ) throws -> ReleaseVerdict? {
-        guard release.admitsNew else { return .replayed }
-        func read() throws -> Int64? { try SQLiteTimes(node: node).forgottenBefore(db) }
-        guard let signedAt = release.signedAt,
-            let forgotten = try reads.forgottenBefore(read),
-            StoredTime.milliseconds(signedAt) < forgotten
-        else { return nil }
-        return .forgotten(before: StoredTime.date(forgotten))
+        try release.refusalOfNew {
+            try reads.forgottenBefore { try SQLiteTimes(node: node).forgottenBefore(db) }
+        }
     }
 
     /// Claims since `time`, by key.
@@ -161,7 +150,7 @@ struct SQLiteClaims {
             } ?? nil
         }
         let key = try reads.key(release.publicKeyHash, read)
-        return key?.state.decrypts(at: release.at, cutOff: key?.cutOff) ?? false
+        return key?.decrypts(at: release.at) ?? false
     }
 
     /// False when the transaction is claimed already.
@@ -211,12 +200,6 @@ struct SQLiteClaims {
             release.attempt.blob, StoredTime.milliseconds(release.at), release.transactionId.bytes.blob,
         ])
     }
-}
-
-/// A merchant key's state as far as it decides whether a release is permitted.
-struct DecryptingState: Sendable {
-    let state: KeyState
-    let cutOff: Date?
 }
 
 /// What the releases of one transaction all read: the state of their keys, and what is forgotten. Nobody else writes while

@@ -23,7 +23,7 @@ public final class SQLiteLedger: Ledger {
     private let lock: Mutex<LedgerLock?>
     private let busyTimeout: TimeInterval
     let deadlines: LedgerDeadlines
-    private let faults: SQLiteFaults
+    private let faults: LedgerFaults
     /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
     private let isCopying = Mutex(false)
     let place: LedgerPlace
@@ -67,11 +67,11 @@ public final class SQLiteLedger: Ledger {
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
-        try await open(settings, faults: SQLiteFaults(), observe: observe)
+        try await open(settings, faults: LedgerFaults(), observe: observe)
     }
 
     static func open(
-        _ settings: Settings, faults: SQLiteFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+        _ settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
         // Files and locks block; tasks' threads are not for that.
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
@@ -98,7 +98,7 @@ public final class SQLiteLedger: Ledger {
     }
 
     private init(
-        blocking settings: Settings, deadlines: LedgerDeadlines, faults: SQLiteFaults, beforeUpgrade: () -> Void,
+        blocking settings: Settings, deadlines: LedgerDeadlines, faults: LedgerFaults, beforeUpgrade: () -> Void,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) throws(LedgerOpeningError) {
         let path = settings.path

@@ -7,16 +7,15 @@ final class SQLiteWriter: Sendable {
     private let connections: SQLiteConnections
     private let place: LedgerPlace
     private let chain: SQLiteChain
-    private let faults: SQLiteFaults
+    private let faults: LedgerFaults
     private let observe: @Sendable (LedgerEvent) -> Void
-    private let queue: CommitQueue<LedgerWrite>
-    private let deadlines: LedgerDeadlines
+    private let writes: LedgerWrites<SQLiteWrite>
     private let lastEnd = LastEnd()
     private let reads: TransactionReads
 
     init(
         connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
-        deadlines: LedgerDeadlines, reads: TransactionReads, faults: SQLiteFaults,
+        deadlines: LedgerDeadlines, reads: TransactionReads, faults: LedgerFaults,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
         self.connections = connections
@@ -24,9 +23,10 @@ final class SQLiteWriter: Sendable {
         self.chain = chain
         self.faults = faults
         self.observe = observe
-        self.deadlines = deadlines
         self.reads = reads
-        queue = CommitQueue(capacity: capacity, patience: deadlines.timeout)
+        writes = LedgerWrites(capacity: capacity, deadlines: deadlines, observe: observe) { record, fail in
+            SQLiteWrite(recording: record, in: chain, fail: fail)
+        }
     }
 
     /// Waits for a place, the commit and its answer, at most until the deadline. A write whose deadline passes before
@@ -47,8 +47,8 @@ final class SQLiteWriter: Sendable {
         refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil },
         lost: @escaping @Sendable () -> Void = {}
     ) async throws(LedgerFailure) -> Answer {
-        try await deadlines.answer { (caller: LedgerCall<Answer>) in
-            let write = LedgerWrite(
+        try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
+            SQLiteWrite(
                 begin: caller.begin,
                 perform: { [reads] db, head in
                     defer { if !keepsReads { reads.forget() } }
@@ -69,89 +69,44 @@ final class SQLiteWriter: Sendable {
                 fail: { failure in
                     if !caller.resume(.failure(failure)) { lost() }
                 })
-            switch queue.enter(write, isNote: false) {
-            case .begins: start()
-            case .joins: break
-            case .full: write.fail(.overloaded)
-            case .stuck: write.fail(.timedOut(after: deadlines.timeout, mayStand: false))
-            case .closed: write.fail(.unavailable(reason: "It is closed."))
-            }
         }
     }
 
     /// A record whose caller waits until the deadline. When the deadline passes during the commit and the record was
     /// not written after all, it is counted among those that were dropped.
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
-        return try await write(
+        try await write(
             { [chain] db, head in try chain.append(record, to: &head, db) },
             readBack: { [chain] line, db in try chain.holds(line, db) ? line : nil },
-            lost: { [self] in drop(dropped) }
+            lost: writes.loss()
         ).sequence
     }
 
     /// Returns at once; nobody waits for it.
     func note(_ record: AuditRecord) {
-        let dropped = CommitQueue<LedgerWrite>.Dropped(count: 1, since: Date())
-        let note = LedgerWrite(
-            begin: { true },
-            perform: { [chain] db, head in
-                let line = try chain.append(record, to: &head, db)
-                return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
-            },
-            refuse: { _ in false },
-            fail: { [self] _ in drop(dropped) })
-        switch queue.enter(note, isNote: true) {
-        case .begins: start()
-        case .joins: break
-        case .full, .stuck, .closed: drop(dropped)
-        }
+        writes.note(record, start: start)
     }
 
     /// How many writes wait for the next batch.
-    var waiting: Int { queue.waiting }
+    var waiting: Int { writes.waiting }
 
     /// Whether notes were dropped that no record counts yet.
-    var hasDropped: Bool { queue.hasDropped }
+    var hasDropped: Bool { writes.hasDropped }
 
     /// What comes now is refused; what waits is still written.
     func close() {
-        queue.close()
-    }
-
-    private func drop(_ dropped: CommitQueue<LedgerWrite>.Dropped) {
-        queue.drop(dropped)
-        observe(.dropped(notes: dropped.count))
+        writes.close()
     }
 
     private func start() {
         connections.onWriter { [self] db in
-            while let waiting = queue.next() {
-                let writes = recordOfDropped() + waiting.filter { $0.begin() }
-                if !writes.isEmpty { commit(writes, db) }
+            while let batch = writes.next() {
+                if !batch.isEmpty { commit(batch, db) }
             }
         }
     }
 
-    /// The record of notes that were dropped. It fails like any other write, and is tried again with the next batch.
-    private func recordOfDropped() -> [LedgerWrite] {
-        guard let dropped = queue.takeDropped() else { return [] }
-        let record = AuditRecord(
-            time: AuditTime(Date()), event: .recordsDropped(count: dropped.count, since: AuditTime(dropped.since)),
-            outcome: .refused(.ledgerUnavailable))
-        return [
-            LedgerWrite(
-                begin: { true },
-                perform: { [chain] db, head in
-                    let line = try chain.append(record, to: &head, db)
-                    return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
-                },
-                refuse: { _ in false },
-                fail: { [queue] _ in queue.drop(dropped) })
-        ]
-    }
-
-    private func commit(_ writes: [LedgerWrite], _ db: Database) {
+    private func commit(_ writes: [SQLiteWrite], _ db: Database) {
         let started = ContinuousClock.now
         var batch = CommitBatch(writes)
         do {
@@ -197,8 +152,7 @@ final class SQLiteWriter: Sendable {
 }
 
 /// A write that waits for the writer, and how its owner hears of it. Exactly one of its ways to answer is taken, once.
-struct LedgerWrite: Sendable {
-    /// The writer takes it into a batch. False when its caller's deadline has passed: then it is not written.
+struct SQLiteWrite: QueuedWrite {
     let begin: @Sendable () -> Bool
     /// Decides and writes, inside the batch's transaction; what it records it appends to the chain's head. Called again
     /// when that transaction was rolled back on account of another write, so it has no effect outside the database.
@@ -218,16 +172,17 @@ struct DecidedWrite {
     let readBack: (Database) throws -> Bool
 }
 
-/// Places where tests let the engine fail; nothing happens there otherwise.
-struct SQLiteFaults: Sendable {
-    /// All is written and nothing committed.
-    var insideTransaction: @Sendable () throws -> Void = {}
-    /// The commit has taken place and its acknowledgement gets lost.
-    var afterCommit: @Sendable () throws -> Void = {}
-    /// A read begins.
-    var reading: @Sendable () throws -> Void = {}
-    /// A copy begins.
-    var copying: @Sendable () throws -> Void = {}
-    /// The ledger is being opened, and its lock is held.
-    var opening: @Sendable () throws -> Void = {}
+extension SQLiteWrite {
+    /// A record that nobody waits for.
+    init(
+        recording record: AuditRecord, in chain: SQLiteChain, fail: @escaping @Sendable (LedgerFailure) -> Void
+    ) {
+        self.init(
+            begin: { true },
+            perform: { db, head in
+                let line = try chain.append(record, to: &head, db)
+                return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
+            },
+            refuse: { _ in false }, fail: fail)
+    }
 }

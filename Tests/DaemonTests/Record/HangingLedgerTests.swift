@@ -19,7 +19,7 @@ import Testing
     private func ledger() async throws -> SQLiteLedger {
         try await SQLiteLedger.open(
             SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1", timeout: .seconds(3600)),
-            faults: SQLiteFaults(insideTransaction: hang.pass))
+            faults: LedgerFaults(insideTransaction: hang.pass))
     }
 
     private func recorder(_ ledger: SQLiteLedger, _ faults: FaultLog) -> UsageRecorder {

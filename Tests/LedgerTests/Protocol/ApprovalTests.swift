@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 /// Operations that wait for a second person: each step is checked in the transaction that takes it.
-@Suite struct ApprovalTests {
+@Suite(.everyEngine) struct ApprovalTests {
     private let now = LedgerFixture.noon
     private let parameters = AuditDigest.of("parameters".utf8)
 
@@ -154,7 +154,7 @@ import Testing
     func earlierRows() async throws {
         let fixture = try await LedgerFixture()
         let identifier = try #require(ApprovalIdentifier(hex: "0a1b2c3d4e5f6071"))
-        try fixture.insertEarlierApproval()
+        try await fixture.insertEarlierApproval()
         let read = try #require(try await fixture.ledger.approval(identifier))
         #expect(read.requester.person == person(1003, login: 2077))
         for approver in [person(1003, login: 6666), person(2077), person(1004, login: 2077)] {

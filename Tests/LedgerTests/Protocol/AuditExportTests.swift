@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Exports of the chain")
+@Suite("Exports of the chain", .everyEngine)
 struct AuditExportTests {
     private let signer = CheckpointSigner()
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("The keys that sign checkpoints")
+@Suite("The keys that sign checkpoints", .everyEngine)
 struct AuditKeyTests {
     private let first = [UInt8](repeating: 1, count: 16)
     private let second = [UInt8](repeating: 2, count: 16)
@@ -76,7 +76,7 @@ struct AuditKeyTests {
     @Test("When the acknowledgement gets lost a plan and a confirmation are found, the record with it")
     func acknowledgementLost() async throws {
         let lost = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
         lost.isActive = true
         try await fixture.ledger.planAuditKey(identifier: first)
         let sequence = try await fixture.ledger.confirmAuditKey(
@@ -89,7 +89,7 @@ struct AuditKeyTests {
     @Test("When nothing can be committed neither stands")
     func unavailable() async throws {
         let broken = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: { try broken.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
         broken.isActive = true
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.planAuditKey(identifier: first) }
         broken.isActive = false

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("The audit trail")
+@Suite("The audit trail", .everyEngine)
 struct AuditTrailTests {
     private let signer = CheckpointSigner()
 

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Key records")
+@Suite("Key records", .everyEngine)
 struct KeyRecordTests {
     @Test("Every field comes back as it was recorded, ordered by hash")
     func roundTrip() async throws {
@@ -89,7 +89,7 @@ struct KeyRecordTests {
     }
 }
 
-@Suite("Use of keys, and several keys' changes at once")
+@Suite("Use of keys, and several keys' changes at once", .everyEngine)
 struct KeyUsageTests {
     private let noon = LedgerFixture.noon
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Notes that nobody waits for")
+@Suite("Notes that nobody waits for", .everyEngine)
 struct NoteTests {
     private func refusal(_ number: Int) -> AuditRecord {
         AuditRecord(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Pruning claims")
+@Suite("Pruning claims", .everyEngine)
 struct PruningTests {
     private static let day = Duration.seconds(86_400)
 

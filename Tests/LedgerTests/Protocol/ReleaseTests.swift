@@ -5,8 +5,14 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Releases")
+@Suite("Releases", .everyEngine)
 struct ReleaseTests {
+    @Test("Every engine says which it is")
+    func engine() async throws {
+        let fixture = try await LedgerFixture()
+        #expect(fixture.ledger.engine == LedgerEngine.current.rawValue && fixture.ledger.node == "node-1")
+    }
+
     @Test("A new transaction is released")
     func released() async throws {
         let fixture = try await LedgerFixture()
@@ -130,7 +136,7 @@ struct ReleaseTests {
 }
 
 /// Each repeat is an operation of the HSM, so one claim has a hundred.
-@Suite("The bound of repeats")
+@Suite("The bound of repeats", .everyEngine)
 struct RepeatLimitTests {
     private func useUp(_ fixture: LedgerFixture, _ number: Int, leaving left: Int = 0) async throws {
         #expect(try await fixture.ledger.release(fixture.request(number)) == .released)

@@ -6,7 +6,7 @@ import Testing
 
 /// A clock that was ahead must not make the ledger forget what the window still admits, and what an earlier program
 /// forgot that way can be taken back without a second release.
-@Suite("Wrong clocks")
+@Suite("Wrong clocks", .everyEngine)
 struct WrongClockTests {
     private static let noon = LedgerFixture.noon
     private static let day = 86_400.0

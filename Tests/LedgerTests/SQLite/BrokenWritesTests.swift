@@ -25,9 +25,9 @@ struct BrokenWritesTests {
     func readOnly() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
-        try await fixture.ledger.connections.write { try $0.execute(sql: "PRAGMA query_only = ON") }
+        try await fixture.sqlite.connections.write { try $0.execute(sql: "PRAGMA query_only = ON") }
         try await requireNoRelease(fixture, saying: "readonly")
-        try await fixture.ledger.connections.write { try $0.execute(sql: "PRAGMA query_only = OFF") }
+        try await fixture.sqlite.connections.write { try $0.execute(sql: "PRAGMA query_only = OFF") }
         try await requireRecovery(fixture)
     }
 

@@ -11,7 +11,7 @@ struct DurabilityTests {
     @Test("The writing connection really uses WAL with synchronous FULL")
     func pragmas() async throws {
         let fixture = try await LedgerFixture()
-        let (journal, synchronous) = try await fixture.ledger.connections.write { db in
+        let (journal, synchronous) = try await fixture.sqlite.connections.write { db in
             (try String.fetchOne(db, sql: "PRAGMA journal_mode"), try Int.fetchOne(db, sql: "PRAGMA synchronous"))
         }
         #expect(journal == "wal")
@@ -72,7 +72,7 @@ struct DurabilityTests {
     @Test("A release whose acknowledgement got lost is found by its attempt, and stays one release")
     func acknowledgementLost() async throws {
         let lost = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
         lost.isActive = true
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
@@ -83,7 +83,7 @@ struct DurabilityTests {
     @Test("A commit that did not take place is unavailable, claims nothing, and the next one works")
     func commitFailed() async throws {
         let broken = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: { try broken.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
         broken.isActive = true
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
         broken.isActive = false
@@ -93,7 +93,7 @@ struct DurabilityTests {
     @Test("A transaction left open by a rollback that failed is neither read as committed nor in the way of the next")
     func transactionLeftOpen() async throws {
         let fixture = try await LedgerFixture()
-        try await fixture.ledger.connections.write { db in
+        try await fixture.sqlite.connections.write { db in
             try db.execute(sql: "BEGIN IMMEDIATE")
             try db.execute(sql: "UPDATE merchant_key SET state = 'suspended'")
         }
@@ -104,7 +104,7 @@ struct DurabilityTests {
     @Test("A key's change whose acknowledgement got lost is not reported as failed")
     func recordAcknowledgementLost() async throws {
         let lost = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
         lost.isActive = true
         try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         #expect(try await fixture.ledger.keyRecords().map(\.state) == [.suspended])

@@ -16,7 +16,7 @@ struct HangingLedgerTests {
 
     /// What a call answers, begun at once.
     private func begin<T: Sendable>(
-        _ fixture: LedgerFixture, _ body: @escaping @Sendable (SQLiteLedger) async throws -> T
+        _ fixture: LedgerFixture, _ body: @escaping @Sendable (any TestedLedger) async throws -> T
     ) -> Begun<Result<T, any Error>> {
         Begun {
             do {
@@ -28,7 +28,7 @@ struct HangingLedgerTests {
     }
 
     /// Lets the deadline of all calls pass.
-    private func pass(_ fixture: LedgerFixture) { fixture.ledger.deadlines.expire(asOf: .max - 1) }
+    private func pass(_ fixture: LedgerFixture) { fixture.sqlite.deadlines.expire(asOf: .max - 1) }
 
     private func mayStand<T>(_ result: Result<T, any Error>) -> Bool? {
         if case .failure(LedgerFailure.timedOut(_, let mayStand)) = result { mayStand } else { nil }
@@ -37,7 +37,7 @@ struct HangingLedgerTests {
     @Test(
         "A release whose commit hangs is answered at its deadline; the late verdict is discarded, and a repeat has it")
     func commit() async throws {
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: hang.pass))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: hang.pass))
         defer { hang.end() }
         let request = try fixture.request(1)
         hang.begin()
@@ -54,14 +54,14 @@ struct HangingLedgerTests {
 
     @Test("What waits behind a commit that hangs is answered too, and is never written")
     func behind() async throws {
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: hang.pass))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: hang.pass))
         defer { hang.end() }
         hang.begin()
         let first = begin(fixture, try fixture.releasing(1))
         try await hang.hold()
         let others = try (2...4).map { begin(fixture, try fixture.releasing($0)) }
         let probe = begin(fixture) { try await $0.probe() }
-        try await wait(for: "four that wait") { fixture.ledger.writer.waiting == 4 }
+        try await wait(for: "four that wait") { fixture.ledger.waitingWrites == 4 }
         pass(fixture)
         #expect(try await mayStand(first.value()) == true)
         for other in others { #expect(try await mayStand(other.value()) == false) }
@@ -105,7 +105,7 @@ struct HangingLedgerTests {
     func lostRecord() async throws {
         let fault = Fault()
         let fixture = try await LedgerFixture(
-            faults: SQLiteFaults(insideTransaction: { [hang] in
+            faults: LedgerFaults(insideTransaction: { [hang] in
                 hang.pass()
                 try fault.strike()
             }))
@@ -128,25 +128,25 @@ struct HangingLedgerTests {
 
     @Test("A read that hangs is answered at its deadline, those behind it are left out, and their number has a bound")
     func reads() async throws {
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(reading: hang.pass))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(reading: hang.pass))
         defer { hang.end() }
         hang.begin()
         let key = fixture.key
         let reads = (0..<SQLiteReader.capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
-        try await wait(for: "the reads") { fixture.ledger.connections.reader.waiting == SQLiteReader.capacity }
+        try await wait(for: "the reads") { fixture.sqlite.connections.reader.waiting == SQLiteReader.capacity }
         try await hang.hold()
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
         pass(fixture)
         for read in reads { #expect(try await mayStand(read.value()) != nil) }
         #expect(hang.held == 1)
         hang.end()
-        try await wait(for: "the queue's end") { fixture.ledger.connections.reader.waiting == 0 }
+        try await wait(for: "the queue's end") { fixture.sqlite.connections.reader.waiting == 0 }
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
     @Test("A copy that does not move is given up, and no second one begins while the first one's thread hangs")
     func copy() async throws {
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(copying: hang.pass))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(copying: hang.pass))
         defer { hang.end() }
         let (first, second) = (fixture.directory.path("first"), fixture.directory.path("second"))
         hang.begin()
@@ -164,7 +164,7 @@ struct HangingLedgerTests {
 
     @Test("Closing does not wait for a thread that hangs")
     func closing() async throws {
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(reading: hang.pass))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(reading: hang.pass))
         defer { hang.end() }
         hang.begin()
         let read = begin(fixture) { try await $0.head() }
@@ -186,7 +186,7 @@ struct HangingLedgerTests {
         settings.timeout = .milliseconds(20)
         let hanging = settings
         let error = await #expect(throws: LedgerOpeningError.self) {
-            try await SQLiteLedger.open(hanging, faults: SQLiteFaults(opening: hang.pass))
+            try await SQLiteLedger.open(hanging, faults: LedgerFaults(opening: hang.pass))
         }
         guard case .notNow? = error else {
             Issue.record("\(String(describing: error))")
@@ -248,7 +248,7 @@ struct HangingLedgerTests {
         "The writer says how far the record reaches, also by what nobody waited for, and after a lost acknowledgement")
     func recorded() async throws {
         let lost = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
         #expect(fixture.events.recorded == 0)
         fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
         try await wait(for: "the note") { fixture.events.recorded == 1 }

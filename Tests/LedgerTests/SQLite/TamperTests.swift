@@ -23,7 +23,7 @@ struct TamperTests {
 
     private func verdict(after statement: String, head: SignedCheckpoint? = nil) async throws -> ChainVerdict {
         let fixture = try await sealed()
-        try await fixture.ledger.connections.write { try $0.execute(sql: statement) }
+        try await fixture.sqlite.connections.write { try $0.execute(sql: statement) }
         return try await signer.verdict(of: fixture.ledger, head: head)
     }
 
@@ -91,7 +91,7 @@ struct TamperTests {
         }
         let fixture = try await sealed()
         let kept = try #require(try await fixture.ledger.latestCheckpoint())
-        try await fixture.ledger.connections.write {
+        try await fixture.sqlite.connections.write {
             try $0.execute(
                 sql: "DELETE FROM audit_record WHERE sequence > 20; DELETE FROM checkpoint WHERE sequence > 20")
         }
@@ -103,7 +103,7 @@ struct TamperTests {
     @Test("A chain that was written anew from a record on, hashes and all, is found at the next checkpoint")
     func rewritten() async throws {
         let fixture = try await sealed()
-        try await fixture.ledger.connections.write {
+        try await fixture.sqlite.connections.write {
             try $0.execute(sql: "DELETE FROM audit_record WHERE sequence > 14")
         }
         await fixture.ledger.close()
@@ -118,7 +118,7 @@ struct TamperTests {
     @Test("A chain that ends elsewhere than this process left it takes no release, and goes on when it is as it was")
     func changedWhileRunning() async throws {
         let fixture = try await sealed()
-        try await fixture.ledger.connections.write {
+        try await fixture.sqlite.connections.write {
             try $0.execute(
                 sql: """
                     CREATE TABLE kept AS SELECT * FROM audit_record WHERE sequence = 30;
@@ -133,12 +133,12 @@ struct TamperTests {
             #expect("\(String(describing: error))".contains("does not end where this process left it"))
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         }
-        try await fixture.ledger.connections.write {
+        try await fixture.sqlite.connections.write {
             try $0.execute(sql: "INSERT INTO audit_record SELECT * FROM kept")
         }
         #expect(try await fixture.releasing(31)(fixture.ledger).sequence == 31)
         // What another program appends is not gone on from either.
-        try await fixture.ledger.connections.write {
+        try await fixture.sqlite.connections.write {
             try $0.execute(sql: "UPDATE audit_record SET sequence = 32 WHERE sequence = 31")
         }
         await #expect(throws: LedgerFailure.self) { try await fixture.releasing(33)(fixture.ledger) }

@@ -1,13 +1,12 @@
 import AuditChain
 import Foundation
-import GRDB
 import MerchantKeys
 import TestSupport
 import Testing
 
 @testable import Ledger
 
-@Suite("Group commit")
+@Suite("Group commit", .everyEngine)
 struct GroupCommitTests {
     private let signer = CheckpointSigner()
 
@@ -41,7 +40,7 @@ struct GroupCommitTests {
         let fixture = try await LedgerFixture()
         let (first, second) = (try fixture.releasing(1), try fixture.releasing(2))
         let suspended = LedgerFixture.record(fixture.key, state: .suspended)
-        let operations: [@Sendable (SQLiteLedger) async throws -> ReleaseVerdict?] = [
+        let operations: [@Sendable (any TestedLedger) async throws -> ReleaseVerdict?] = [
             { try await first($0).verdict },
             { ledger in
                 try await ledger.store(suspended)
@@ -57,7 +56,7 @@ struct GroupCommitTests {
     @Test("When a batch's acknowledgement gets lost every member is answered by what stands of it")
     func acknowledgementLost() async throws {
         let lost = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
         lost.isActive = true
         var operations = try (1...10).map { try fixture.releasing($0) }
         operations += try (1...10).map { try fixture.releasing($0) }
@@ -78,7 +77,7 @@ struct GroupCommitTests {
     @Test("When a batch fails none of its members is released, refusals keep their codes, and the chain has no gap")
     func batchFailed() async throws {
         let broken = Fault()
-        let fixture = try await LedgerFixture(faults: SQLiteFaults(insideTransaction: { try broken.strike() }))
+        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         let suspended = LedgerFixture.hash(2)
         try await fixture.ledger.store(LedgerFixture.record(suspended, state: .suspended))
@@ -109,7 +108,7 @@ struct GroupCommitTests {
     @Test("A member that cannot be written fails alone, and leaves no gap")
     func poisonedMember() async throws {
         let fixture = try await LedgerFixture()
-        try await poison(fixture, "ABORT")
+        try await fixture.poison("poison")
         var operations = try (1...5).map { try fixture.releasing($0) }
         operations.insert(try fixture.releasing(100, caller: "poison"), at: 2)
         let answers = try await fixture.inOneBatch(operations)
@@ -122,21 +121,6 @@ struct GroupCommitTests {
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
-    }
-
-    @Test("When the engine gives up the whole transaction in the middle nothing of it is answered as written")
-    func transactionGivenUp() async throws {
-        let fixture = try await LedgerFixture()
-        try await poison(fixture, "ROLLBACK")
-        var operations = try (1...5).map { try fixture.releasing($0) }
-        operations.insert(try fixture.releasing(100, caller: "poison"), at: 2)
-        for answer in try await fixture.inOneBatch(operations) {
-            #expect(throws: LedgerFailure.self) { try answer.get() }
-        }
-        for number in 1...5 {
-            #expect(try await fixture.ledger.release(fixture.request(number, reference: nil)) == .released)
-        }
-        #expect(try await fixture.ledger.head().sequence == 0)
     }
 
     @Test("When the queue is full a call is refused at once, and those that wait are answered")
@@ -175,35 +159,5 @@ struct GroupCommitTests {
         let again = try await fixture.reopened()
         #expect(try await again.release(fixture.request(1, reference: nil)) == .replayed)
         await again.close()
-    }
-
-    @Test("A long read does not keep a release waiting")
-    func longRead() async throws {
-        let fixture = try await LedgerFixture()
-        let reading = AsyncStream.makeStream(of: Void.self)
-        let finish = DispatchSemaphore(value: 0)
-        let connections = fixture.ledger.connections
-        async let read = connections.read { db in
-            let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM claim")
-            reading.continuation.yield()
-            finish.wait()
-            return count
-        }
-        var started = reading.stream.makeAsyncIterator()
-        await started.next()
-        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
-        finish.signal()
-        #expect(try await read == 0)
-    }
-
-    /// Lets the record of a caller of this name fail as a full disk or a damaged page would.
-    private func poison(_ fixture: LedgerFixture, _ resolution: String) async throws {
-        try await fixture.ledger.connections.write { db in
-            try db.execute(
-                sql: """
-                    CREATE TRIGGER poison BEFORE INSERT ON audit_record WHEN NEW.caller = 'poison'
-                    BEGIN SELECT RAISE(\(resolution), 'poisoned'); END
-                    """)
-        }
     }
 }

@@ -1,0 +1,171 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import PaymentToken
+
+/// The writes of one transaction, on their way.
+final class PostgreSQLUnit {
+    /// 16 random bytes, which the commit leaves in the node's row: by them it is found when its acknowledgement gets lost.
+    let identifier = Release.randomAttempt()
+    let writes: [PostgreSQLWrite]
+    let deadline: ContinuousClock.Instant
+    /// Where the chain ends before and after it.
+    private(set) var start: ChainHead?
+    private(set) var end: ChainHead?
+    /// Where among the statements of the beginning is the one that waits for other nodes' claims; nil without one.
+    private(set) var claims: Int?
+    /// The batch's results until it is decided.
+    private var opened: [PostgreSQLResult] = []
+    private var answers: [@Sendable () -> Void] = []
+    /// The releases that were granted, by their writes' positions.
+    private(set) var granted: [Int: Release] = [:]
+
+    init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
+        self.writes = writes
+        self.deadline = deadline
+    }
+
+    /// The same writes under another name, for another transaction.
+    func again() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
+
+    func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
+        let transaction: PostgreSQLTransaction
+        if case .alone(let excludesReleases, _) = writes[0].work {
+            (transaction, _) = try PostgreSQLTransaction.begin(
+                writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
+        } else {
+            let opening = batch(writer).opening
+            // Behind what begins every transaction.
+            claims = opening.isEmpty ? nil : PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion
+            (transaction, opened) = try PostgreSQLTransaction.begin(
+                writer.lease, writer.node, connection, further: opening, until: deadline)
+        }
+        start = transaction.start
+        return transaction
+    }
+
+    func decide(_ transaction: PostgreSQLTransaction, _ writer: PostgreSQLWriter) throws {
+        if case .alone(_, let perform) = writes[0].work {
+            answers = [try perform(transaction)]
+        } else {
+            let given = try batch(writer).decide(opened, transaction)
+            for (position, (write, given)) in zip(writes, given).enumerated() {
+                guard case .batched(let batched, let answer) = write.work else { continue }
+                answers.append { answer(given) }
+                if case .decided(let decision) = given, case .release(let release, _) = batched,
+                    [.released, .repeated].contains(decision.verdict)
+                {
+                    granted[position] = release
+                }
+            }
+        }
+        end = transaction.head
+    }
+
+    private func batch(_ writer: PostgreSQLWriter) -> PostgreSQLBatch {
+        PostgreSQLBatch(
+            writes: writes.compactMap { if case .batched(let write, _) = $0.work { write } else { nil } },
+            node: writer.node.name, repeatFor: writer.repeatFor)
+    }
+
+    func answer() {
+        for answer in answers { answer() }
+    }
+
+    /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key decrypts still.
+    func answer(asLongAs decrypts: (Release) -> Bool) {
+        for (position, answer) in answers.enumerated() {
+            if let release = granted[position], !decrypts(release) {
+                writes[position].fail(
+                    .unavailable(reason: "Its key's state changed before it was known that the release was written."))
+            } else {
+                answer()
+            }
+        }
+    }
+}
+
+// A commit that was not acknowledged, that was cancelled, or that came with a warning is in doubt. What became of it is asked on
+// another session with the primary. There the node's row is locked first: the session in doubt holds that lock until its
+// transaction has ended, so from then on what is absent is absent for good. What is present may stand on that server only, as
+// after a wait for the standby that was cancelled, or after a crash: it counts when one more commit, behind it in the same log, is
+// acknowledged without a warning.
+//
+// Until then nothing else is sent. A session whose standby is away goes on waiting on the server, with its locks; the next one
+// waits for these locks and sends no commit of its own before it has them. So there are never more than two on a server: one
+// that waits for the standby, and one that waits for it.
+extension PostgreSQLWriter {
+    /// Finds out what became of a commit in doubt, and answers its writes; what did not take place is done anew.
+    ///
+    /// - Returns: whether nothing is in doubt any more. False at the deadline.
+    func settle(until deadline: ContinuousClock.Instant) -> Bool {
+        var pause = Duration.milliseconds(20)
+        while let unit = doubt {
+            do {
+                try settle(unit, until: deadline)
+            } catch {
+                // Whatever it was: the next session finds the same doubt.
+                slot.drop()
+                guard .now + pause < deadline else {
+                    observe(.readBack(.unresolved))
+                    return false
+                }
+                Thread.sleep(forTimeInterval: Double(StoredTime.milliseconds(pause)) / 1000)
+                pause = min(pause * 2, .milliseconds(500))
+            }
+        }
+        return true
+    }
+
+    private func settle(_ unit: PostgreSQLUnit, until deadline: ContinuousClock.Instant) throws {
+        guard let start = unit.start, let end = unit.end else {
+            doubt = nil
+            return
+        }
+        let connection = try slot.current(until: deadline)
+        let hashes = Array(Set(unit.granted.values.map(\.publicKeyHash)))
+        let (transaction, results): (PostgreSQLTransaction, [PostgreSQLResult])
+        do {
+            (transaction, results) = try PostgreSQLTransaction.begin(
+                lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
+        } catch let failure as LedgerFailure {
+            // The name is another's, or the schema: this process cannot answer any more.
+            doubt = nil
+            refuse(unit.writes, failure)
+            throw failure
+        }
+        let isPresent = transaction.lastBatch == unit.identifier
+        let isConsistent = transaction.start == (isPresent ? end : start)
+        var keys: [PublicKeyHash: DecryptingState] = [:]
+        for row in results[0].rows {
+            let (hash, key) = try DecryptingStateRow.read(row)
+            keys[hash] = key
+        }
+        // It keeps the name of the batch in doubt, so that it would be found once more.
+        let closed = try connection.exchange(
+            transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
+            until: deadline)
+        guard closed.last?.tag == "COMMIT", !connection.hasWarned else {
+            throw LedgerFailure.unavailable(reason: "PostgreSQL warned at the commit.")
+        }
+        doubt = nil
+        lease.renewed()
+        guard isConsistent else {
+            // Every later batch finds the same, and says it.
+            do throws(LedgerFailure) {
+                _ = try lastEnd.checked(transaction.start)
+            } catch {
+                return refuse(unit.writes, error)
+            }
+            return refuse(unit.writes, .unavailable(reason: "Its audit record does not end where it should."))
+        }
+        lastEnd.set([transaction.start])
+        observe(.readBack(isPresent ? .found : .absent))
+        guard isPresent else {
+            backlog += unit.writes.filter { $0.begin() }
+            return
+        }
+        if end != start { observe(.recorded(upTo: end.sequence)) }
+        unit.answer { keys[$0.publicKeyHash]?.decrypts(at: $0.at) == true }
+    }
+}

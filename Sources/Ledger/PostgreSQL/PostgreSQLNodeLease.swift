@@ -1,0 +1,120 @@
+import Foundation
+import Synchronization
+
+/// This daemon's hold on its node's name: a row with a time until which nobody else may take the name, and a fencing number
+/// that whoever takes it counts up. Every batch locks the row and compares the number, so nothing commits under a name that
+/// another has taken, however late it comes. All times are the server's.
+///
+/// Not an advisory lock, which ends with its session: a connection that breaks must not give the name away.
+final class PostgreSQLNodeLease: Sendable {
+    private struct State {
+        var renewed = ContinuousClock.now
+        var isLost = false
+    }
+
+    let node: String
+    let fence: Int64
+    let duration: Duration
+    private let state = Mutex(State())
+
+    private init(node: String, fence: Int64, duration: Duration) {
+        self.node = node
+        self.fence = fence
+        self.duration = duration
+    }
+
+    var status: NodeLeaseStatus {
+        state.withLock { state in
+            NodeLeaseStatus(
+                fencingNumber: fence, age: state.renewed.duration(to: .now), isLost: state.isLost)
+        }
+    }
+
+    func renewed() { state.withLock { $0.renewed = .now } }
+
+    func lost() { state.withLock { $0.isLost = true } }
+
+    static let taken = LedgerFailure.unavailable(
+        reason: "Another daemon has taken this node's name, so nothing is written under it any more. Stop one of them.")
+
+    /// Takes the name; blocks. Where another has it, waits until that one's lease has run out, and gives up when it is
+    /// renewed meanwhile.
+    static func take(
+        _ settings: PostgreSQLLedger.Settings, _ connection: PostgreSQLConnection
+    ) throws -> PostgreSQLNodeLease {
+        let (node, server) = (settings.node, settings.url.server)
+        let milliseconds = StoredTime.milliseconds(settings.lease)
+        var seen: [UInt8]?
+        while true {
+            let results = try connection.exchange(
+                statements(node, version: settings.version, milliseconds), until: .now + settings.timeout)
+            guard !connection.hasWarned, results.last?.tag == "COMMIT" else {
+                throw LedgerOpeningError.unreachable(
+                    server: server, reason: "its commits are not acknowledged by the standby.")
+            }
+            if let row = results[3].rows.first {
+                return PostgreSQLNodeLease(node: node, fence: try row.integer(0), duration: settings.lease)
+            }
+            guard let row = results[4].rows.first else { throw LedgerOpeningError.notALedger(path: server) }
+            // Its last batch and the lease's end are what every renewal changes.
+            let mark = try row.bytes(1)
+            guard seen == nil || seen == mark else { throw LedgerOpeningError.nodeInUse(node: node, server: server) }
+            seen = mark
+            let left = try row.integer(0)
+            Thread.sleep(forTimeInterval: Double(min(max(left, 0) + 20, milliseconds)) / 1000)
+        }
+    }
+
+    private static func statements(_ node: String, version: String, _ milliseconds: Int64) -> [PostgreSQLStatement] {
+        [
+            PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
+            PostgreSQLStatement(
+                """
+                INSERT INTO node (name, fence, lease_until, seen_at, version)
+                VALUES ($1, 0, '-infinity', clock_timestamp(), $2) ON CONFLICT (name) DO NOTHING
+                """, [.text(node), .text(version)]),
+            PostgreSQLStatement(
+                """
+                UPDATE node SET fence = fence + 1, version = $2, seen_at = clock_timestamp(),
+                    lease_until = clock_timestamp() + $3 * interval '1 millisecond'
+                WHERE name = $1 AND lease_until < clock_timestamp() RETURNING fence
+                """, [.text(node), .text(version), .integer(milliseconds)]),
+            PostgreSQLStatement(
+                """
+                SELECT CASE WHEN isfinite(lease_until)
+                        THEN ceil(extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint ELSE 0 END,
+                    convert_to(fence || ' ' || lease_until, 'UTF8')
+                FROM node WHERE name = $1
+                """, [.text(node)]),
+            PostgreSQLStatement("COMMIT"),
+        ]
+    }
+
+    /// Locks the row, so that whoever comes later waits for this transaction's end.
+    var lock: PostgreSQLStatement {
+        PostgreSQLStatement(
+            "SELECT fence, last_batch, signed_ahead FROM node WHERE name = $1 FOR NO KEY UPDATE", [.text(node)],
+            prepared: "node_lock")
+    }
+
+    /// Renews the lease.
+    /// - Parameter batch: the name of the batch that does it; nil keeps the last one's.
+    func renewal(batch: [UInt8]?, signedAhead: Int64) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            UPDATE node SET last_batch = coalesce($3, last_batch), signed_ahead = greatest(signed_ahead, $4),
+                seen_at = clock_timestamp(), lease_until = clock_timestamp() + $5 * interval '1 millisecond'
+            WHERE name = $1 AND fence = $2
+            """,
+            [
+                .text(node), .integer(fence), .bytes(batch), .integer(signedAhead),
+                .integer(StoredTime.milliseconds(duration)),
+            ], prepared: "node_renewal")
+    }
+
+    /// Gives the name back, so that the next daemon need not wait.
+    var end: PostgreSQLStatement {
+        PostgreSQLStatement(
+            "UPDATE node SET lease_until = '-infinity' WHERE name = $1 AND fence = $2", [.text(node), .integer(fence)])
+    }
+}

@@ -1,0 +1,99 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+/// A session that only reads, one read after the other, on a thread of its own.
+///
+/// Whoever waits for it waits until the ledger's deadline. A read whose deadline passes before it has begun is left out; the
+/// session of one that is under way is given up, and the server ends it by its own time-out.
+final class PostgreSQLReader: Sendable {
+    /// More wait only for a server that hangs.
+    static let capacity = 1024
+
+    /// Reads inside one ``PostgreSQLReader/read(_:)``.
+    struct Queries {
+        fileprivate let connection: PostgreSQLConnection
+        fileprivate let deadline: ContinuousClock.Instant
+
+        func rows(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
+            try results([PostgreSQLStatement(sql, values)])[0].rows
+        }
+
+        /// In one round trip.
+        func results(_ statements: [PostgreSQLStatement]) throws -> [PostgreSQLResult] {
+            try connection.exchange(statements, until: deadline)
+        }
+    }
+
+    private let slot: PostgreSQLSlot
+    private let queue: DispatchQueue
+    private let deadlines: LedgerDeadlines
+    private let faults: LedgerFaults
+    private let state = Mutex((waiting: 0, isClosed: false))
+
+    init(_ session: PostgreSQLSession, label: String, deadlines: LedgerDeadlines, faults: LedgerFaults) {
+        slot = PostgreSQLSlot(session)
+        queue = DispatchQueue(label: label)
+        self.deadlines = deadlines
+        self.faults = faults
+    }
+
+    /// - Parameter body: reads only; called again on a new session where the first one turns out to have ended.
+    func read<T: Sendable>(_ body: @escaping @Sendable (Queries) throws -> T) async throws(LedgerFailure) -> T {
+        let isAdmitted = state.withLock { state in
+            guard state.waiting < Self.capacity else { return false }
+            state.waiting += 1
+            return true
+        }
+        guard isAdmitted else { throw .overloaded }
+        return try await deadlines.answer { (caller: LedgerCall<T>) in
+            queue.async { [self] in
+                defer { state.withLock { $0.waiting -= 1 } }
+                guard caller.begin() else { return }
+                caller.resume(perform(body, until: .now + caller.left))
+            }
+        }
+    }
+
+    /// Reads for somebody who waits elsewhere; `then` is called on this thread.
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (Queries) throws -> T,
+        then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void
+    ) {
+        queue.async { [self] in then(perform(body, until: .now + deadlines.timeout)) }
+    }
+
+    private func perform<T>(
+        _ body: (Queries) throws -> T, until deadline: ContinuousClock.Instant
+    ) -> Result<T, LedgerFailure> {
+        guard !state.withLock({ $0.isClosed }) else { return .failure(.unavailable(reason: "It is closed.")) }
+        let wasConnected = slot.isConnected
+        do {
+            try faults.reading()
+            return .success(try body(Queries(connection: try slot.current(until: deadline), deadline: deadline)))
+        } catch let failure as PostgreSQLFailure {
+            switch failure {
+            case .late:
+                slot.drop()
+                return .failure(failure.failure)
+            case .lost:
+                slot.drop()
+                // The server may have been restarted since the last read.
+                return wasConnected ? perform(body, until: deadline) : .failure(failure.failure)
+            case .refused(let state, _):
+                if state.isPassing || state == .readOnly { slot.drop() }
+                return .failure(failure.failure)
+            }
+        } catch {
+            return .failure(LedgerFailure(error))
+        }
+    }
+
+    /// How many reads wait, with the one under way and those whose deadline has passed.
+    var waiting: Int { state.withLock { $0.waiting } }
+
+    func close() {
+        state.withLock { $0.isClosed = true }
+        queue.async { [slot] in slot.drop() }
+    }
+}

@@ -1,0 +1,267 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import PaymentToken
+
+/// One transaction of this node: how it begins, what stands in it, and what is sent with its commit.
+///
+/// It begins by locking the node's row, whose fencing number is compared, and sharing the lock on `ledger_state`: so what is
+/// read of the node's chain and of what is forgotten stays true until the commit. Records are kept until then and inserted
+/// with it, all at once.
+final class PostgreSQLTransaction: LedgerTransaction {
+    let node: AuditNode
+    let forgottenBefore: Int64?
+    /// The last batch that this node has committed.
+    let lastBatch: [UInt8]?
+    let isStandbyNamed: Bool
+    private(set) var head: ChainHead
+    /// Where the chain ended before.
+    let start: ChainHead
+    /// By how much a released payment token's signing time was ahead of this node's clock, at most; in milliseconds.
+    private(set) var signedAhead: Int64
+    private var records: [(line: AuditLine, record: AuditRecord)] = []
+    private var closing: [PostgreSQLStatement] = []
+    private let connection: PostgreSQLConnection
+    private let deadline: ContinuousClock.Instant
+
+    /// How many statements begin every batch, before those of its own.
+    static let beginning = 5
+
+    /// - Parameters:
+    ///   - excludesReleases: waits for all nodes' batches and keeps them out until the commit.
+    ///   - further: sent with the beginning.
+    /// - Returns: the transaction, and the results of `further`.
+    static func begin(
+        _ lease: PostgreSQLNodeLease, _ node: AuditNode, _ connection: PostgreSQLConnection,
+        excludesReleases: Bool = false, further: [PostgreSQLStatement] = [],
+        until deadline: ContinuousClock.Instant
+    ) throws -> (PostgreSQLTransaction, [PostgreSQLResult]) {
+        var statements = [
+            PostgreSQLStatement("BEGIN", prepared: "begin"),
+            PostgreSQLStatement("SET LOCAL synchronous_commit = on", prepared: "synchronous"), lease.lock,
+        ]
+        // Before the row is shared: a lock that is raised afterwards would deadlock with another node's.
+        if excludesReleases { statements.append(PostgreSQLStatement("SELECT exclude_releases()")) }
+        let state = statements.count
+        statements += [Self.state, Self.head(of: node)]
+        let results = try connection.exchange(statements + further, until: deadline)
+        let transaction = try PostgreSQLTransaction(
+            lease, node, connection, deadline, row: results[2], state: results[state], head: results[state + 1])
+        return (transaction, Array(results.dropFirst(statements.count)))
+    }
+
+    private static let state = PostgreSQLStatement(
+        """
+        SELECT schema_version, forgotten_before, current_setting('synchronous_standby_names') <> ''
+        FROM ledger_state FOR SHARE
+        """, prepared: "state")
+
+    static func head(of node: AuditNode) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1",
+            [.text(node.name)], prepared: "head")
+    }
+
+    static func head(_ result: PostgreSQLResult, of node: AuditNode) throws(LedgerFailure) -> ChainHead {
+        guard let row = result.rows.first else { return ChainHead(node: node) }
+        guard let head = ChainHead(node: node, sequence: Int(try row.integer(0)), hash: try row.digest(1)) else {
+            throw .unavailable(reason: "The last audit record has an impossible sequence.")
+        }
+        return head
+    }
+
+    private init(
+        _ lease: PostgreSQLNodeLease, _ node: AuditNode, _ connection: PostgreSQLConnection,
+        _ deadline: ContinuousClock.Instant, row: PostgreSQLResult, state: PostgreSQLResult, head: PostgreSQLResult
+    ) throws {
+        guard let row = row.rows.first, try row.integer(0) == lease.fence else {
+            lease.lost()
+            throw PostgreSQLNodeLease.taken
+        }
+        guard let state = state.rows.first, try state.integer(0) == PostgreSQLTables.version else {
+            throw LedgerFailure.unavailable(reason: "The ledger's schema was upgraded; start the newer program.")
+        }
+        self.node = node
+        self.connection = connection
+        self.deadline = deadline
+        lastBatch = try row.bytesIfAny(1)
+        signedAhead = try row.integer(2)
+        forgottenBefore = try state.integerIfAny(1)
+        isStandbyNamed = try state.boolean(2)
+        start = try Self.head(head, of: node)
+        self.head = start
+    }
+
+    /// A statement of its own, and one more round trip.
+    @discardableResult
+    func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> PostgreSQLResult {
+        try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline)[0]
+    }
+
+    /// A statement that is sent with the commit.
+    func close(with statement: PostgreSQLStatement) {
+        closing.append(statement)
+    }
+
+    func append(_ record: AuditRecord) -> AuditLine {
+        let line = head.append(record)
+        records.append((line, record))
+        return line
+    }
+
+    func claimed(at time: Int64, signedAt signed: Int64) {
+        // No claim is forgotten sooner than `retain_claims` allows, a minute: half of that is always seen to.
+        if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
+    }
+
+    /// All that is left to be sent, but the commit.
+    func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
+        var statements = closing
+        if !records.isEmpty { statements.append(Self.insertion(of: records, node)) }
+        return statements + [lease.renewal(batch: batch, signedAhead: signedAhead)]
+    }
+
+    private static func insertion(
+        of records: [(line: AuditLine, record: AuditRecord)], _ node: AuditNode
+    ) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
+                public_key_hash, transaction_id, hash, line)
+            SELECT $1, r.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+                $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]) AS r
+            """,
+            [
+                .text(node.name), .integers(records.map { Int64($0.line.sequence) }),
+                .integers(records.map { $0.record.time.milliseconds }),
+                .texts(records.map { $0.record.event.name.rawValue }), .texts(records.map { $0.record.outcome.text }),
+                .texts(records.map { $0.record.caller?.name?.text }),
+                .integers(records.map { $0.record.caller.map { Int64($0.uid) } }),
+                .texts(records.map { $0.record.merchant?.text }),
+                .byteStrings(records.map { $0.record.publicKeyHash?.bytes }),
+                .byteStrings(records.map { $0.record.transactionId?.bytes }),
+                .byteStrings(records.map { $0.line.hash.bytes }), .byteStrings(records.map { $0.line.bytes }),
+            ], prepared: "records")
+    }
+}
+
+// What administrative work reads and writes.
+extension PostgreSQLTransaction {
+    func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord? {
+        try run("SELECT \(KeyRecordRow.columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
+            .rows.first.map(KeyRecordRow.read)
+    }
+
+    func put(_ key: KeyRecord) throws {
+        try run(
+            """
+            INSERT INTO merchant_key (\(KeyRecordRow.columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
+            """, KeyRecordRow.values(key) + [.text(node.name)])
+    }
+
+    func approval(_ identifier: ApprovalIdentifier) throws -> Approval? {
+        // Locked: another node may decide at the same time.
+        try run(
+            "SELECT \(ApprovalRow.columns) FROM approval WHERE identifier = $1 FOR UPDATE", [.bytes(identifier.bytes)]
+        ).rows.first.map(ApprovalRow.read)
+    }
+
+    func openApprovals(of uid: UInt32, at now: Date) throws -> Int {
+        let count = try run(
+            """
+            SELECT count(*) FROM approval
+            WHERE requester_uid = $1 AND status IN ('pending', 'approved') AND expires_at > $2
+            """, [.integer(Int64(uid)), .integer(StoredTime.milliseconds(now))]
+        ).rows.first?.integer(0)
+        return Int(count ?? 0)
+    }
+
+    func overdueApprovals(at now: Date) throws -> [Approval] {
+        try run(
+            """
+            SELECT \(ApprovalRow.columns) FROM approval
+            WHERE status IN ('pending', 'approved') AND expires_at <= $1 ORDER BY expires_at, identifier LIMIT 100
+            FOR UPDATE
+            """, [.integer(StoredTime.milliseconds(now))]
+        ).rows.map(ApprovalRow.read)
+    }
+
+    func insert(_ approval: Approval) throws {
+        let places = (1...17).map { "$\($0)" }.joined(separator: ", ")
+        try run(
+            "INSERT INTO approval (\(ApprovalRow.columns), node) VALUES (\(places))",
+            ApprovalRow.values(approval) + [.text(node.name)])
+    }
+
+    func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {
+        try run(
+            "UPDATE approval SET status = $1 WHERE identifier = $2",
+            [.text(status.rawValue), .bytes(identifier.bytes)])
+    }
+
+    func decide(
+        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date
+    ) throws {
+        try run(
+            "UPDATE approval SET status = $1, decided_by = $2, decided_at = $3 WHERE identifier = $4",
+            [
+                .text(status.rawValue), .integer(Int64(person.uid)), .integer(StoredTime.milliseconds(now)),
+                .bytes(identifier.bytes),
+            ])
+    }
+
+    func auditKey(_ identifier: [UInt8]) throws -> StoredAuditKey? {
+        try run(
+            "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
+            [.text(node.name), .bytes(identifier)]
+        ).rows.first.map(PostgreSQLAuditRecords.auditKey)
+    }
+
+    func insertAuditKey(_ identifier: [UInt8], at now: Date) throws {
+        try run(
+            """
+            INSERT INTO audit_key (node, ordinal, identifier, planned_at)
+            VALUES ($1, (SELECT coalesce(max(ordinal), 0) + 1 FROM audit_key WHERE node = $1), $2, $3)
+            """, [.text(node.name), .bytes(identifier), .integer(StoredTime.milliseconds(now))])
+    }
+
+    func setPublicKey(_ publicKey: [UInt8], of identifier: [UInt8]) throws {
+        try run(
+            "UPDATE audit_key SET public_key = $1 WHERE node = $2 AND identifier = $3",
+            [.bytes(publicKey), .text(node.name), .bytes(identifier)])
+    }
+
+    func storedHash(of sequence: Int) throws -> AuditDigest? {
+        try run(
+            "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2",
+            [.text(node.name), .integer(Int64(sequence))]
+        ).rows.first?.digest(0)
+    }
+
+    func store(_ signed: SignedCheckpoint) throws {
+        try run(
+            """
+            INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (node, sequence) DO NOTHING
+            """,
+            [
+                .text(node.name), .integer(Int64(signed.checkpoint.sequence)),
+                .integer(signed.checkpoint.time.milliseconds), .bytes(signed.line),
+            ])
+    }
+
+    func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
+        let accepted = try run(
+            "SELECT limit_forgotten($1, $2)",
+            [
+                .integer(change.forgottenBefore.map(StoredTime.milliseconds)),
+                .integer(change.servedFrom.map(StoredTime.milliseconds)),
+            ]
+        ).rows.first?.boolean(0)
+        guard accepted == true else { throw LedgerFailure.timesConflict }
+        try run(
+            "UPDATE node SET clock_accepted_after = $1 WHERE name = $2",
+            [.integer(Int64(sequence - 1)), .text(node.name)])
+    }
+}

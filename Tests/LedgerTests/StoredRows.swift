@@ -1,0 +1,77 @@
+import Foundation
+import GRDB
+import TestSupport
+
+@testable import Ledger
+
+// What the tests of the protocol's promises need done behind the protocol: by an earlier version, or by another program. Each
+// engine has its own way.
+extension LedgerFixture {
+    /// As a former program left it: claims pruned by a clock that was a year ahead.
+    func setForgottenBefore(_ time: Date) async throws {
+        let value = String(Int64(time.timeIntervalSince1970 * 1000))
+        switch store {
+        case .sqlite:
+            try await sqlite.connections.write { db in
+                try db.execute(sql: "INSERT INTO ledger_meta VALUES ('forgotten_before', ?)", arguments: [value])
+            }
+        case .postgresql(let database, _):
+            try await database.sql("UPDATE ledger_state SET forgotten_before = \(value)")
+        }
+    }
+
+    /// An approval that is asked for, its columns in the order in which version 3 of the schema made them.
+    func insertEarlierApproval() async throws {
+        let values = """
+            NULL, NULL, 2077, 'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1'
+            """
+        switch store {
+        case .sqlite(let settings):
+            let database = try DatabaseQueue(path: settings.path)
+            try await database.write { db in
+                try db.execute(
+                    sql: "INSERT INTO approval VALUES (x'0a1b2c3d4e5f6071', 'key_adopt', zeroblob(32), \(values))")
+            }
+            try database.close()
+        case .postgresql(let database, _):
+            let zeros = String(repeating: "00", count: 32)
+            try await database.sql(
+                "INSERT INTO approval VALUES ('\\x0a1b2c3d4e5f6071', 'key_adopt', '\\x\(zeros)', \(values))")
+        }
+    }
+
+    /// While another program holds a lock that every write needs.
+    func whileLocked(_ body: () async throws -> Void) async throws {
+        switch store {
+        case .sqlite(let settings):
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let other = try DatabaseQueue(path: settings.path, configuration: configuration)
+            try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            try await body()
+            try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        case .postgresql(let database, _):
+            let other = try await database.session()
+            try await other.run("BEGIN")
+            try await other.run("LOCK TABLE node IN SHARE MODE")
+            try await body()
+            try await other.run("ROLLBACK")
+        }
+    }
+
+    /// Lets the record of a caller of this name fail as a full disk or a damaged page would.
+    func poison(_ caller: String) async throws {
+        switch store {
+        case .sqlite:
+            try await sqlite.connections.write { db in
+                try db.execute(
+                    sql: """
+                        CREATE TRIGGER poison BEFORE INSERT ON audit_record WHEN NEW.caller = '\(caller)'
+                        BEGIN SELECT RAISE(ABORT, 'poisoned'); END
+                        """)
+            }
+        case .postgresql(let database, _):
+            try await database.sql("ALTER TABLE audit_record ADD CHECK (caller <> '\(caller)')")
+        }
+    }
+}

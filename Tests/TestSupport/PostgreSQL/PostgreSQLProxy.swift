@@ -1,0 +1,151 @@
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Stands between a client and a PostgreSQL server, on a Unix socket of its own, and does what networks do.
+public final class PostgreSQLProxy: Sendable {
+    /// What it does to the bytes that come by.
+    public enum Fault: Sendable, Equatable {
+        case none
+        /// The next commit takes place, and its answer gets lost with the connection.
+        case loseAcknowledgement
+        /// The connection breaks before the next commit comes to the server.
+        case loseCommit
+        /// Nothing passes any more, in either direction, and nobody hears of it.
+        case silence
+        /// Nobody gets through; connections are closed at once.
+        case refuse
+    }
+
+    enum Direction { case toServer, toClient }
+
+    enum Verdict { case pass, cut, hold }
+
+    private struct State {
+        var fault = Fault.none
+        var cuts = 0
+        var channels: [any Channel] = []
+    }
+
+    public let directory: FreshDirectory
+    private let state = Mutex(State())
+    private let delay: TimeAmount
+
+    /// - Parameter milliseconds: by so much later everything arrives, in each direction.
+    public init(to server: PostgreSQLServer, delay milliseconds: Int64 = 0) async throws {
+        directory = try FreshDirectory()
+        delay = .milliseconds(milliseconds)
+        let name = ".s.PGSQL.\(PostgreSQLServer.port)"
+        let target = server.directory.path(name)
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.autoRead, value: false)
+            .childChannelInitializer { [weak self] client in
+                guard let self, !isRefusing else { return client.close() }
+                return connect(client, to: target)
+            }
+            .bind(unixDomainSocketPath: directory.path(name)).get()
+        keep(listener)
+    }
+
+    deinit {
+        for channel in state.withLock({ $0.channels }) { channel.close(promise: nil) }
+    }
+
+    public var fault: Fault {
+        get { state.withLock { $0.fault } }
+        set { state.withLock { $0.fault = newValue } }
+    }
+
+    /// How many connections it has cut.
+    public var cuts: Int { state.withLock { $0.cuts } }
+
+    /// Where a program finds a database behind it.
+    public func url(_ database: String, user: String) -> String {
+        "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(PostgreSQLServer.port)"
+    }
+
+    private var isRefusing: Bool { fault == .refuse }
+
+    private func keep(_ channel: any Channel) { state.withLock { $0.channels.append(channel) } }
+
+    private func connect(_ client: any Channel, to target: String) -> EventLoopFuture<Void> {
+        keep(client)
+        let toClient = Relay(proxy: self, to: client, .toClient, delay: delay)
+        return ClientBootstrap(group: client.eventLoop)
+            .channelInitializer { server in
+                server.eventLoop.makeCompletedFuture { try server.pipeline.syncOperations.addHandler(toClient) }
+            }
+            .connect(unixDomainSocketPath: target)
+            .flatMap { [weak self, delay] server in
+                guard let self else { return client.close() }
+                keep(server)
+                return client.pipeline.addHandler(Relay(proxy: self, to: server, .toServer, delay: delay))
+            }
+            .flatMap { client.setOption(.autoRead, value: true) }
+    }
+
+    /// - Parameter bytes: the newest, with the last few before them.
+    fileprivate func verdict(on bytes: [UInt8], _ direction: Direction) -> Verdict {
+        state.withLock { state in
+            switch (state.fault, direction) {
+            case (.silence, _): return .hold
+            // CommandComplete, which names the command.
+            case (.loseAcknowledgement, .toClient) where bytes.holds("COMMIT\0"): break
+            // Bind of the unnamed portal to the statement that commits.
+            case (.loseCommit, .toServer) where bytes.holds("\0commit\0"): break
+            default: return .pass
+            }
+            state.fault = .none
+            state.cuts += 1
+            return .cut
+        }
+    }
+}
+
+/// Passes on what comes from one end, as far as the proxy permits.
+private final class Relay: ChannelInboundHandler, @unchecked Sendable {
+    typealias InboundIn = ByteBuffer
+
+    private weak var proxy: PostgreSQLProxy?
+    private let target: any Channel
+    private let direction: PostgreSQLProxy.Direction
+    private let delay: TimeAmount
+    private var tail: [UInt8] = []
+
+    init(
+        proxy: PostgreSQLProxy, to target: any Channel, _ direction: PostgreSQLProxy.Direction, delay: TimeAmount
+    ) {
+        self.proxy = proxy
+        self.target = target
+        self.direction = direction
+        self.delay = delay
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let buffer = unwrapInboundIn(data)
+        let seen = tail + buffer.readableBytesView
+        tail = Array(seen.suffix(8))
+        switch proxy?.verdict(on: seen, direction) ?? .cut {
+        case .pass where delay == .zero: target.writeAndFlush(buffer, promise: nil)
+        case .pass:
+            let target = target
+            context.eventLoop.scheduleTask(in: delay) { target.writeAndFlush(buffer, promise: nil) }
+        case .hold: break
+        case .cut:
+            target.close(promise: nil)
+            context.close(promise: nil)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { target.close(promise: nil) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
+
+extension [UInt8] {
+    fileprivate func holds(_ text: String) -> Bool {
+        let wanted = Array(text.utf8)
+        guard count >= wanted.count else { return false }
+        return (0...count - wanted.count).contains { self[$0..<$0 + wanted.count] == wanted[...] }
+    }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import Synchronization
+
+/// A PostgreSQL server of the tests' own, in a fresh directory on a Unix socket, as another user where the tests run as root, since
+/// it refuses to run as root.
+public final class PostgreSQLServer: Sendable {
+    /// Holds the socket and the data; whoever runs the server owns it.
+    public let directory: FreshDirectory
+    public let data: String
+    private let account: ServerAccount
+    private let settings: [String]
+    private let process = Mutex<RunningProgram?>(nil)
+
+    /// The port that names the socket; TCP is off unless a setting turns it on.
+    public static let port = 5432
+
+    /// The role that initdb made.
+    public static let superuser = "postgres"
+
+    /// Makes a server and starts it; it is ready when this returns.
+    ///
+    /// - Parameters:
+    ///   - settings: of postgresql.conf, `name=value`, beside those for speed.
+    ///   - isDurable: whether it syncs its log: with this off, as ever but where a test is about that, a power cut loses data.
+    ///   - standbyOf: the server whose standby it is, made from a copy of its data.
+    public init(settings: [String] = [], isDurable: Bool = false, standbyOf primary: PostgreSQLServer? = nil)
+        async throws
+    {
+        directory = try FreshDirectory()
+        try directory.open()
+        account = try ServerAccount.find()
+        data = directory.path("data")
+        let speed = isDurable ? [] : ["fsync=off", "full_page_writes=off"]
+        self.settings =
+            speed + [
+                "listen_addresses=", "unix_socket_directories=\(directory.path)", "port=\(Self.port)",
+                "max_connections=300", "log_min_messages=warning", "shared_buffers=32MB",
+            ] + settings
+        if let primary {
+            try await run(
+                "pg_basebackup",
+                [
+                    "-h", primary.directory.path, "-p", "\(Self.port)", "-U", Self.superuser, "-D", data, "-R", "-c",
+                    "fast", "--no-sync",
+                ])
+        } else {
+            try await run(
+                "initdb", ["-D", data, "--no-sync", "-A", "trust", "-U", Self.superuser, "-E", "UTF8", "--locale=C"])
+        }
+        try await start()
+    }
+
+    /// Starts it again after ``stop(_:)`` or ``crash()``.
+    public func start() async throws {
+        let (path, arguments) = account.command(
+            try ServerAccount.program("postgres"), ["-D", data] + settings.flatMap { ["-c", $0] })
+        let program = try RunningProgram(path, arguments, workingDirectory: directory.path)
+        process.withLock { $0 = program }
+        try await wait(for: "PostgreSQL's start") {
+            try await Program.run(
+                try ServerAccount.program("pg_isready"), ["-q", "-h", directory.path, "-p", "\(Self.port)"],
+                waitsForTurn: false
+            ).status == 0
+        }
+    }
+
+    /// How a server is stopped.
+    public enum Stop: Sendable {
+        /// Sessions are ended, and transactions rolled back.
+        case fast
+        /// Without a checkpoint, as after a crash of its own.
+        case immediate
+    }
+
+    public func stop(_ how: Stop = .fast) async throws {
+        guard let program = process.withLock({ $0 }) else { return }
+        program.signal(how == .fast ? SIGINT : SIGQUIT)
+        _ = try await program.result()
+        process.withLock { $0 = nil }
+    }
+
+    /// All its processes stand still, or go on.
+    public func signalAll(_ number: Int32) async throws {
+        guard let program = process.withLock({ $0 }) else { return }
+        // Those that stand still start no others: the parent first.
+        kill(program.processIdentifier, number)
+        let children = try String(
+            contentsOfFile: "/proc/\(program.processIdentifier)/task/\(program.processIdentifier)/children",
+            encoding: .utf8)
+        for child in children.split(separator: " ").compactMap({ Int32($0) }) { kill(child, number) }
+    }
+
+    /// Where a program finds a database of it.
+    public func url(_ database: String, user: String) -> String {
+        "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(Self.port)"
+    }
+
+    /// Runs SQL as its superuser, or as another role, and gives what it writes, a row a line.
+    @discardableResult
+    public func sql(_ sql: String, in database: String = "postgres", as user: String = superuser) async throws -> String
+    {
+        let result = try await Program.run(
+            try ServerAccount.program("psql"),
+            ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url(database, user: user), "-c", sql],
+            waitsForTurn: false)
+        guard result.status == 0 else { throw HarnessFailure(description: "psql: \(result.error)") }
+        return result.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Makes it take writes, as the new primary.
+    public func promote() async throws {
+        try await sql("SELECT pg_promote(true, 60)")
+    }
+
+    private func run(_ name: String, _ arguments: [String]) async throws {
+        let (path, arguments) = account.command(try ServerAccount.program(name), arguments)
+        let result = try await RunningProgram(path, arguments, workingDirectory: directory.path).result()
+        guard result.status == 0 else { throw HarnessFailure(description: "\(name): \(result.error)") }
+    }
+
+    deinit {
+        // Immediately: nothing of it is needed any more.
+        process.withLock { $0?.signal(SIGQUIT) }
+    }
+}
+
+/// The account under which PostgreSQL's programs run: another one than root's.
+private struct ServerAccount: Sendable {
+    /// Nil: this process's own.
+    let identifiers: (user: UInt32, group: UInt32)?
+
+    static func find() throws -> ServerAccount {
+        guard geteuid() == 0 else { return ServerAccount(identifiers: nil) }
+        for name in ["postgres", "nobody"] {
+            if let found = account(name) { return ServerAccount(identifiers: found) }
+        }
+        throw HarnessFailure(description: "there is no account postgres or nobody for a database server")
+    }
+
+    private static func account(_ name: String) -> (user: UInt32, group: UInt32)? {
+        guard let accounts = try? String(contentsOfFile: "/etc/passwd", encoding: .utf8) else { return nil }
+        for line in accounts.split(separator: "\n") {
+            let fields = line.split(separator: ":", omittingEmptySubsequences: false)
+            if fields.count > 3, fields[0] == name, let user = UInt32(fields[2]), let group = UInt32(fields[3]) {
+                return (user, group)
+            }
+        }
+        return nil
+    }
+
+    func command(_ path: String, _ arguments: [String]) -> (String, [String]) {
+        guard let identifiers else { return (path, arguments) }
+        return (
+            "/usr/bin/setpriv",
+            ["--reuid=\(identifiers.user)", "--regid=\(identifiers.group)", "--clear-groups", path] + arguments
+        )
+    }
+
+    /// The newest of those that are installed: Debian keeps them out of PATH.
+    static func program(_ name: String) throws -> String {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        let paths = versions.sorted { (Int($0) ?? 0) > (Int($1) ?? 0) }.map { "\(root)/\($0)/bin/\(name)" }
+        if let found = paths.first(where: FileManager.default.isExecutableFile(atPath:)) { return found }
+        return try Program.installed(name)
+    }
+}
