@@ -114,6 +114,8 @@ final class LedgerEvents: Sendable {
 
     func add(_ event: LedgerEvent) { events.withLock { $0.append(event) } }
 
+    var all: [LedgerEvent] { events.withLock { $0 } }
+
     /// How many writes each acknowledged commit had, the oldest first.
     var committed: [Int] {
         events.withLock { events in

@@ -29,12 +29,8 @@ import Synchronization
         unsafe PQsetNoticeReceiver(
             handle, { context, result in unsafe Warnings.receive(context, result) },
             Unmanaged.passUnretained(warnings).toOpaque())
-        do throws(PostgreSQLOpeningFailure) {
-            try finishConnecting(until: deadline)
-        } catch {
-            unsafe PQfinish(handle)
-            throw error
-        }
+        // Where this throws, deinit ends what was begun: all is initialised.
+        try finishConnecting(until: deadline)
     }
 
     deinit {
@@ -84,6 +80,9 @@ import Synchronization
     private func openingFailure() -> PostgreSQLOpeningFailure {
         let text = unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? ""
         if text.contains("certificate") || text.contains("SSL") || text.contains("TLS") { return .tls }
+        if text.contains("too many connections") || text.contains("remaining connection slots") {
+            return .tooManyConnections
+        }
         // Several hosts are tried in turn: a login that one of them refuses is the reason only when none was silent.
         let isSilent = text.contains("refused") || text.contains("timeout") || text.contains("No such file")
         if !isSilent {
@@ -97,7 +96,6 @@ import Synchronization
         if text.contains("read-only") || text.contains("in recovery") || text.contains("hot standby") {
             return .readOnly
         }
-        if text.contains("too many") || text.contains("remaining connection slots") { return .tooManyConnections }
         return .unreachable
     }
 

@@ -265,7 +265,7 @@ extension PostgreSQLLedger {
                     SELECT name, version, floor(extract(epoch FROM seen_at) * 1000)::bigint,
                         lease_until >= clock_timestamp() FROM node ORDER BY name
                     """),
-                PostgreSQLStatement("SELECT timeline_id::bigint FROM pg_control_checkpoint()"),
+                PostgreSQLStatement("SELECT \(PostgreSQLSession.timeline)"),
             ])
             let nodes = try results[1].rows.map { row in
                 PostgreSQLStatus.Node(

@@ -140,11 +140,14 @@ final class PostgreSQLSession: Sendable {
     private static let version = PostgreSQLStatement(
         "SELECT schema_version FROM \(PostgreSQLTables.schema).ledger_state")
 
+    /// From the name of the log's file: the control file tells of a promotion only after the next checkpoint.
+    static let timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::bigint"
+
     /// Before anything is set: what the role and the server have chosen.
     private static let facts = PostgreSQLStatement(
         """
         SELECT current_user::text, current_setting('server_version'), system_identifier::text,
-            (SELECT timeline_id::bigint FROM pg_control_checkpoint()), current_setting('synchronous_commit'),
+            \(timeline), current_setting('synchronous_commit'),
             current_setting('synchronous_standby_names')
         FROM pg_control_system()
         """)

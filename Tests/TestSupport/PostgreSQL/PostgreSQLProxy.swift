@@ -5,12 +5,12 @@ import Synchronization
 /// Stands between a client and a PostgreSQL server, on a Unix socket of its own, and does what networks do.
 public final class PostgreSQLProxy: Sendable {
     /// What it does to the bytes that come by.
-    public enum Fault: Sendable, Equatable {
+    public indirect enum Fault: Sendable, Equatable {
         case none
         /// The next commit takes place, and its answer gets lost with the connection.
-        case loseAcknowledgement
+        case loseAcknowledgement(then: Fault)
         /// The connection breaks before the next commit comes to the server.
-        case loseCommit
+        case loseCommit(then: Fault)
         /// Nothing passes any more, in either direction, and nobody hears of it.
         case silence
         /// Nobody gets through; connections are closed at once.
@@ -90,12 +90,11 @@ public final class PostgreSQLProxy: Sendable {
             switch (state.fault, direction) {
             case (.silence, _): return .hold
             // CommandComplete, which names the command.
-            case (.loseAcknowledgement, .toClient) where bytes.holds("COMMIT\0"): break
+            case (.loseAcknowledgement(let next), .toClient) where bytes.holds("COMMIT\0"): state.fault = next
             // Bind of the unnamed portal to the statement that commits.
-            case (.loseCommit, .toServer) where bytes.holds("\0commit\0"): break
+            case (.loseCommit(let next), .toServer) where bytes.holds("\0commit\0"): state.fault = next
             default: return .pass
             }
-            state.fault = .none
             state.cuts += 1
             return .cut
         }

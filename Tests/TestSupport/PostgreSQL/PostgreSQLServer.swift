@@ -11,7 +11,10 @@ public final class PostgreSQLServer: Sendable {
     private let settings: [String]
     private let process = Mutex<RunningProgram?>(nil)
 
-    /// The port that names the socket; TCP is off unless a setting turns it on.
+    /// The port that names the socket, and of TCP, which is off unless a setting turns it on.
+    public let port: Int
+
+    /// The port where nothing else is asked for.
     public static let port = 5432
 
     /// The role that initdb made.
@@ -23,9 +26,13 @@ public final class PostgreSQLServer: Sendable {
     ///   - settings: of postgresql.conf, `name=value`, beside those for speed.
     ///   - isDurable: whether it syncs its log: with this off, as ever but where a test is about that, a power cut loses data.
     ///   - standbyOf: the server whose standby it is, made from a copy of its data.
-    public init(settings: [String] = [], isDurable: Bool = false, standbyOf primary: PostgreSQLServer? = nil)
+    public init(
+        settings: [String] = [], port: Int = PostgreSQLServer.port, isDurable: Bool = false,
+        standbyOf primary: PostgreSQLServer? = nil
+    )
         async throws
     {
+        self.port = port
         directory = try FreshDirectory()
         try directory.open()
         account = try ServerAccount.find()
@@ -33,14 +40,15 @@ public final class PostgreSQLServer: Sendable {
         let speed = isDurable ? [] : ["fsync=off", "full_page_writes=off"]
         self.settings =
             speed + [
-                "listen_addresses=", "unix_socket_directories=\(directory.path)", "port=\(Self.port)",
+                "listen_addresses=", "unix_socket_directories=\(directory.path)", "port=\(port)",
                 "max_connections=300", "log_min_messages=warning", "shared_buffers=32MB",
             ] + settings
         if let primary {
             try await run(
                 "pg_basebackup",
                 [
-                    "-h", primary.directory.path, "-p", "\(Self.port)", "-U", Self.superuser, "-D", data, "-R", "-c",
+                    "-h", primary.directory.path, "-p", "\(primary.port)", "-U", Self.superuser, "-D", data,
+                    "-R", "-c",
                     "fast", "--no-sync",
                 ])
         } else {
@@ -58,7 +66,7 @@ public final class PostgreSQLServer: Sendable {
         process.withLock { $0 = program }
         try await wait(for: "PostgreSQL's start") {
             try await Program.run(
-                try ServerAccount.program("pg_isready"), ["-q", "-h", directory.path, "-p", "\(Self.port)"],
+                try ServerAccount.program("pg_isready"), ["-q", "-h", directory.path, "-p", "\(port)"],
                 waitsForTurn: false
             ).status == 0
         }
@@ -92,7 +100,7 @@ public final class PostgreSQLServer: Sendable {
 
     /// Where a program finds a database of it.
     public func url(_ database: String, user: String) -> String {
-        "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(Self.port)"
+        "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(port)"
     }
 
     /// Runs SQL as its superuser, or as another role, and gives what it writes, a row a line.
@@ -105,6 +113,30 @@ public final class PostgreSQLServer: Sendable {
             waitsForTurn: false)
         guard result.status == 0 else { throw HarnessFailure(description: "psql: \(result.error)") }
         return result.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// From now on a line of pg_hba.conf before all others decides.
+    public func require(_ line: String) async throws {
+        let path = data + "/pg_hba.conf"
+        let before = try String(contentsOfFile: path, encoding: .utf8)
+        let file = try FileHandle(forWritingTo: URL(filePath: path))
+        defer { try? file.close() }
+        try file.write(contentsOf: Data((line + "\n" + before).utf8))
+        try await stop()
+        try await start()
+    }
+
+    /// From its next start on, which is now, it has TLS with this certificate.
+    public func useTLS(certificate: String, key: String) async throws {
+        for (source, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let path = data + "/" + name
+            try? FileManager.default.removeItem(atPath: path)
+            try FileManager.default.copyItem(atPath: source, toPath: path)
+            try account.own(path)
+        }
+        try await sql("ALTER SYSTEM SET ssl = on")
+        try await stop()
+        try await start()
     }
 
     /// Makes it take writes, as the new primary.
@@ -154,6 +186,16 @@ private struct ServerAccount: Sendable {
             "/usr/bin/setpriv",
             ["--reuid=\(identifiers.user)", "--regid=\(identifiers.group)", "--clear-groups", path] + arguments
         )
+    }
+
+    func own(_ path: String) throws {
+        guard let identifiers else { return }
+        try FileManager.default.setAttributes(
+            [
+                .ownerAccountID: NSNumber(value: identifiers.user),
+                .groupOwnerAccountID: NSNumber(value: identifiers.group),
+            ],
+            ofItemAtPath: path)
     }
 
     /// The newest of those that are installed: Debian keeps them out of PATH.

@@ -1,0 +1,125 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A commit that was not acknowledged is found, or found absent for good: nothing is answered by hope.
+@Suite("A PostgreSQL commit in doubt")
+struct DoubtTests {
+    private let signer = CheckpointSigner()
+
+    @Test("When the acknowledgement of a commit gets lost its writes are found, and answered as they were decided")
+    func acknowledgementLost() async throws {
+        let fixture = try await PostgreSQLFixture()
+        fixture.proxy.fault = .loseAcknowledgement(then: .none)
+        #expect(try await fixture.release(1) == RecordedVerdict(.released, sequence: 1))
+        #expect(fixture.proxy.cuts == 1)
+        #expect(fixture.events.readBack == [.found])
+        #expect(try await fixture.release(1) == RecordedVerdict(.repeated, sequence: 2))
+        #expect(try await fixture.release(1, reference: nil).verdict == .replayed)
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 3)
+    }
+
+    @Test("A commit that never came to the server is absent for good, and its writes are made anew, once")
+    func commitLost() async throws {
+        let fixture = try await PostgreSQLFixture()
+        fixture.proxy.fault = .loseCommit(then: .none)
+        #expect(try await fixture.release(1) == RecordedVerdict(.released, sequence: 1))
+        #expect(fixture.proxy.cuts == 1)
+        #expect(fixture.events.readBack == [.absent])
+        #expect(try await fixture.count("claim") == 1)
+        #expect(try await fixture.count("audit_record") == 1)
+    }
+
+    @Test("An administrative change whose acknowledgement gets lost is answered once it is found")
+    func administrative() async throws {
+        let fixture = try await PostgreSQLFixture()
+        for fault in [PostgreSQLProxy.Fault.loseAcknowledgement(then: .none), .loseCommit(then: .none)] {
+            fixture.proxy.fault = fault
+            let state: KeyState = fault == .loseCommit(then: .none) ? .active : .suspended
+            let record = AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop)
+            try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: state), recording: record)
+            #expect(try await fixture.ledger.keyRecord(fixture.key)?.state == state)
+        }
+        #expect(fixture.events.readBack == [.found, .absent])
+        #expect(try await fixture.ledger.head().sequence == 2)
+    }
+
+    @Test("What is found is not released when its key was suspended meanwhile")
+    func suspendedMeanwhile() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        fixture.proxy.fault = .loseAcknowledgement(then: .refuse)
+        let release = fixture.begin(1)
+        try await wait(for: "the cut") { fixture.proxy.cuts == 1 }
+        try await other.store(LedgerFixture.record(fixture.key, state: .suspended))
+        fixture.proxy.fault = .none
+        let answer = try await release.value()
+        #expect(answer.isUnavailable, "\(answer)")
+        #expect(fixture.events.readBack == [.found])
+        #expect(try await fixture.release(1).verdict == .keyNotActive)
+        await other.close()
+    }
+
+    @Test("A commit with a warning is in doubt, and counts once another commit behind it came without one")
+    func warning() async throws {
+        let fixture = try await PostgreSQLFixture()
+        try await fixture.database.sql(
+            """
+            CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RAISE WARNING ''canary: committed locally''; RETURN NULL; END';
+            CREATE CONSTRAINT TRIGGER warn AFTER INSERT ON claim DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION warn()
+            """)
+        #expect(try await fixture.release(1) == RecordedVerdict(.released, sequence: 1))
+        #expect(fixture.events.readBack == [.found])
+        for event in fixture.events.all {
+            #expect(!"\(event)".contains("canary"), "the server's texts are not passed on")
+        }
+    }
+
+    @Test("While every commit warns nothing is answered as written, and nothing more is sent")
+    func onlyWarnings() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        try await fixture.database.sql(
+            """
+            CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql
+            AS 'BEGIN RAISE WARNING ''committed locally''; RETURN NULL; END';
+            CREATE CONSTRAINT TRIGGER warn AFTER UPDATE ON node DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION warn()
+            """)
+        #expect(try await fixture.begin(1).value().isUnavailable)
+        #expect(try await fixture.begin(2).value().isUnavailable)
+        #expect(try await fixture.count("claim") == 1, "the second was not sent")
+        try await fixture.database.sql("DROP TRIGGER warn ON node")
+        try await wait(for: "the first probe") { (try? await fixture.ledger.probe()) != nil }
+        #expect(try await fixture.release(1).verdict == .repeated)
+        #expect(try await fixture.release(2).verdict == .released)
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 3)
+    }
+
+    @Test("Of a batch in doubt each member is answered, and notes are neither lost nor written twice")
+    func batch() async throws {
+        let fixture = try await PostgreSQLFixture()
+        for fault in [PostgreSQLProxy.Fault.loseAcknowledgement(then: .none), .loseCommit(then: .none)] {
+            let before = try await fixture.ledger.head().sequence
+            let pause = await WriterPause(fixture.ledger)
+            let releases = (1...10).map { fixture.begin($0 + before) }
+            try await pause.wait(for: 10)
+            fixture.ledger.note(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
+            fixture.proxy.fault = fault
+            pause.end()
+            for release in releases { #expect(try await release.value().get().verdict == .released) }
+            try await fixture.ledger.probe()
+            #expect(try await fixture.ledger.head().sequence == before + 11)
+        }
+        #expect(fixture.events.readBack == [.found, .absent] && fixture.events.dropped == 0)
+        try await signer.seal(fixture.ledger)
+        #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 22)
+    }
+}

@@ -1,0 +1,105 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A node's name in PostgreSQL")
+struct NodeLeaseTests {
+    private let signer = CheckpointSigner()
+
+    @Test("A second daemon of a name that lives is refused, and does no harm to the first")
+    func second() async throws {
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(2) }
+        let server = try fixture.database.url().server
+        await #expect(throws: LedgerOpeningError.nodeInUse(node: "node-1", server: server)) {
+            try await fixture.node("node-1")
+        }
+        #expect(try await fixture.release(1).verdict == .released)
+        #expect(fixture.ledger.lease.fencingNumber == 1 && !fixture.ledger.lease.isLost)
+        await fixture.ledger.close()
+        let again = try await fixture.node("node-1")
+        #expect(again.lease.fencingNumber == 2)
+        await again.close()
+    }
+
+    @Test("After a daemon that was killed the next one waits for its lease, and no longer")
+    func killed() async throws {
+        let fixture = try await PostgreSQLFixture()
+        // As it leaves the row: a lease that nobody renews.
+        try await fixture.database.sql(
+            """
+            INSERT INTO node (name, fence, lease_until, seen_at, version)
+            VALUES ('node-9', 7, clock_timestamp() + interval '1 second', clock_timestamp(), '1')
+            """)
+        let ledger = try await fixture.node("node-9") { $0.lease = .seconds(1) }
+        #expect(ledger.lease.fencingNumber == 8)
+        #expect(try await fixture.release(1, on: ledger).verdict == .released)
+        await ledger.close()
+    }
+
+    @Test("A lease that has run out, and that nobody took, remains its owner's")
+    func expired() async throws {
+        let fixture = try await PostgreSQLFixture()
+        try await fixture.database.sql("UPDATE node SET lease_until = clock_timestamp() - interval '1 hour'")
+        #expect(try await fixture.release(1).verdict == .released)
+        #expect(try await fixture.database.sql("SELECT lease_until > clock_timestamp() FROM node") == "t", "renewed")
+    }
+
+    @Test("Without any call the lease is renewed")
+    func renewed() async throws {
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
+        func end() async throws -> String { try await fixture.database.sql("SELECT lease_until FROM node") }
+        let first = try await end()
+        try await wait(for: "a renewal") { try await end() != first }
+        #expect(try await fixture.ledger.status().nodes.map(\.isLeased) == [true])
+    }
+
+    @Test("A daemon that stood still before its commit, while another took its name, commits nothing any more")
+    func fenced() async throws {
+        let hang = Hang()
+        defer { hang.end() }
+        let fixture = try await PostgreSQLFixture(faults: LedgerFaults(insideTransaction: hang.pass)) {
+            $0.lease = .seconds(1)
+        }
+        hang.begin()
+        let late = fixture.begin(1)
+        try await hang.hold()
+        // The server ends the session that stands still in a transaction; then its lease runs out.
+        let other = try await fixture.node("node-1")
+        #expect(try await fixture.release(2, on: other) == RecordedVerdict(.released, sequence: 1))
+        hang.end()
+        let answer = try await late.value()
+        #expect(answer.isUnavailable, "\(answer)")
+        #expect(fixture.ledger.lease.isLost)
+        #expect(try await fixture.begin(3).value().isUnavailable)
+        #expect(try await fixture.count("claim") == 1)
+        #expect(try await fixture.release(1, on: other) == RecordedVerdict(.released, sequence: 2))
+        try await signer.seal(other)
+        #expect(try await signer.verdict(of: other).intactRecords == 2)
+        await other.close()
+    }
+
+    @Test("A commit in doubt when another took the name is answered by nobody")
+    func fencedInDoubt() async throws {
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
+        fixture.proxy.fault = .loseCommit(then: .refuse)
+        let late = fixture.begin(1)
+        try await wait(for: "the cut") { fixture.proxy.cuts == 1 }
+        let other = try await fixture.node("node-1")
+        fixture.proxy.fault = .none
+        #expect(try await late.value().isUnavailable)
+        #expect(fixture.ledger.lease.isLost)
+        #expect(try await fixture.release(1, on: other).verdict == .released)
+        await other.close()
+    }
+
+    @Test("Names are checked as everywhere")
+    func names() async throws {
+        let fixture = try await PostgreSQLFixture()
+        for name in ["", "a b", String(repeating: "x", count: 65)] {
+            await #expect(throws: LedgerOpeningError.nodeName(name)) { try await fixture.node(name) }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import AuditChain
+import Foundation
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Ledgers of one database, and what stands between them and it.
+struct PostgreSQLFixture: Sendable {
+    let database: LedgerDatabase
+    let proxy: PostgreSQLProxy
+    let ledger: PostgreSQLLedger
+    let events = LedgerEvents()
+    let faults: LedgerFaults
+    /// Makes requests; its own ledger is not used.
+    let key = LedgerFixture.hash(1)
+
+    /// A ledger behind a proxy, with one active key.
+    init(
+        _ databases: LedgerDatabases? = nil, faults: LedgerFaults = LedgerFaults(),
+        _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
+    ) async throws {
+        let databases = if let databases { databases } else { try await LedgerDatabases.shared }
+        database = try await databases.make()
+        proxy = try await PostgreSQLProxy(to: database.server)
+        self.faults = faults
+        var settings = PostgreSQLLedger.Settings(
+            url: try PostgreSQLURL(proxy.url(database.name, user: LedgerDatabases.daemon)), node: "node-1",
+            repeatFor: .seconds(3600), timeout: .seconds(60))
+        change(&settings)
+        let events = events
+        ledger = try await PostgreSQLLedger.open(settings, faults: faults) { events.add($0) }
+        try await ledger.store(LedgerFixture.record(key))
+    }
+
+    /// Another node's ledger of the same database, past the proxy.
+    func node(
+        _ name: String, faults: LedgerFaults = LedgerFaults(),
+        _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
+    ) async throws -> PostgreSQLLedger {
+        var settings = ledger.settings
+        settings.url = try database.url()
+        settings.node = name
+        change(&settings)
+        return try await PostgreSQLLedger.open(settings, faults: faults)
+    }
+
+    /// A release of transaction `number` with a reference, or without one.
+    func request(_ number: Int, reference: UInt8? = 7) throws -> Release {
+        let bytes = [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 30)
+        return Release(
+            transactionId: try #require(TransactionIdentifier(bytes: bytes)), publicKeyHash: key, caller: "checkout",
+            referenceDigest: reference.map { [UInt8](repeating: $0, count: 32) },
+            contentDigest: [UInt8](repeating: 9, count: 32), at: LedgerFixture.noon)
+    }
+
+    /// Releases and records it.
+    func release(
+        _ number: Int, reference: UInt8? = 7, on ledger: PostgreSQLLedger? = nil
+    ) async throws -> RecordedVerdict {
+        let request = try request(number, reference: reference)
+        return try await (ledger ?? self.ledger).release(request, recording: LedgerFixture.record(of: request))
+    }
+
+    /// The same, begun at once.
+    func begin(_ number: Int, reference: UInt8? = 7, on ledger: PostgreSQLLedger? = nil) -> Begun<
+        Result<RecordedVerdict, any Error>
+    > {
+        Begun {
+            do {
+                return .success(try await release(number, reference: reference, on: ledger))
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
+    /// How many of the daemon's sessions in this database are in a state, such as `wait_event = 'SyncRep'`.
+    func sessions(_ condition: String) async throws -> Int {
+        let count = try await database.server.sql(
+            """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = '\(database.name)' AND usename = '\(LedgerDatabases.daemon)' AND \(condition)
+            """)
+        return try #require(Int(count))
+    }
+
+    /// Ends the daemon's sessions in this database.
+    func endSessions() async throws {
+        try await database.server.sql(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = '\(database.name)' AND usename = '\(LedgerDatabases.daemon)'
+            """)
+    }
+
+    func count(_ table: String) async throws -> Int {
+        try #require(Int(try await database.sql("SELECT count(*) FROM \(table)")))
+    }
+}
+
+extension LedgerEvents {
+    /// What became of commits whose acknowledgement got lost, the oldest first.
+    var readBack: [ReadBackOutcome] {
+        all.compactMap { event in if case .readBack(let outcome) = event { outcome } else { nil } }
+    }
+
+    /// Of each acknowledged batch.
+    var roundTrips: [Int] {
+        all.compactMap { event in if case .exchanged(let roundTrips) = event { roundTrips } else { nil } }
+    }
+}
+
+extension Result where Failure == any Error {
+    /// Whether it failed as `unavailable` or by the deadline.
+    var isUnavailable: Bool {
+        switch self {
+        case .failure(LedgerFailure.unavailable), .failure(LedgerFailure.timedOut): true
+        default: false
+        }
+    }
+}

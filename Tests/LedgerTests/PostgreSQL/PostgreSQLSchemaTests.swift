@@ -1,0 +1,127 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A PostgreSQL ledger's schema")
+struct PostgreSQLSchemaTests {
+    /// A database without a ledger.
+    private func empty() async throws -> LedgerDatabase {
+        let server = try await LedgerDatabases.shared.server
+        let name = "e\(UInt64.random(in: .min ... .max))"
+        try await server.sql("CREATE DATABASE \(name) OWNER \(LedgerDatabases.owner)")
+        return LedgerDatabase(server: server, name: name)
+    }
+
+    private func open(_ database: LedgerDatabase) async throws -> PostgreSQLLedger {
+        try await PostgreSQLLedger.open(PostgreSQLLedger.Settings(url: try database.url(), node: "node-1"))
+    }
+
+    @Test("It is made once, looked at without a change, and made again without harm")
+    func create() async throws {
+        let database = try await empty()
+        let url = try database.url(as: LedgerDatabases.owner)
+        await #expect(throws: LedgerOpeningError.noSchema(server: try database.url().server)) {
+            try await open(database)
+        }
+        let planned = try await PostgreSQLSchema.create(url, grantTo: LedgerDatabases.daemon, dryRun: true)
+        #expect(
+            planned.found == nil && planned.version == PostgreSQLSchema.version
+                && planned.owner == LedgerDatabases.owner)
+        await #expect(throws: LedgerOpeningError.self) { try await open(database) }
+        #expect(try await PostgreSQLSchema.create(url, grantTo: LedgerDatabases.daemon) == planned)
+        let ledger = try await open(database)
+        try await ledger.store(LedgerFixture.record(LedgerFixture.hash(1)))
+        let again = try await PostgreSQLSchema.create(url, grantTo: LedgerDatabases.daemon)
+        #expect(again.found == PostgreSQLSchema.version)
+        #expect(try await ledger.keyRecords().count == 1)
+        await ledger.close()
+    }
+
+    @Test("A role without rights, one that does not exist, and a schema of somebody else's are refused")
+    func refused() async throws {
+        let database = try await empty()
+        await #expect(throws: LedgerOpeningError.self) { try await PostgreSQLSchema.create(database.url()) }
+        await #expect(throws: LedgerOpeningError.self) {
+            try await PostgreSQLSchema.create(database.url(as: LedgerDatabases.owner), grantTo: "nobody; DROP TABLE x")
+        }
+        try await database.server.sql("CREATE SCHEMA paytokend; CREATE TABLE paytokend.theirs ()", in: database.name)
+        await #expect(throws: LedgerOpeningError.self) {
+            try await PostgreSQLSchema.create(database.url(as: PostgreSQLServer.superuser))
+        }
+    }
+
+    @Test("A newer schema is refused, by the daemon and by create; an older one asks for create")
+    func versions() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let (database, known) = (fixture.database, PostgreSQLSchema.version)
+        let server = try database.url().server
+        try await database.sql("UPDATE ledger_state SET schema_version = 99")
+        // A daemon that runs notices it with its next batch.
+        #expect(try await fixture.begin(1).value().isUnavailable)
+        await #expect(throws: LedgerOpeningError.newerSchema(path: server, found: 99, known: known)) {
+            try await fixture.node("node-2")
+        }
+        await #expect(throws: LedgerOpeningError.self) {
+            try await PostgreSQLSchema.create(database.url(as: LedgerDatabases.owner))
+        }
+        try await database.sql("UPDATE ledger_state SET schema_version = 0")
+        await #expect(throws: LedgerOpeningError.olderSchema(server: server, found: 0, known: known)) {
+            try await fixture.node("node-2")
+        }
+    }
+
+    @Test(
+        "The daemon's role cannot delete or change records, checkpoints or claims, nor the schema",
+        arguments: [
+            "DELETE FROM audit_record", "UPDATE audit_record SET line = '\\x00'", "TRUNCATE audit_record",
+            "DELETE FROM checkpoint", "UPDATE checkpoint SET line = '\\x00'", "DELETE FROM claim",
+            "UPDATE claim SET claimed_at = 0", "UPDATE claim SET attempt = '\\x00'", "TRUNCATE claim",
+            "DELETE FROM merchant_key", "UPDATE merchant_key SET merchant_identifier = 'x'", "DELETE FROM audit_key",
+            "UPDATE audit_key SET identifier = '\\x00'", "DELETE FROM approval",
+            "UPDATE approval SET requester_uid = 1",
+            "DELETE FROM node", "UPDATE node SET name = 'x'", "DELETE FROM ledger_state",
+            "UPDATE ledger_state SET forgotten_before = 0", "UPDATE ledger_state SET schema_version = 0",
+            "DROP TABLE claim", "ALTER TABLE claim ADD COLUMN x int", "CREATE TABLE paytokend.x ()",
+            "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT 0'",
+            "ALTER TABLE audit_record DISABLE TRIGGER ALL",
+        ])
+    func leastRights(statement: String) async throws {
+        let fixture = try await PostgreSQLFixture()
+        _ = try await fixture.release(1)
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        let failure = await #expect(throws: PostgreSQLFailure.self) { try await daemon.run(statement) }
+        #expect(failure == .refused(.insufficientPrivilege, statement: 0))
+    }
+
+    @Test(
+        "Claims that are too young, or whose payment tokens would not be forgotten with them, are not pruned for the daemon's role"
+    )
+    func pruning() async throws {
+        let fixture = try await PostgreSQLFixture()
+        _ = try await fixture.release(1)
+        try await fixture.database.sql(
+            "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT 1800000000000'",
+            as: LedgerDatabases.owner)
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        for (horizon, signed) in [(1_800_000_000_001, 1_900_000_000_000), (1_800_000_000_000, 1_799_999_999_999)] {
+            await #expect(throws: PostgreSQLFailure.self) {
+                try await daemon.run("SELECT prune_claims(\(horizon), \(signed), 500)")
+            }
+        }
+        #expect(try await fixture.count("claim") == 1)
+    }
+
+    @Test("Another role has no rights at all, not of the functions either")
+    func others() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let role = "other\(UInt32.random(in: 0 ... .max))"
+        try await fixture.database.server.sql("CREATE ROLE \(role) LOGIN")
+        let other = try await fixture.database.session(as: role)
+        for statement in ["SELECT * FROM paytokend.claim", "SELECT paytokend.exclude_releases()"] {
+            let failure = await #expect(throws: PostgreSQLFailure.self) { try await other.run(statement) }
+            #expect(failure == .refused(.insufficientPrivilege, statement: 0))
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What servers do: every call ends by the deadline, nothing is released meanwhile, and all goes on without a restart.
+@Suite("A PostgreSQL server that fails")
+struct ServerFaultTests {
+    @Test("A server that was restarted while nothing was under way costs no call")
+    func restarted() async throws {
+        let server = try await PostgreSQLServer()
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
+        #expect(try await fixture.release(1).verdict == .released)
+        try await server.stop()
+        try await server.start()
+        #expect(try await fixture.release(2) == RecordedVerdict(.released, sequence: 2))
+        try await server.stop(.immediate)
+        try await server.start()
+        #expect(try await fixture.ledger.head().sequence == 2)
+        #expect(try await fixture.release(1, reference: nil).verdict == .replayed)
+    }
+
+    @Test("While the server is stopped calls fail at once, and later all goes on")
+    func stopped() async throws {
+        let server = try await PostgreSQLServer()
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
+        try await server.stop()
+        #expect(try await fixture.begin(1).value().isUnavailable)
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
+        fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
+        try await wait(for: "the dropped note") { fixture.events.dropped == 1 }
+        try await server.start()
+        try await fixture.ledger.probe()
+        #expect(try await fixture.release(1) == RecordedVerdict(.released, sequence: 2))
+        #expect(try await fixture.ledger.everyEntry().map(\.event) == ["records_dropped", "decrypt"])
+    }
+
+    @Test("A server that stands still keeps nobody waiting past the deadline, not at connecting either")
+    func standsStill() async throws {
+        let server = try await PostgreSQLServer()
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server)) { $0.timeout = .seconds(1) }
+        try await server.signalAll(SIGSTOP)
+        for number in 1...3 { #expect(try await fixture.begin(number).value().isUnavailable) }
+        await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
+        try await server.signalAll(SIGCONT)
+        try await wait(for: "a probe") { (try? await fixture.ledger.probe()) != nil }
+        #expect(try await fixture.release(4).verdict == .released)
+        // Nothing of what was refused is released twice.
+        let verdict = try await fixture.release(1).verdict
+        #expect([.released, .repeated].contains(verdict))
+    }
+
+    @Test("Without a connection left nothing is released, and later all goes on")
+    func connections() async throws {
+        let server = try await PostgreSQLServer()
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) CONNECTION LIMIT 0")
+        try await fixture.endSessions()
+        let answer = try await fixture.begin(1).value()
+        #expect(answer.isUnavailable)
+        #expect("\(answer)".contains("no connection left"), "\(answer)")
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) CONNECTION LIMIT -1")
+        #expect(try await fixture.release(1).verdict == .released)
+    }
+
+    @Test("On a server that takes no writes nothing is released, and later all goes on")
+    func readOnly() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(5) }
+        let name = fixture.database.name
+        try await fixture.database.server.sql("ALTER DATABASE \(name) SET default_transaction_read_only = on")
+        try await fixture.endSessions()
+        let answer = try await fixture.begin(1).value()
+        #expect(answer.isUnavailable, "\(answer)")
+        try await fixture.database.server.sql("ALTER DATABASE \(name) RESET default_transaction_read_only")
+        try await wait(for: "a probe") { (try? await fixture.ledger.probe()) != nil }
+        #expect(try await fixture.release(1).verdict == .released)
+    }
+
+    @Test(
+        "While another program holds a lock on the node's row calls end by the deadline, and refusals have their codes")
+    func lockOnTheNode() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        #expect(try await fixture.release(1).verdict == .released)
+        let other = try await fixture.database.session()
+        try await other.run("BEGIN")
+        try await other.run("SELECT 1 FROM node FOR UPDATE")
+        let answer = try await fixture.begin(2).value()
+        #expect(answer.isUnavailable && "\(answer)".contains("55P03"), "\(answer)")
+        #expect(try await fixture.begin(1, reference: nil).value().get() == RecordedVerdict(.replayed, sequence: nil))
+        try await other.run("ROLLBACK")
+        #expect(try await fixture.release(2).verdict == .released)
+    }
+
+    @Test(
+        "A claim that another session has not decided blocks its own transaction only, and no longer than the deadline")
+    func undecidedClaim() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(4) }
+        let other = try await fixture.database.session()
+        try await other.run("BEGIN")
+        let identifier = try fixture.request(1).transactionId.bytes.map { String(format: "%02x", $0) }.joined()
+        try await other.run(
+            """
+            INSERT INTO claim (transaction_id, public_key_hash, caller, content_digest, attempt, claimed_at, node)
+            VALUES ('\\x\(identifier)', '\\x00', 'other', '\\x00', '\\x00', 0, 'node-2')
+            """)
+        let pause = await WriterPause(fixture.ledger)
+        let releases = (1...5).map { fixture.begin($0) }
+        try await pause.wait(for: 5)
+        pause.end()
+        for (number, release) in releases.enumerated() {
+            let answer = try await release.value()
+            if number == 0 {
+                #expect(answer.isUnavailable, "\(answer)")
+            } else {
+                #expect(try answer.get().verdict == .released)
+            }
+        }
+        try await other.run("COMMIT")
+        #expect(try await fixture.release(1).verdict == .replayed)
+    }
+
+    @Test("A connection that falls silent after the commit was sent is given up at the deadline, and its claim found")
+    func silence() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        #expect(try await fixture.release(1).verdict == .released)
+        fixture.proxy.fault = .silence
+        #expect(try await fixture.begin(2).value().isUnavailable)
+        fixture.proxy.fault = .none
+        try await wait(for: "a probe") { (try? await fixture.ledger.probe()) != nil }
+        let verdict = try await fixture.release(2).verdict
+        #expect([.released, .repeated].contains(verdict))
+        #expect(try await fixture.count("claim") == 2)
+    }
+
+    @Test("A failure's reason carries nothing that the server says but its code")
+    func reasons() async throws {
+        let fixture = try await PostgreSQLFixture()
+        try await fixture.database.sql("ALTER TABLE claim ADD CHECK (caller <> 'canary-caller')")
+        var request = try fixture.request(1)
+        request = Release(
+            transactionId: request.transactionId, publicKeyHash: request.publicKeyHash, caller: "canary-caller",
+            referenceDigest: nil, contentDigest: request.contentDigest, at: request.at)
+        let asked = request
+        let error = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(asked) }
+        let text = "\(error?.description ?? "") \(String(reflecting: error)) \(fixture.events.all)"
+        #expect(text.contains("23514"))
+        #expect(!text.contains("canary") && !text.contains("INSERT"))
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// How the daemon and its server know each other.
+@Suite("The login to a PostgreSQL server")
+struct ServerLoginTests {
+    private func settings(_ url: String, passwordFile: String? = nil) throws -> PostgreSQLLedger.Settings {
+        PostgreSQLLedger.Settings(
+            url: try PostgreSQLURL(url), passwordFile: passwordFile, node: "node-1", timeout: .seconds(60))
+    }
+
+    @Test("The password comes from its file, which only its owner may read; a wrong one is said without the password")
+    func password() async throws {
+        let server = try await PostgreSQLServer()
+        let database = try await LedgerDatabases(server: server).make()
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) PASSWORD 'correct horse'")
+        try await server.require("local all \(LedgerDatabases.daemon) scram-sha-256")
+        let url = server.url(database.name, user: LedgerDatabases.daemon)
+        let directory = try FreshDirectory()
+        let right = try directory.write("correct horse\n", to: "right")
+        let ledger = try await PostgreSQLLedger.open(settings(url, passwordFile: right))
+        try await ledger.probe()
+        await ledger.close()
+        let wrong = try directory.write("battery staple\n", to: "wrong")
+        let open = try directory.write("correct horse\n", to: "open", mode: 0o644)
+        for (file, words) in [
+            (wrong, "refuses the login"), (open, "others"), (directory.path("none"), "none"),
+            (nil, "refuses the login"),
+        ] {
+            let error = await #expect(throws: LedgerOpeningError.self) {
+                try await PostgreSQLLedger.open(settings(url, passwordFile: file))
+            }
+            let text = "\(String(describing: error?.description)) \(String(reflecting: error))"
+            guard case .cannotOpen? = error else {
+                Issue.record("\(text)")
+                continue
+            }
+            #expect(text.contains(words) && !text.contains("horse") && !text.contains("staple"), "\(text)")
+        }
+    }
+
+    @Test("A password that was changed on the server and in the file is taken at the next connection")
+    func changedPassword() async throws {
+        let server = try await PostgreSQLServer()
+        let databases = try await LedgerDatabases(server: server)
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) PASSWORD 'first'")
+        try await server.require("local all \(LedgerDatabases.daemon) scram-sha-256")
+        let directory = try FreshDirectory()
+        let file = try directory.write("first\n", to: "password")
+        let fixture = try await PostgreSQLFixture(databases) { $0.passwordFile = file }
+        #expect(try await fixture.release(1).verdict == .released)
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) PASSWORD 'second'")
+        try directory.write("second\n", to: "password")
+        try await fixture.endSessions()
+        #expect(try await fixture.release(2).verdict == .released)
+    }
+
+    @Test(
+        "With verify-full the right certificate is taken, and one that has expired, is another's or of another root is not"
+    )
+    func certificates() async throws {
+        let authority = try await TestAuthority()
+        let port = 20_000 + Int.random(in: 0..<20_000)
+        let server = try await PostgreSQLServer(settings: ["listen_addresses=127.0.0.1"], port: port)
+        let database = try await LedgerDatabases(server: server).make()
+        for (certificate, isRight) in [("right", true), ("expired", false), ("another", false)] {
+            try await server.useTLS(
+                certificate: authority.path("\(certificate).crt"), key: authority.path("\(certificate).key"))
+            for (mode, isInsecure) in [("verify-full", false), ("require", true)] {
+                let url =
+                    "postgresql://\(LedgerDatabases.daemon)@localhost:\(port)/\(database.name)?sslmode=\(mode)&sslrootcert="
+                    + (mode == "verify-full" ? authority.path("root.crt") : "/nonexistent")
+                if isRight || isInsecure {
+                    let ledger = try await PostgreSQLLedger.open(settings(url))
+                    #expect(ledger.insecureSettings.contains(.databaseTLS) == isInsecure)
+                    await ledger.close()
+                } else {
+                    let error = await #expect(throws: LedgerOpeningError.self) {
+                        try await PostgreSQLLedger.open(settings(url))
+                    }
+                    #expect(
+                        "\(String(describing: error))".contains("TLS with the server fails"),
+                        "\(String(describing: error))")
+                }
+            }
+        }
+    }
+
+    @Test("synchronous_commit that is turned off for the role is insecure, and on in every batch all the same")
+    func synchronousCommit() async throws {
+        let server = try await PostgreSQLServer()
+        let databases = try await LedgerDatabases(server: server)
+        try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = off")
+        let fixture = try await PostgreSQLFixture(databases)
+        #expect(fixture.ledger.insecureSettings.contains(.databaseSynchronousCommit))
+        // What is in force when a claim is inserted.
+        try await fixture.database.sql(
+            """
+            ALTER TABLE claim ADD CHECK (current_setting('synchronous_commit') = 'on')
+            """)
+        #expect(try await fixture.release(1).verdict == .released)
+    }
+}
+
+/// A root and servers' certificates under it, in a fresh directory.
+private struct TestAuthority {
+    private let directory: FreshDirectory
+
+    init() async throws {
+        directory = try FreshDirectory()
+        try await directory.openssl(
+            "req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=root -keyout root.key -out root.crt")
+        for (name, host, days) in [
+            ("right", "localhost", "30"), ("expired", "localhost", "-1"), ("another", "elsewhere", "30"),
+        ] {
+            try directory.write("subjectAltName=DNS:\(host)\n", to: "\(name).ext")
+            try await directory.openssl(
+                "req -newkey rsa:2048 -nodes -subj /CN=\(host) -keyout \(name).key -out \(name).csr")
+            try await directory.openssl(
+                "x509 -req -in \(name).csr -CA root.crt -CAkey root.key -CAcreateserial -days \(days) -extfile \(name).ext -out \(name).crt"
+            )
+        }
+    }
+
+    func path(_ name: String) -> String { directory.path(name) }
+}
