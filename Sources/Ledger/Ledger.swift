@@ -4,10 +4,10 @@
 // whatever is recorded is appended here. What it guarantees: see `Ledger` below; above all that a transaction is claimed, its
 // key's state checked and its audit record written in one transaction that is durable before anybody is answered.
 //
-// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), SQLite/SQLiteLedger.swift (the engine) and
-// SQLite/SQLiteWriter.swift (how writes share a commit). What stands outside SQLite/ holds for every engine: the types, the
-// rules by which claims, approvals and pruning are decided, the commit queue and the deadlines. Another engine is another
-// folder, with the same promises (Tests/LedgerTests/Protocol).
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), and an engine: SQLite/SQLiteLedger.swift for one
+// host, PostgreSQL/PostgreSQLLedger.swift for several. What stands outside their folders holds for every engine: the types, the
+// rules by which claims, approvals, changes and pruning are decided, the way of writes to the one writer, and the deadlines. All
+// engines keep the same promises (Tests/LedgerTests/Protocol).
 
 public import AuditChain
 public import Foundation
@@ -27,7 +27,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
-    /// `sqlite`, for people.
+    /// `sqlite` or `postgresql`, for people.
     var engine: String { get }
     var schemaVersion: Int { get }
 
