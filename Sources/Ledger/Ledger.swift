@@ -38,6 +38,9 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
     ///   claim may exist then: the caller repeats with the same reference.
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
+    /// Whoever may ask for a release soon says so here, so that a commit can wait for it.
+    var releasesUnderWay: ReleasesUnderWay { get }
+
     /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 

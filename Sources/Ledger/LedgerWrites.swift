@@ -88,6 +88,8 @@ final class LedgerWrites<Write: QueuedWrite>: Sendable {
         }
     }
 
+    var releasesUnderWay: ReleasesUnderWay { queue.releasesUnderWay }
+
     /// How many writes wait for the next batch.
     var waiting: Int { queue.waiting }
 

@@ -138,16 +138,28 @@ extension JSONParser {
 
     /// Goes to the next quotation mark or reverse solidus, which is then at `position`.
     private mutating func skipPlainCharacters() throws(JSONError) {
-        while position < bytes.count {
-            let byte = bytes[position]
-            switch byte {
+        while true {
+            position = endOfPlainASCII()
+            guard position < bytes.count else { throw error(.syntax) }
+            switch bytes[position] {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"): return
-            case 0x20..<0x80: position += 1
             case 0x00..<0x20: throw error(.syntax)
-            default: position += try multibyteLength(leadByte: byte)
+            case let leadByte: position += try multibyteLength(leadByte: leadByte)
             }
         }
-        throw error(.syntax)
+    }
+
+    /// The first byte from `position` on that is not an ASCII character standing for itself. Most bytes of a payment token
+    /// pass here, so the loop does not touch the parser's own state.
+    private func endOfPlainASCII() -> Int {
+        let span = bytes.span
+        var end = position
+        while end < span.count {
+            let byte = span[end]
+            guard 0x20..<0x80 ~= byte, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\") else { break }
+            end += 1
+        }
+        return end
     }
 
     /// The length of the well-formed UTF-8 sequence of two to four bytes at `position` (RFC 3629 §4):

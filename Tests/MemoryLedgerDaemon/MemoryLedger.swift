@@ -43,6 +43,7 @@ final class MemoryLedger: Ledger {
     let node = "memory"
     let engine = "memory"
     let schemaVersion = 0
+    let releasesUnderWay = ReleasesUnderWay()
     private let state = Mutex(State())
 
     // MARK: Claims

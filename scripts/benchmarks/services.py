@@ -19,6 +19,12 @@ import service
 WARMING = 100
 
 
+def unit_environment():
+    """What the systemd unit sets for the daemon: that is how it runs where it is installed."""
+    unit = pathlib.Path(__file__).parents[2] / "hsm-config/paytokend.service"
+    return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("Environment=")]
+
+
 class MeasuredService:
     """A setup, started. A context.
 
@@ -30,7 +36,8 @@ class MeasuredService:
         self.released = 0
         many = setup.keys > 1
         self.certificate = f"authority/{place if many else setup.kind}.pem"
-        program = {"sqlite": ("paytokend", "--config"), "none": ("paytokend-memory-ledger",)}[setup.ledger]
+        program = ("env", *unit_environment(),
+                   *{"sqlite": ("paytokend", "--config"), "none": ("paytokend-memory-ledger",)}[setup.ledger])
         self.deployment = deployment.Deployment(
             place, {"a": self._in_memory if many else setup.token}, merchants=() if many else (setup.kind,), program=program,
             listener={"max_connections": 1024, "max_connections_per_uid": 1024}, sessions=setup.sessions, call_timeout="10s")

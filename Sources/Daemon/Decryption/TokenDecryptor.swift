@@ -66,6 +66,8 @@ struct TokenDecryptor: Sendable {
             throw Self.repeatedTooOften
         }
 
+        ledger.releasesUnderWay.begin()
+        defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: the symmetric key, and the data.
         let opened = try await open(paymentToken, with: key, for: caller)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)

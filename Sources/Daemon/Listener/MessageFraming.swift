@@ -67,6 +67,11 @@ struct RequestTarget: Sendable, Equatable {
     /// nil: too long, not percent-encoded UTF-8, control characters, or a query name twice.
     init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
+        if text.utf8.first == UInt8(ascii: "/"), text.utf8.allSatisfy(Self.isPlain) {
+            path = text
+            query = [:]
+            return
+        }
         var target = text[...]
         if target == "*" {
             path = "*"
@@ -87,6 +92,17 @@ struct RequestTarget: Sendable, Equatable {
             return
         }
         self.query = query
+    }
+
+    /// What stands for itself in a path, whatever stands beside it: a request of nothing else need not be taken apart.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+            UInt8(ascii: "."):
+            true
+        default: false
+        }
     }
 
     private static func members(of text: Substring) -> [String: String]? {

@@ -4,11 +4,15 @@ import PaymentToken
 import Refusals
 
 /// One method on one path: who may call it, and what answers.
-struct Endpoint: Sendable {
+///
+/// A class, since every request hands one on several times.
+final class Endpoint: Sendable {
     let method: String
     /// A path whose segments stand for themselves, but `{…}` for any one segment. Also the label in metrics.
     let path: String
     private let segments: [Substring]
+    /// Whether the path has no `{…}`.
+    let isLiteral: Bool
     let sockets: Set<SocketKind>
     /// The role that the caller needs; nil where any peer of the socket is served.
     let role: Role?
@@ -37,6 +41,7 @@ struct Endpoint: Sendable {
         self.method = method
         self.path = path
         segments = path.split(separator: "/", omittingEmptySubsequences: false)
+        isLiteral = !path.contains("{")
         self.sockets = sockets
         self.role = role
         self.bodyLimit = bodyLimit
@@ -49,6 +54,7 @@ struct Endpoint: Sendable {
     ///
     /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, a mistyped account number too.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
+        guard !members.isEmpty else { return }
         if members["dry_run"] != nil {
             switch dryRun {
             case .refused(let instead):
@@ -70,7 +76,9 @@ struct Endpoint: Sendable {
     }
 
     /// The segments that `{…}` stood for, or nil when the path is another one.
-    func match(_ found: [Substring]) -> [String]? {
+    func match(_ path: String) -> [String]? {
+        if isLiteral { return path == self.path ? [] : nil }
+        let found = path.split(separator: "/", omittingEmptySubsequences: false)
         guard segments.count == found.count else { return nil }
         var arguments: [String] = []
         for (wanted, segment) in zip(segments, found) {

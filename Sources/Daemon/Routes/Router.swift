@@ -13,14 +13,26 @@ import Refusals
 /// Start reading at RouteTable.swift.
 struct Router: RequestHandler {
     let endpoints: [Endpoint]
+    /// The endpoints of each path that stands in the table as it is; other paths are looked for.
+    private let atLiteralPath: [String: [Endpoint]]
     let policies: CurrentPolicies
     let requestLog: RequestLog
     let recorder: UsageRecorder
 
+    init(endpoints: [Endpoint], policies: CurrentPolicies, requestLog: RequestLog, recorder: UsageRecorder) {
+        self.endpoints = endpoints
+        let literal = Set(endpoints.filter(\.isLiteral).map(\.path))
+        atLiteralPath = Dictionary(
+            uniqueKeysWithValues: literal.map { path in (path, endpoints.filter { $0.match(path) != nil }) })
+        self.policies = policies
+        self.requestLog = requestLog
+        self.recorder = recorder
+    }
+
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
         let caller = policies.current.access.caller(for: peer)
-        let segments = head.path.split(separator: "/", omittingEmptySubsequences: false)
-        let here = endpoints.filter { $0.sockets.contains(socket) && $0.match(segments) != nil }
+        let here = (atLiteralPath[head.path] ?? endpoints.filter { $0.match(head.path) != nil })
+            .filter { $0.sockets.contains(socket) }
         let endpoint = here.first { $0.method == head.method }
         let entry = RequestLog.Entry(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer)
         do throws(Refusal) {
@@ -33,7 +45,7 @@ struct Router: RequestHandler {
             guard !here.isEmpty else {
                 throw Refusal(.notFound, "There is nothing at this path on the \(socket.rawValue) socket.")
             }
-            guard let endpoint, let arguments = endpoint.match(segments) else {
+            guard let endpoint, let arguments = endpoint.match(head.path) else {
                 throw Refusal(
                     .methodNotAllowed, "This path does not know this method.",
                     details: "it knows \(Self.methods(here))")

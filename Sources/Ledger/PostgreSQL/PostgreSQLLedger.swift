@@ -183,6 +183,8 @@ public final class PostgreSQLLedger: Ledger {
         try await searcher.read(body)
     }
 
+    public var releasesUnderWay: ReleasesUnderWay { writer.writes.releasesUnderWay }
+
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {

@@ -143,6 +143,8 @@ public final class SQLiteLedger: Ledger {
             reads: reads, faults: faults, observe: observe)
     }
 
+    public var releasesUnderWay: ReleasesUnderWay { writer.releasesUnderWay }
+
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {

@@ -87,6 +87,8 @@ final class SQLiteWriter: Sendable {
         writes.note(record, start: start)
     }
 
+    var releasesUnderWay: ReleasesUnderWay { writes.releasesUnderWay }
+
     /// How many writes wait for the next batch.
     var waiting: Int { writes.waiting }
 

@@ -99,7 +99,7 @@ import WorkerProtocol
         // The worker forbids other processes of its user to look at it; root may.
         if let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ"), !environment.isEmpty {
             let names = environment.split(separator: 0).map { String(decoding: $0, as: UTF8.self).prefix { $0 != "=" } }
-            #expect(names.sorted() == ["LANG", "PATH", "SOFTHSM2_CONF"])
+            #expect(names.sorted() == ["GLIBC_TUNABLES", "LANG", "PATH", "SOFTHSM2_CONF"])
         }
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
         #expect(status.contains("Name:\tpaytokend-hsm\n"))

@@ -101,6 +101,40 @@ struct HangingLedgerTests {
         #expect(queue.next() == [3, 4] && queue.next() == nil)
     }
 
+    @Test("A commit waits for releases that are under way, a moment for each, and for none that waits for it already")
+    func waitsForOthers() throws {
+        let pauses = Mutex<[Duration]>([])
+        let arriving = Mutex<(@Sendable () -> Void)?>(nil)
+        let queue = CommitQueue<Int>(capacity: 4096, patience: .seconds(10)) { moment in
+            pauses.withLock { $0.append(moment) }
+            arriving.withLock { $0 }?()
+        }
+        func paused() -> [Duration] { pauses.withLock { $0 } }
+
+        queue.releasesUnderWay.begin()
+        _ = queue.enter(1, isNote: false)
+        #expect(queue.next() == [1] && queue.next() == nil)
+        #expect(paused().isEmpty, "a release that is alone waited")
+
+        for _ in 0..<3 { queue.releasesUnderWay.begin() }
+        #expect(queue.next() == nil)
+        #expect(paused().isEmpty, "nothing was there to commit")
+        _ = queue.enter(2, isNote: false)
+        arriving.withLock { $0 = { [queue] in _ = queue.enter(3, isNote: false) } }
+        #expect(queue.next() == [2, 3], "what came meanwhile does not share the commit")
+        #expect(paused() == [.microseconds(120)])
+
+        arriving.withLock { $0 = nil }
+        for _ in 0..<1000 { queue.releasesUnderWay.begin() }
+        _ = queue.enter(4, isNote: false)
+        #expect(queue.next() == [4])
+        #expect(paused().last == .milliseconds(5), "the wait has no bound")
+
+        for _ in 0..<1004 { queue.releasesUnderWay.end() }
+        _ = queue.enter(5, isNote: false)
+        #expect(queue.next() == [5] && paused().count == 2, "releases that have ended were waited for")
+    }
+
     @Test("A record that is not written after its caller has gone is counted as dropped")
     func lostRecord() async throws {
         let fault = Fault()
