@@ -78,6 +78,8 @@ extension FreshDirectory {
 /// deinitialised, so the process clears up when it exits.
 enum ExitCleanup {
     private struct Remains {
+        /// Database servers, which leave shared memory behind when they are killed.
+        var servers: Set<Int32> = []
         var programs: Set<Int32> = []
         var directories: Set<String> = []
     }
@@ -86,6 +88,8 @@ enum ExitCleanup {
     private static let registered: Void = {
         atexit {
             ExitCleanup.remains.withLock { remains in
+                for server in remains.servers { kill(server, SIGQUIT) }
+                for server in remains.servers { ProcessState.waitForEnd(of: server) }
                 for program in remains.programs { kill(program, SIGKILL) }
                 for directory in remains.directories { try? FileManager.default.removeItem(atPath: directory) }
             }
@@ -97,6 +101,14 @@ enum ExitCleanup {
         remains.withLock { _ = $0.programs.insert(program) }
     }
 
+    static func add(server: Int32) {
+        remains.withLock { _ = $0.servers.insert(server) }
+    }
+
+    static func remove(server: Int32) {
+        remains.withLock { _ = $0.servers.remove(server) }
+    }
+
     static func remove(program: Int32) { remains.withLock { _ = $0.programs.remove(program) } }
 
     static func add(directory: String) {
@@ -105,4 +117,19 @@ enum ExitCleanup {
     }
 
     static func remove(directory: String) { remains.withLock { _ = $0.directories.remove(directory) } }
+}
+
+/// What the kernel says of a process.
+enum ProcessState {
+    /// Whether it has ended, whether or not somebody has asked for its status.
+    static func hasEnded(_ process: Int32) -> Bool {
+        guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return true }
+        // The state stands behind the name, which is in parentheses and may hold anything.
+        return status.split(separator: ")").last?.hasPrefix(" Z") ?? true
+    }
+
+    /// Blocks until it has, but not for long.
+    static func waitForEnd(of process: Int32) {
+        for _ in 0..<500 where !hasEnded(process) { usleep(10_000) }
+    }
 }

@@ -89,12 +89,6 @@ public final class RunningProgram: Sendable {
         for continuation in waiting { continuation.resume(returning: status) }
     }
 
-    private var isZombie: Bool {
-        let stat = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
-        guard let stat, let name = stat.lastIndex(of: ")") else { return false }
-        return stat[name...].hasPrefix(") Z")
-    }
-
     private func reap() {
         var status: Int32 = 0
         guard unsafe waitpid(process.processIdentifier, &status, WNOHANG) == process.processIdentifier else { return }
@@ -134,7 +128,7 @@ public final class RunningProgram: Sendable {
                 }
                 // Process hears of an end by a descriptor that another child, a daemon say, may have inherited: then it
                 // hears nothing for as long as that one lives.
-                let isZombie = isZombie
+                let isZombie = ProcessState.hasEnded(processIdentifier)
                 if isZombie, wasZombie { reap() }
                 wasZombie = isZombie
             }

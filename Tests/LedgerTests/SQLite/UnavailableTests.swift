@@ -191,8 +191,8 @@ final class SmallDisk: Sendable {
     func free() throws { try FileManager.default.removeItem(atPath: path + "/filler") }
 
     func unmount() async throws {
-        let result = try await Program.run(Program.installed("umount"), [path])
-        guard result.status == 0 else { throw NotMounted(reason: result.error) }
+        // Another test's child that has not begun its program yet holds the files' descriptors too, for a moment.
+        try await wait(for: "umount") { try await Program.run(Program.installed("umount"), [path]).status == 0 }
     }
 
     struct NotMounted: Error { let reason: String }

@@ -64,6 +64,7 @@ public final class PostgreSQLServer: Sendable {
             try ServerAccount.program("postgres"), ["-D", data] + settings.flatMap { ["-c", $0] })
         let program = try RunningProgram(path, arguments, workingDirectory: directory.path)
         process.withLock { $0 = program }
+        ExitCleanup.add(server: program.processIdentifier)
         try await wait(for: "PostgreSQL's start") {
             try await Program.run(
                 try ServerAccount.program("pg_isready"), ["-q", "-h", directory.path, "-p", "\(port)"],
@@ -84,6 +85,7 @@ public final class PostgreSQLServer: Sendable {
         guard let program = process.withLock({ $0 }) else { return }
         program.signal(how == .fast ? SIGINT : SIGQUIT)
         _ = try await program.result()
+        ExitCleanup.remove(server: program.processIdentifier)
         process.withLock { $0 = nil }
     }
 
@@ -151,8 +153,11 @@ public final class PostgreSQLServer: Sendable {
     }
 
     deinit {
-        // Immediately: nothing of it is needed any more.
-        process.withLock { $0?.signal(SIGQUIT) }
+        guard let program = process.withLock({ $0 }) else { return }
+        // Immediately: nothing of it is needed any more. Its shared memory goes with it, and then its directory can go.
+        program.signal(SIGQUIT)
+        ProcessState.waitForEnd(of: program.processIdentifier)
+        ExitCleanup.remove(server: program.processIdentifier)
     }
 }
 
