@@ -21,7 +21,15 @@ struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         for engine in LedgerEngine.allCases {
-            try await LedgerEngine.$current.withValue(engine) { try await function() }
+            // A failure says with which engine.
+            let named = IssueHandlingTrait.compactMapIssues { issue in
+                var issue = issue
+                issue.comments.append("with \(engine.rawValue)")
+                return issue
+            }
+            try await named.provideScope(for: test, testCase: testCase) {
+                try await LedgerEngine.$current.withValue(engine) { try await function() }
+            }
         }
     }
 }

@@ -53,6 +53,40 @@ struct ServerFaultTests {
         #expect([.released, .repeated].contains(verdict))
     }
 
+    @Test("Opening ends by the deadline too, and says that it may be tried again")
+    func opening() async throws {
+        let server = try await PostgreSQLServer()
+        let database = try await LedgerDatabases(server: server).make()
+        var settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(1))
+        try await server.signalAll(SIGSTOP)
+        for isStopped in [false, true] {
+            if isStopped {
+                try await server.signalAll(SIGCONT)
+                try await server.stop()
+            }
+            let asked = settings
+            let error = await #expect(throws: LedgerOpeningError.self) { try await PostgreSQLLedger.open(asked) }
+            guard case .unreachable? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+        try await server.start()
+        settings.timeout = .seconds(60)
+        try await PostgreSQLLedger.open(settings).close()
+    }
+
+    @Test("Whatever a URL leaves open, the session has what the promises depend on")
+    func parameters() throws {
+        let url = try PostgreSQLURL("postgresql://db/x?connect_timeout=3&tcp_user_timeout=9")
+        let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(10), application: "paytokend node-1")
+        #expect(parameters["target_session_attrs"] == "read-write" && parameters["gssencmode"] == "disable")
+        #expect(parameters["connect_timeout"] == "3" && parameters["tcp_user_timeout"] == "9")
+        let plain = PostgreSQLSession.parameters(
+            try PostgreSQLURL("postgresql://db/x"), timeout: .seconds(10), application: "paytokend node-1")
+        #expect(plain["connect_timeout"] == "5" && plain["tcp_user_timeout"] == "10000")
+    }
+
     @Test("Without a connection left nothing is released, and later all goes on")
     func connections() async throws {
         let server = try await PostgreSQLServer()
