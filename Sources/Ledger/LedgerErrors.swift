@@ -28,8 +28,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .unavailable(let reason): "The ledger is unavailable: \(reason)"
         case .timedOut(let timeout, _):
-            "The ledger has not answered within \(timeout) (ledger.timeout). Look at its disk, and at other programs that "
-                + "use its file."
+            "The ledger has not answered within \(timeout) (ledger.timeout). Look at its disk and at other programs that "
+                + "use its file, or at its server and its synchronous standby."
         case .overloaded: "More requests wait for the ledger than may wait. Repeat with the same reference."
         case .conflict(let conflict): conflict.description
         case .approval(let conflict): conflict.description

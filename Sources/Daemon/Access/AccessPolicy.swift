@@ -45,6 +45,9 @@ struct AccessRule: Sendable, Equatable {
     /// nil means the one of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
+    /// Whether its callers decrypt and are known by their uids, which another host may have given to somebody else.
+    var lacksName: Bool { name == nil && roles.contains(.decrypt) }
+
     func matches(_ peer: PeerCredentials, overflow: OverflowIdentifiers) -> Bool {
         // An unmapped peer shows the overflow identifier, whoever it is: that names nobody.
         if let user, peer.uid != user.id || user.id == overflow.uid { return false }

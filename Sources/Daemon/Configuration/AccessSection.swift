@@ -6,8 +6,16 @@ extension AccessPolicy {
     ]
 
     /// The rules of the root's `access`.
-    init(_ root: ConfigurationSection) {
+    ///
+    /// - Parameter namesCallers: whether every caller that decrypts needs a name, since uids tell it only on one host.
+    init(_ root: ConfigurationSection, namesCallers: Bool) {
         guard root.node("access") != nil else {
+            if namesCallers {
+                root.reader.problem(
+                    "access", line: root.node("ledger")?.mark?.line,
+                    "is missing; with a ledger in PostgreSQL give each rule with the role decrypt a name, since uids differ "
+                        + "between the hosts that share it")
+            }
             self = .ownUserAndRoot()
             return
         }
@@ -21,13 +29,13 @@ extension AccessPolicy {
                 AccessRule(
                     ConfigurationSection(
                         element.value, path: element.key, keys: Self.ruleKeys, reader: root.reader),
-                    overflow: overflow)
+                    overflow: overflow, namesCallers: namesCallers)
             }, overflow: overflow)
     }
 }
 
 extension AccessRule {
-    fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers) {
+    fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers, namesCallers: Bool) {
         // Elsewhere an empty value means the default. Here the default is everybody, or everything.
         for name in AccessPolicy.ruleKeys where section.isEmpty(name) {
             section.problem(name, "has no value; give one, or leave it out")
@@ -37,6 +45,12 @@ extension AccessRule {
         if let name, name.allSatisfy(\.isNumber) {
             // A uid in decimal is the name of callers whose rule has none.
             section.problem("name", "must not be a number; it would be mistaken for a uid")
+        }
+        if namesCallers, lacksName, section.node("name") == nil {
+            section.problem(
+                "name",
+                "is missing; with a ledger in PostgreSQL a rule with the role decrypt needs one, since uids differ between the "
+                    + "hosts that share it")
         }
         if section.node("user") == nil, section.node("group") == nil {
             section.problem("user", "is missing, and so is group; a rule needs one of them")

@@ -39,6 +39,15 @@ struct ConfigurationWarning: Sendable, Equatable {
         case signingTimeWindowOff = "signing_time_window_off"
         case foreignRoots = "foreign_roots"
         case onePerson = "one_person"
+        case databaseTLS = "database_tls"
+
+        /// Whether what it is about stays as it was at the start, whatever a reload reads.
+        var isFixedAtStart: Bool {
+            switch self {
+            case .onePerson, .databaseTLS: true
+            case .signingTimeWindowOff, .foreignRoots: false
+            }
+        }
     }
 
     let setting: Setting
@@ -84,17 +93,18 @@ extension Configuration {
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))
         let verification = root.section("verification", keys: ["signing_time_window"])
         let window = verification.signingTimeWindow("signing_time_window") ?? .within(.seconds(300))
-        let ledger = LedgerSettings(root.section("ledger", keys: LedgerSettings.keys))
+        let ledgerSection = root.section("ledger", keys: LedgerSettings.keys)
+        let ledger = LedgerSettings(ledgerSection)
         let problemsBefore = reader.problems.count
-        let access = AccessPolicy(root)
+        let access = AccessPolicy(root, namesCallers: LedgerSettings.namesServer(ledgerSection))
         // Who can hold admin is counted only by rules that are as they were meant.
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // Beside the ledger, where only the daemon's user reads: names are unique and fit into a path.
-        let directory = URL(filePath: ledger.path).deletingLastPathComponent().path
+        // Where only the daemon's user reads: names are unique and fit into a path.
+        let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"
         }

@@ -108,38 +108,16 @@ extension HSMTokenSettings {
                     "pin_file", "is missing; name the file with the user PIN, here or as pin-source in the uri")
                 return nil
             }
-            return checked(source, key: "uri", section)
+            return section.checkedSecret(source, of: "uri", use: tokenUse)
         }
         if source != nil {
             section.problem("pin_file", "stands beside a pin-source in the uri; keep one of them")
         }
-        guard let text = section.text("pin_file") else { return nil }
-        // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
-        let variable = "$CREDENTIALS_DIRECTORY/"
-        guard text.hasPrefix(variable) else { return checked(section.reader.absolute(text), key: "pin_file", section) }
-        guard let directory = section.reader.environment["CREDENTIALS_DIRECTORY"], directory.hasPrefix("/") else {
-            section.problem(
-                "pin_file",
-                "CREDENTIALS_DIRECTORY is not set; start the daemon from a systemd unit with LoadCredential=")
-            return nil
-        }
-        return checked(directory + "/" + text.dropFirst(variable.count), key: "pin_file", section)
+        return section.secretFile("pin_file", use: tokenUse)
     }
 
-    /// Reads the PIN as the worker will, and forgets it.
-    private static func checked(_ path: String, key: String, _ section: ConfigurationSection) -> String? {
-        do throws(SecretFileError) {
-            _ = try SecretBytes(contentsOfFile: path)
-            if let readers = SecretFileReaders(ofFile: path) {
-                section.problem(key, "the secret's file \(path) \(readers.problem)")
-                return nil
-            }
-            return path
-        } catch {
-            section.problem(key, error.description)
-            return nil
-        }
-    }
+    /// What whoever else reads a PIN's file could do.
+    private static let tokenUse = "use the token without the daemon"
 
     private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {
         var names: [String] = []
@@ -178,45 +156,6 @@ extension HSMTokenSettings {
             environment[name] = text
         }
         return environment
-    }
-}
-
-/// Who besides the daemon's user and root can read a secret's file, as a member of its group.
-struct SecretFileReaders: Equatable {
-    let group: String
-    /// By name.
-    let people: [String]
-
-    /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
-    init?(ofFile path: String) {
-        var status = stat()
-        guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
-            let (group, members) = Accounts.members(ofGroup: status.st_gid)
-        else { return nil }
-        self.init(group: group, gid: status.st_gid, members: members, ownUID: geteuid())
-    }
-
-    /// - Parameters:
-    ///   - gid: of the group.
-    ///   - members: those whom its entry names, and those whose primary group it is.
-    ///   - ownUID: of the process that asks.
-    init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
-        let others = members.filter { member in
-            // Root may be checking for the daemon, whose user it does not know: then a user's own group, of the same
-            // name, counts nobody.
-            let isOwnGroup = ownUID == 0 && member.name == group && member.gid == gid
-            return member.uid != 0 && member.uid != ownUID && !isOwnGroup
-        }
-        guard !others.isEmpty else { return nil }
-        self.group = group
-        people = Set(others.map(\.name)).sorted()
-    }
-
-    /// Follows the file's name.
-    var problem: String {
-        let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
-        return "can be read by the members of the group \(group): \(shown). With the secret they use the token without "
-            + "the daemon: take the right away with chmod g-r, or give the file to a group of the daemon's user alone"
     }
 }
 

@@ -1,12 +1,30 @@
 import AuditChain
 import Encodings
+import Foundation
+import Ledger
 import PaymentToken
 
 /// `ledger`: what was released already.
 struct LedgerSettings: Sendable, Equatable {
-    /// Absolute path of the SQLite file.
-    var path: String
-    /// nil means the host name at first start, kept by the ledger from then on.
+    /// Where it is kept, which is what its URL says first.
+    enum Place: Sendable, Equatable {
+        /// The absolute path of one host's file.
+        case sqlite(path: String)
+        /// A database that several hosts may share.
+        case postgresql(DatabasePlace)
+    }
+
+    struct DatabasePlace: Sendable, Equatable {
+        var url: PostgreSQLURL
+        /// Absolute path of the file with the role's password; nil: peer authentication, a certificate, or what libpq finds by
+        /// itself (a service file, ~/.pgpass).
+        var passwordFile: String?
+        /// Whether nothing counts as ready while the server names no synchronous standby.
+        var requiresStandby: Bool
+    }
+
+    var place: Place
+    /// nil, of a file only, means the host name at first start, kept by the ledger from then on.
     var node: String?
     var retainClaims: Duration
     /// Zero: no repeats.
@@ -16,9 +34,9 @@ struct LedgerSettings: Sendable, Equatable {
 }
 
 extension LedgerSettings {
-    static let keys = ["url", "node", "retain_claims", "repeat_for", "timeout"]
+    static let keys = ["url", "password_file", "require_standby", "node", "retain_claims", "repeat_for", "timeout"]
 
-    /// nil after a reported problem with the URL.
+    /// nil after a reported problem with the URL or what belongs to it.
     init?(_ section: ConfigurationSection) {
         let node = section.node("node") == nil ? nil : section.text("node")
         if let node, AuditNode(node) == nil {
@@ -30,28 +48,35 @@ extension LedgerSettings {
             section.durationOrOff("repeat_for", in: .zero...DurationText.days(30), default: .seconds(86_400)) ?? .zero
         let timeout = section.duration(
             "timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(10))
-        let url = section.node("url") == nil ? "sqlite:/var/lib/paytokend/ledger.sqlite" : section.text("url")
-        guard let url, let path = Self.path(url, section) else { return nil }
-        self.init(
-            path: section.reader.absolute(path), node: node, retainClaims: retainClaims, repeatFor: repeatFor,
-            timeout: timeout)
         if repeatFor > retainClaims {
             section.problem("repeat_for", "is longer than retain_claims; a repeat needs its claim")
         }
+        let url = section.node("url") == nil ? "sqlite:/var/lib/paytokend/ledger.sqlite" : section.text("url")
+        guard let url, let place = Place(url, section) else { return nil }
+        self.init(place: place, node: node, retainClaims: retainClaims, repeatFor: repeatFor, timeout: timeout)
     }
 
-    private static func path(_ url: String, _ section: ConfigurationSection) -> String? {
-        if url.hasPrefix("postgres:") || url.hasPrefix("postgresql:") {
-            section.problem("url", "PostgreSQL is not yet supported; use sqlite:/path/to/ledger.sqlite")
-            return nil
-        }
-        // sqlite:///path is sqlite:/path with an empty host.
-        let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)
-        guard url.hasPrefix("sqlite:"), !path.isEmpty, !path.hasPrefix("//"), !path.hasSuffix("/") else {
-            section.problem("url", "must be sqlite: and a path, as in sqlite:/var/lib/paytokend/ledger.sqlite")
-            return nil
-        }
-        return String(path)
+    /// The file of a ledger that is one.
+    var path: String? {
+        if case .sqlite(let path) = place { path } else { nil }
+    }
+
+    /// Whether other hosts may write the same ledger.
+    var isShared: Bool { path == nil }
+
+    /// Whether the section names a server, rightly or not.
+    static func namesServer(_ section: ConfigurationSection) -> Bool {
+        section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
+    }
+
+    /// Where this host keeps small files of its own, for its user alone: beside the ledger's file. A ledger on a server has none
+    /// here; then it is the unit's StateDirectory= (systemd.exec(5)), or where that one would be.
+    ///
+    /// - Parameter environment: the process's.
+    func stateDirectory(_ environment: [String: String]) -> String {
+        if let path { return URL(filePath: path).deletingLastPathComponent().path }
+        let named = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init)
+        return named.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/var/lib/paytokend"
     }
 
     /// A claim that is forgotten while its token is still young enough could be released again.
@@ -64,5 +89,68 @@ extension LedgerSettings {
         root.section("ledger", keys: Self.keys).problem(
             "retain_claims",
             "must be at least twice the longest signing_time_window, else a transaction could be released again")
+    }
+}
+
+extension LedgerSettings.Place {
+    /// Everything that can be checked without the server.
+    fileprivate init?(_ url: String, _ section: ConfigurationSection) {
+        guard let place = Self.isPostgreSQL(url) ? Self.postgresql(url, section) : Self.sqlite(url, section) else {
+            return nil
+        }
+        self = place
+    }
+
+    fileprivate static func isPostgreSQL(_ url: String) -> Bool {
+        url.hasPrefix("postgres:") || url.hasPrefix("postgresql:")
+    }
+
+    private static func sqlite(_ url: String, _ section: ConfigurationSection) -> Self? {
+        for name in ["password_file", "require_standby"] where section.node(name) != nil {
+            section.problem(name, "is for a ledger in PostgreSQL, and ledger.url names a file; take it out")
+        }
+        // sqlite:///path is sqlite:/path with an empty host.
+        let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)
+        guard url.hasPrefix("sqlite:"), !path.isEmpty, !path.hasPrefix("//"), !path.hasSuffix("/") else {
+            section.problem(
+                "url",
+                "must be sqlite: and a path, as in sqlite:/var/lib/paytokend/ledger.sqlite, or a connection URI that "
+                    + "begins with postgresql://")
+            return nil
+        }
+        return .sqlite(path: section.reader.absolute(String(path)))
+    }
+
+    private static func postgresql(_ text: String, _ section: ConfigurationSection) -> Self? {
+        if section.node("node") == nil {
+            section.problem(
+                "node", "is missing; hosts that share a ledger in PostgreSQL each need a name, as in backend-1")
+        }
+        let requiresStandby = section.boolean("require_standby", default: false)
+        let isSecretNamed = section.node("password_file") != nil
+        let passwordFile = section.secretFile("password_file", use: "log in to the ledger as the daemon")
+        let url: PostgreSQLURL
+        do throws(PostgreSQLURLError) {
+            url = try PostgreSQLURL(text)
+        } catch {
+            section.problem("url", error.description)
+            return nil
+        }
+        // libpq takes a relative path from wherever the daemon was started.
+        let unreadable = url.files.filter {
+            !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
+        }
+        for file in unreadable {
+            section.problem(
+                "url",
+                "the file of its \(file.parameter), \(ConfigurationText.shown(file.path)), cannot be read; give an absolute "
+                    + "path, and look at its rights")
+        }
+        guard unreadable.isEmpty, isSecretNamed == (passwordFile != nil) else { return nil }
+        if url.insecureSettings.contains(.databaseTLS) {
+            section.warning(.databaseTLS, "url", InsecureLedgerSetting.databaseTLS.description)
+        }
+        return .postgresql(
+            LedgerSettings.DatabasePlace(url: url, passwordFile: passwordFile, requiresStandby: requiresStandby))
     }
 }

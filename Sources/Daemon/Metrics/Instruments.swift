@@ -1,3 +1,5 @@
+import Ledger
+
 /// The daemon's metrics, each under its public name, which is contract.
 ///
 /// To add one: a property here, and its name in MetricsTests, which fail until it stands there.
@@ -18,6 +20,15 @@ struct Instruments: Sendable {
     let ledgerBatchSize = Histogram(
         "paytokend_ledger_batch_size", help: "Releases in one commit.",
         bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
+    let ledgerBatchRoundTrips = Histogram(
+        "paytokend_ledger_batch_round_trips", help: "Round trips to the ledger's server for one commit.",
+        bounds: [1, 2, 3, 4, 6, 8])
+    let ledgerReadsBack = Counter(
+        "paytokend_ledger_reads_back_total",
+        help: "Commits of the ledger that were not acknowledged, by what became of them.", labels: ["outcome"])
+    let nodeLeaseAgeSeconds = Gauge(
+        "paytokend_node_lease_age_seconds",
+        help: "Since this daemon's hold on its node's name was renewed; absent for a ledger that is a file.")
     let workerRestarts = Counter(
         "paytokend_worker_restarts_total", help: "Worker processes replaced.", labels: ["token", "reason"])
     let keyExpiryDays = Gauge(
@@ -46,9 +57,9 @@ struct Instruments: Sendable {
         Mirror(reflecting: self).children.compactMap { $0.value as? any MetricFamily }
     }
 
-    /// Shows the warnings of the configuration in force, and no others.
-    func show(warnings: [ConfigurationWarning]) {
-        insecureSettings.replaceAll(warnings.map { ([$0.setting.rawValue], 1) })
+    /// Shows what is insecure in the configuration and the ledger in force, and nothing else.
+    func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
+        insecureSettings.replaceAll((warnings.map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
     }
 
     /// The body of `GET /metrics`, of content type ``MetricsText/contentType``.

@@ -31,7 +31,10 @@ struct LedgerRoutes: Sendable {
         request.draft.is(.ledgerBackup(bytes: nil, file: nil))
         _ = try EmptyRequest(parsing: request.body)
         guard let path else {
-            throw Refusal(.invalidState, "This ledger is not a file: back it up by its database's own means.")
+            throw Refusal(
+                .invalidState,
+                "This ledger is in PostgreSQL, whose own tools copy it: pg_basebackup with an archive of its log, for a "
+                    + "restore to any moment, or pg_dump.")
         }
         let lease = try copyLock.acquire()
         if try request.isDryRun() { return try await dryRun() }

@@ -15,6 +15,8 @@ struct MonitoringRoutes: Sendable {
     let hsmTokens: HSMTokenPool
     let index: KeyIndex
     let ledger: any Ledger
+    /// The same ledger, where it is on a server.
+    let database: (any DatabaseLedger)?
     let ledgerClock: LedgerClock
     let live: LiveConfiguration
     let instruments: Instruments
@@ -42,6 +44,7 @@ struct MonitoringRoutes: Sendable {
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
+        showDatabase()
         await showClock()
         return EndpointAnswer(
             http: HTTPAnswer(
@@ -58,6 +61,13 @@ struct MonitoringRoutes: Sendable {
                     ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
                 }
             })
+    }
+
+    /// The lease's age is left out for a file, which knows no leases.
+    private func showDatabase() {
+        instruments.show(warnings: live.warnings, ledger: database?.insecureSettings ?? [])
+        guard let database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
+        instruments.nodeLeaseAgeSeconds.set(to: database.lease.age.inSeconds)
     }
 
     /// While the ledger cannot be read the metric is left out: an old figure would look like a present one.
@@ -79,6 +89,7 @@ struct MonitoringRoutes: Sendable {
         let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
         let ledgerFault = reasons.first { $0.component == "ledger" }
+        let server = await database?.answer
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
@@ -87,15 +98,24 @@ struct MonitoringRoutes: Sendable {
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
                     lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
-                    sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000) }
-                ),
+                    sealedAt: sealed.map {
+                        Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000)
+                    },
+                    server: server?.server, lease: server?.lease, nodes: server?.nodes),
                 trust: TrustStatus(
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
-                warnings: live.warnings.map { "\($0.place): \($0.message)" }
+                warnings: live.warnings.map { "\($0.place): \($0.message)" } + databaseWarnings
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
+    }
+
+    /// What is insecure on the ledger's server; what the configuration says of itself stands beside its place there.
+    private var databaseWarnings: [String] {
+        let known = Set(live.warnings.map(\.setting.rawValue))
+        return (database?.insecureSettings ?? []).filter { !known.contains($0.rawValue) }
+            .map(\.description).sorted()
     }
 
     private func status(of hsmToken: HSMToken) -> HSMTokenStatus {

@@ -20,10 +20,10 @@ struct Assembly: Sendable {
 
     /// Opens the ledger and finds the worker's program; starts nothing that serves.
     ///
-    /// - Parameter openLedger: how the ledger is opened: SQLite, but for who measures what it costs.
+    /// - Parameter openLedger: how the ledger is opened: as the configuration says, but for who measures what it costs.
     static func make(
         _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
-        openLedger: LedgerOpening = SQLiteLedger.opening
+        openLedger: LedgerOpening = ConfiguredLedger.opening
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
         let faults = FaultLog(logger: logger)
@@ -31,8 +31,14 @@ struct Assembly: Sendable {
         let ledger = try await openLedger(configuration.ledger) { event in
             switch event {
             case .committed(let writes, _): instruments.ledgerBatchSize.observe(Double(writes))
+            case .exchanged(let roundTrips): instruments.ledgerBatchRoundTrips.observe(Double(roundTrips))
             case .recorded(let sequence): unsealed.recorded(upTo: sequence)
-            case .failed, .dropped, .exchanged, .readBack: break
+            case .readBack(let outcome):
+                instruments.ledgerReadsBack.increment([outcome.rawValue])
+                logger.notice(
+                    "a commit of the ledger was not acknowledged, and was looked for",
+                    metadata: ["outcome": "\(outcome.rawValue)"])
+            case .failed, .dropped: break
             }
         }
         do throws(StartFailure) {
@@ -98,8 +104,9 @@ struct Assembly: Sendable {
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor),
             monitoring: MonitoringRoutes(
-                readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger, ledgerClock: ledgerClock,
-                live: live, instruments: instruments, clock: clock, startedAt: clock.now()),
+                readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
+                database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,
+                clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(administration: administration, lifecycle: lifecycle, summaries: summaries),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
@@ -143,24 +150,6 @@ struct Assembly: Sendable {
                 refusedInputs: refusedInputs)
         }
         return HSMTokenPool(first: workers[0], others: workers.dropFirst())
-    }
-}
-
-/// Opens the ledger that a configuration names; the ledger tells what its writer does.
-typealias LedgerOpening =
-    @Sendable (LedgerSettings, _ observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) ->
-    any Ledger
-
-extension SQLiteLedger {
-    static let opening: LedgerOpening = { settings, observe throws(StartFailure) in
-        do throws(LedgerOpeningError) {
-            return try await SQLiteLedger.open(
-                SQLiteLedger.Settings(
-                    path: settings.path, node: settings.node, repeatFor: settings.repeatFor, timeout: settings.timeout),
-                observe: observe)
-        } catch {
-            throw StartFailure(ledger: error)
-        }
     }
 }
 

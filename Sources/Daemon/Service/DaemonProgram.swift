@@ -28,7 +28,7 @@ public enum DaemonProgram {
     /// - Parameter awaitsRestore: whether to stay, and release nothing, when the ledger is not the one that the token
     ///   remembers, until somebody accepts it. Otherwise the daemon ends with status 78.
     public static func run(configurationFile: String, awaitsRestore: Bool = false) async -> ExitStatus {
-        await run(configurationFile: configurationFile, awaitsRestore: awaitsRestore, SQLiteLedger.opening)
+        await run(configurationFile: configurationFile, awaitsRestore: awaitsRestore, ConfiguredLedger.opening)
     }
 
     /// The same with another ledger than the configuration's, for measuring what that one costs.

@@ -36,6 +36,16 @@ final class LiveConfiguration: Sendable {
         }
     }
 
+    /// Why `new` must not take its place, though it is right by itself; nil when it may.
+    func objection(to new: Configuration) -> String? {
+        guard inForce.withLock({ $0.ledger.isShared }), new.access.rules.contains(where: \.lacksName) else {
+            return nil
+        }
+        return
+            "The ledger in PostgreSQL stays in use until a restart, and with it every rule with the role decrypt needs "
+            + "a name, since uids differ between hosts."
+    }
+
     /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
     /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
@@ -66,8 +76,8 @@ extension Configuration {
 
     fileprivate mutating func takeWhatMayChange(from new: Configuration) {
         // What stays as it was started keeps its warnings too.
-        let kept = warnings.filter { $0.setting == .onePerson }
-        warnings = new.warnings.filter { $0.setting != .onePerson } + kept
+        let kept = warnings.filter(\.setting.isFixedAtStart)
+        warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
     }
 }
@@ -126,6 +136,9 @@ struct Reload: Sendable {
     func run() async {
         do throws(StartFailure) {
             let configuration = try DaemonProgram.load(file)
+            if let objection = assembly.live.objection(to: configuration) {
+                throw StartFailure(.configuration, objection)
+            }
             let policies = try Policies(configuration)
             // Before it is in force: nothing is decided by rules that are not in the record.
             try await assembly.lifeRecords.reloaded(configuration.fileDigest)

@@ -53,6 +53,7 @@ struct ServingDaemon: Sendable {
             metadata: [
                 "version": "\(ProductVersion.current)", "socket": "\(configuration.listener.socket)",
                 "admin_socket": "\(configuration.listener.adminSocket)", "node": "\(assembly.ledger.node)",
+                "ledger": "\(assembly.ledger.engine)",
             ])
         return daemon
     }

@@ -170,7 +170,9 @@ final class LedgerProbe: Sendable {
         var running: (since: ContinuousClock.Instant, look: Task<String?, Never>)?
     }
 
-    static let slow = "The ledger does not answer. Look at its disk, and at other programs that use its file."
+    static let slow =
+        "The ledger does not answer. Look at its disk and at other programs that use its file, or at its server and its "
+        + "synchronous standby."
 
     private static let lookLasts = Duration.seconds(1)
     private let patience: Duration

@@ -78,7 +78,7 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
 }
 
 public struct LedgerStatus: Codable, Sendable, Equatable {
-    /// `sqlite`.
+    /// `sqlite` or `postgresql`.
     public var engine: String
     /// `ready` or `unavailable`.
     public var condition: String
@@ -90,10 +90,17 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     /// The last record that a checkpoint seals, and when it was sealed.
     public var sealedSequence: Int?
     public var sealedAt: Date?
+    /// Of PostgreSQL, while it answers.
+    public var server: LedgerServerStatus?
+    /// Of PostgreSQL: this daemon's hold on its node's name.
+    public var lease: NodeLeaseAnswer?
+    /// Of PostgreSQL, while it answers: the daemons that share the ledger, by name.
+    public var nodes: [LedgerNodeStatus]?
 
     public init(
         engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil, lastSequence: Int? = nil,
-        sealedSequence: Int? = nil, sealedAt: Date? = nil
+        sealedSequence: Int? = nil, sealedAt: Date? = nil, server: LedgerServerStatus? = nil,
+        lease: NodeLeaseAnswer? = nil, nodes: [LedgerNodeStatus]? = nil
     ) {
         self.engine = engine
         self.condition = condition
@@ -102,6 +109,73 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
         self.lastSequence = lastSequence
         self.sealedSequence = sealedSequence
         self.sealedAt = sealedAt
+        self.server = server
+        self.lease = lease
+        self.nodes = nodes
+    }
+}
+
+/// The PostgreSQL server on which the ledger is.
+public struct LedgerServerStatus: Codable, Sendable, Equatable {
+    /// The host and port in use, of those in `ledger.url`; a socket's directory.
+    public var host: String
+    public var database: String
+    /// Who is logged in.
+    public var role: String
+    /// Such as `15.18`, with the packager's own words behind it.
+    public var version: String
+    /// What its standbys share with it, and no other cluster.
+    public var systemIdentifier: String
+    /// Counted up by every promotion.
+    public var timeline: Int
+    /// `synchronous_standby_names`; absent or null when no synchronous standby is named.
+    public var standbys: String?
+
+    public init(
+        host: String, database: String, role: String, version: String, systemIdentifier: String, timeline: Int,
+        standbys: String?
+    ) {
+        self.host = host
+        self.database = database
+        self.role = role
+        self.version = version
+        self.systemIdentifier = systemIdentifier
+        self.timeline = timeline
+        self.standbys = standbys
+    }
+}
+
+/// A daemon's hold on its node's name in PostgreSQL.
+public struct NodeLeaseAnswer: Codable, Sendable, Equatable {
+    /// Counted up each time that a daemon takes the name.
+    public var fencingNumber: Int
+    /// Since it was renewed.
+    public var ageSeconds: Double
+    /// Another daemon has taken the name, and this one writes nothing any more.
+    public var isLost: Bool
+
+    public init(fencingNumber: Int, ageSeconds: Double, isLost: Bool) {
+        self.fencingNumber = fencingNumber
+        self.ageSeconds = ageSeconds
+        self.isLost = isLost
+    }
+}
+
+/// One of the daemons that share a ledger in PostgreSQL.
+public struct LedgerNodeStatus: Codable, Sendable, Equatable {
+    public var name: String
+    /// The daemon's version.
+    public var version: String
+    /// Its last commit, by the server's clock.
+    public var lastSeen: Date
+    /// Whether its hold on its name has not run out.
+    public var isLeased: Bool
+
+    public init(name: String, version: String, lastSeen: Date, isLeased: Bool) {
+        self.name = name
+        self.version = version
+        self.lastSeen = lastSeen
+        self.isLeased = isLeased
     }
 }
 

@@ -46,6 +46,14 @@ public struct PostgreSQLURL: Sendable, Equatable {
         Self.list(parameters["host"]).isEmpty ? Self.list(parameters["hostaddr"]) : Self.list(parameters["host"])
     }
 
+    /// The files that the URL names for libpq, by the parameter that does.
+    public var files: [(parameter: String, path: String)] {
+        ["passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert"].compactMap { name in
+            // sslrootcert=system is no file but OpenSSL's own.
+            parameters[name].flatMap { $0 == "system" ? nil : (name, $0) }
+        }
+    }
+
     /// What is insecure by the URL alone, without a look at a service file or at the server.
     public var insecureSettings: Set<InsecureLedgerSetting> {
         // A service file may say all that the URL leaves open; it is looked at when there is a connection.

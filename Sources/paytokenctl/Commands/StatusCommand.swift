@@ -33,16 +33,18 @@ struct StatusCommand: AsyncParsableCommand {
     static func text(_ status: StatusAnswer) -> String {
         let ledger = [status.ledger.engine, status.ledger.condition, status.ledger.message].compactMap { $0 }
         let roots = status.trust.roots.map(\.subject).joined(separator: "; ")
-        let daemon = Table(pairs: [
-            ("Ready", status.ready ? "yes" : "no"),
-            ("Version", status.version),
-            ("Node", status.node),
-            ("Started", RFC3339.string(status.startedAt)),
-            ("Ledger", ledger.joined(separator: ", ")),
-            ("Roots", roots.isEmpty ? "-" : roots),
-            ("Distrusted", String(status.trust.distrusted)),
-            ("Window", status.trust.signingTimeWindow),
-        ])
+        let daemon = Table(
+            pairs: [
+                ("Ready", status.ready ? "yes" : "no"),
+                ("Version", status.version),
+                ("Node", status.node),
+                ("Started", RFC3339.string(status.startedAt)),
+                ("Ledger", ledger.joined(separator: ", ")),
+            ] + database(status.ledger) + [
+                ("Roots", roots.isEmpty ? "-" : roots),
+                ("Distrusted", String(status.trust.distrusted)),
+                ("Window", status.trust.signingTimeWindow),
+            ])
         var hsmTokens = Table(columns: [
             "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "KEYS",
         ])
@@ -55,12 +57,40 @@ struct StatusCommand: AsyncParsableCommand {
             ])
         }
         var text = daemon.text
+        if let nodes = status.ledger.nodes {
+            var table = Table(columns: ["NODE", "VERSION", "LAST COMMIT", "NAME HELD"])
+            for node in nodes {
+                table.add([
+                    node.name, node.version, RFC3339.string(node.lastSeen), node.isLeased ? "yes" : "no",
+                ])
+            }
+            text += "\n" + table.text
+        }
         if !hsmTokens.isEmpty { text += "\n" + hsmTokens.text }
         let notes = status.tokens.flatMap { hsmToken in
             ([hsmToken.message].compactMap { $0 } + hsmToken.shortcomings).map { "\(hsmToken.name): \($0)\n" }
         }
         if !notes.isEmpty { text += "\n" + notes.map(Printable.line).joined() }
         return text
+    }
+}
+
+extension StatusCommand {
+    /// Of a ledger on a server: where it is, and this daemon's hold on its name.
+    private static func database(_ ledger: LedgerStatus) -> [(String, String)] {
+        var pairs: [(String, String)] = []
+        if let server = ledger.server {
+            pairs = [
+                ("Server", "\(server.host), database \(server.database), role \(server.role)"),
+                ("PostgreSQL", "\(server.version), system \(server.systemIdentifier), timeline \(server.timeline)"),
+                ("Standby", server.standbys ?? "none is named"),
+            ]
+        }
+        if let lease = ledger.lease {
+            let hold = lease.isLost ? "taken by another daemon" : "renewed \(Int(lease.ageSeconds)) s ago"
+            pairs.append(("Name", "\(hold), fencing number \(lease.fencingNumber)"))
+        }
+        return pairs
     }
 }
 

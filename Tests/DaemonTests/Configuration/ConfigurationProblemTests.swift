@@ -78,8 +78,6 @@ struct ConfigurationProblemTests {
                 "verification:\n  signing_time_window: 0s", "7 verification.signing_time_window: is out of range"),
             WrongSection(
                 "verification:\n  signing_time_window: on", "7 verification.signing_time_window: must be a whole"),
-            WrongSection("ledger:\n  url: postgres://host/db", "7 ledger.url: PostgreSQL is not yet supported"),
-            WrongSection("ledger:\n  url: postgresql:///db", "7 ledger.url: PostgreSQL is not yet supported"),
             WrongSection("ledger:\n  url: /var/lib/x.sqlite", "7 ledger.url: must be sqlite: and a path"),
             WrongSection("ledger:\n  url: \"sqlite:\"", "7 ledger.url: must be sqlite: and a path"),
             WrongSection(
@@ -88,6 +86,8 @@ struct ConfigurationProblemTests {
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),
             WrongSection("ledger:\n  retain_claims: 10m\n  repeat_for: 1h", "8 ledger.repeat_for: is longer than"),
+            WrongSection("ledger:\n  password_file: pin", "7 ledger.password_file: is for a ledger in PostgreSQL"),
+            WrongSection("ledger:\n  require_standby: true", "7 ledger.require_standby: is for a ledger in PostgreSQL"),
             WrongSection("ledger:\n  timeout: 50ms", "7 ledger.timeout: is out of range; it must be from 100ms to 1m"),
             WrongSection("ledger:\n  timeout: 2m", "7 ledger.timeout: is out of range"),
             WrongSection("ledger:\n  timeout: off", "7 ledger.timeout: cannot be off"),

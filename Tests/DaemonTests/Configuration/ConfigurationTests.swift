@@ -253,7 +253,8 @@ struct ConfigurationTests {
         for members in [[root, own, bob, alice], [bob, alice, bob]] {
             let readers = SecretFileReaders(group: "hsm", gid: 990, members: members, ownUID: 990)
             #expect(readers?.people == ["alice", "bob"])
-            #expect(readers?.problem.contains("the group hsm: alice, bob. ") == true)
+            let problem = readers?.problem(use: "log in")
+            #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
         // Root, who checks for the daemon, leaves out only the user whose own group it is.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)

@@ -14,6 +14,8 @@ struct MetricsTests {
                 "paytokend_requests_total counter", "paytokend_request_seconds histogram",
                 "paytokend_hsm_wait_seconds histogram", "paytokend_hsm_call_seconds histogram",
                 "paytokend_ledger_commit_seconds histogram", "paytokend_ledger_batch_size histogram",
+                "paytokend_ledger_batch_round_trips histogram", "paytokend_ledger_reads_back_total counter",
+                "paytokend_node_lease_age_seconds gauge",
                 "paytokend_worker_restarts_total counter", "paytokend_key_expiry_days gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
                 "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",

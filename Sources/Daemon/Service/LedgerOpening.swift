@@ -1,0 +1,43 @@
+import Ledger
+import ProductVersion
+
+/// Opens the ledger that a configuration names; the ledger tells what its writer does.
+typealias LedgerOpening =
+    @Sendable (LedgerSettings, _ observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) ->
+    any Ledger
+
+/// The engines, by what `ledger.url` begins with.
+enum ConfiguredLedger {
+    static let opening: LedgerOpening = { settings, observe throws(StartFailure) in
+        do throws(LedgerOpeningError) {
+            switch settings.place {
+            case .sqlite(let path):
+                return try await SQLiteLedger.open(
+                    SQLiteLedger.Settings(
+                        path: path, node: settings.node, repeatFor: settings.repeatFor, timeout: settings.timeout),
+                    observe: observe)
+            case .postgresql(let place):
+                return try await PostgreSQLLedger.open(
+                    PostgreSQLLedger.Settings(
+                        url: place.url, passwordFile: place.passwordFile, node: settings.node ?? "",
+                        version: ProductVersion.current, repeatFor: settings.repeatFor, timeout: settings.timeout,
+                        requiresStandby: place.requiresStandby),
+                    observe: observe)
+            }
+        } catch {
+            throw StartFailure(ledger: error)
+        }
+    }
+}
+
+/// What a ledger on a server tells beside its promises, for status and metrics. A file has none of it.
+protocol DatabaseLedger: Sendable {
+    /// What is insecure in force, as the newest session found it.
+    var insecureSettings: Set<InsecureLedgerSetting> { get }
+    /// This daemon's hold on its node's name.
+    var lease: NodeLeaseStatus { get }
+    /// What the server says of itself and of the nodes, asked now.
+    func status() async throws(LedgerFailure) -> PostgreSQLStatus
+}
+
+extension PostgreSQLLedger: DatabaseLedger {}

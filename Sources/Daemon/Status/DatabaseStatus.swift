@@ -1,0 +1,28 @@
+import DaemonAPI
+import Encodings
+import Ledger
+
+extension DatabaseLedger {
+    /// What `status` shows of the ledger's server, of this daemon's hold on its name, and of the nodes. While the server does not
+    /// answer there is no more than the lease.
+    var answer: (server: LedgerServerStatus?, lease: NodeLeaseAnswer, nodes: [LedgerNodeStatus]?) {
+        get async {
+            let found = try? await status()
+            let lease = lease
+            return (
+                server: found.map { status in
+                    LedgerServerStatus(
+                        host: status.host, database: status.database, role: status.role, version: status.serverVersion,
+                        systemIdentifier: status.systemIdentifier, timeline: status.timeline, standbys: status.standbys)
+                },
+                lease: NodeLeaseAnswer(
+                    fencingNumber: Int(lease.fencingNumber), ageSeconds: lease.age.inSeconds.rounded(),
+                    isLost: lease.isLost),
+                nodes: found?.nodes.map { node in
+                    LedgerNodeStatus(
+                        name: node.name, version: node.version, lastSeen: node.lastSeen, isLeased: node.isLeased)
+                }
+            )
+        }
+    }
+}

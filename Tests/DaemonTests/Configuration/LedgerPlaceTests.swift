@@ -1,0 +1,155 @@
+import Foundation
+import Ledger
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// What is wrong with a configuration whose ledger is in PostgreSQL: lines under `ledger:` from line 7 on, and the problem.
+struct WrongDatabase: Sendable, CustomTestStringConvertible {
+    let lines: [String]
+    let problem: String
+
+    init(_ lines: String..., problem: String) {
+        self.lines = lines
+        self.problem = problem
+    }
+
+    var testDescription: String { problem }
+}
+
+@Suite("A configuration whose ledger is in PostgreSQL")
+struct LedgerPlaceTests {
+    private static let url = "postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
+    private static let access = "access:\n  - { name: checkout, user: root, roles: [decrypt, admin] }\n"
+
+    private func text(_ lines: [String], access: String = Self.access) -> String {
+        ConfigurationFixture.minimum + "ledger:\n" + lines.map { "  \($0)\n" }.joined() + access
+    }
+
+    @Test("the URL, the password's file, the node and the standby are read; other files go where the unit keeps state")
+    func everything() throws {
+        let fixture = try ConfigurationFixture()
+        try fixture.directory.write("Secret of the ledger\n", to: "ledger-password")
+        let lines = ["url: \(Self.url)", "node: backend-1", "password_file: ledger-password", "require_standby: true"]
+        let configuration = try fixture.load(
+            text(lines), environment: ["STATE_DIRECTORY": "/var/lib/paytokend-2:/var/lib/more"])
+        #expect(
+            configuration.ledger.place
+                == .postgresql(
+                    LedgerSettings.DatabasePlace(
+                        url: try PostgreSQLURL(Self.url), passwordFile: fixture.directory.path("ledger-password"),
+                        requiresStandby: true)))
+        #expect(configuration.ledger.node == "backend-1" && configuration.ledger.isShared)
+        #expect(configuration.ledger.path == nil && configuration.warnings.isEmpty)
+        #expect(configuration.hsmTokens[0].refusedLogins == "/var/lib/paytokend-2/refused-logins-primary")
+        let plain = try fixture.load(text(["url: \(Self.url)", "node: backend-1"]))
+        #expect(plain.hsmTokens[0].refusedLogins == "/var/lib/paytokend/refused-logins-primary")
+        let credentials = try fixture.load(
+            text([lines[0], lines[1], "password_file: $CREDENTIALS_DIRECTORY/ledger-password"]),
+            environment: ["CREDENTIALS_DIRECTORY": fixture.directory.path])
+        #expect(credentials.ledger.place != plain.ledger.place)
+    }
+
+    @Test(
+        "each problem names its key and line, and never a secret",
+        arguments: [
+            WrongDatabase(
+                "url: postgresql://paytokend:hunter2@db1/paytokend?sslmode=verify-full", "node: a",
+                problem: "7 ledger.url: must not contain a password: use ledger.password_file"),
+            WrongDatabase(
+                "url: \"postgresql://db1/paytokend?sslmode=verify-full&sslpassword=hunter2\"", "node: a",
+                problem: "7 ledger.url: must not contain a sslpassword"),
+            WrongDatabase("url: postgresql:/db", "node: a", problem: "7 ledger.url: must begin with postgresql://"),
+            WrongDatabase(
+                "url: \"postgresql://db1/x?hunter2=1\"", "node: a",
+                problem: "7 ledger.url: is no connection URI that libpq reads"),
+            WrongDatabase(
+                "url: postgresql:///x?target_session_attrs=any", "node: a",
+                problem: "7 ledger.url: must not set target_session_attrs"),
+            WrongDatabase(
+                "url: \"postgresql://db1/x?sslmode=verify-full&sslrootcert=/no/hunter\"", "node: a",
+                problem: "7 ledger.url: the file of its sslrootcert, /no/hunter, cannot be read"),
+            WrongDatabase("url: \(url)", problem: "7 ledger.node: is missing; hosts that share a ledger in PostgreSQL"),
+            WrongDatabase(
+                "url: \(url)", "node: a", "password_file: gone",
+                problem: "9 ledger.password_file: cannot read the secret"),
+            WrongDatabase(
+                "url: \(url)", "node: a", "password_file: open", problem: "9 ledger.password_file: the secret's file"),
+            WrongDatabase(
+                "url: \(url)", "node: a", "require_standby: 2",
+                problem: "9 ledger.require_standby: must be true or false"),
+        ])
+    func problems(wrong: WrongDatabase) throws {
+        let fixture = try ConfigurationFixture()
+        try fixture.directory.write("hunter2", to: "open", mode: 0o644)
+        let problems = fixture.problems(text(wrong.lines))
+        #expect(problems.count == 1)
+        #expect(problems.first?.hasPrefix(wrong.problem) == true, "\(problems)")
+        #expect(problems.first?.contains("hunter2") == false)
+    }
+
+    @Test("every rule with the role decrypt needs a name, and there must be rules")
+    func names() throws {
+        let fixture = try ConfigurationFixture()
+        let lines = ["url: \(Self.url)", "node: backend-1"]
+        let nameless = """
+            access:
+              - { user: root, roles: [monitor, admin] }
+              - user: daemon
+                roles: [decrypt]
+              - { name: shop, user: bin, roles: [decrypt] }
+
+            """
+        let problems = fixture.problems(text(lines, access: nameless))
+        #expect(problems.count == 1)
+        #expect(
+            problems.first?.hasPrefix("11 access[1].name: is missing; with a ledger in PostgreSQL") == true,
+            "\(problems)")
+        let none = fixture.problems(text(lines, access: ""))
+        #expect(none.count == 1 && none[0].contains("access: is missing; with a ledger in PostgreSQL"), "\(none)")
+        // One run finds this beside what is wrong with the URL.
+        #expect(fixture.problems(text(["url: postgres:/", "node: a"], access: nameless)).count == 2)
+    }
+
+    @Test(
+        "TLS that does not tell the server from an impostor is a warning at its line",
+        arguments: ["postgresql://db1/x", "postgresql://db1/x?sslmode=require"])
+    func insecure(url: String) throws {
+        let warnings = try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings
+        #expect(warnings.map(\.setting) == [.databaseTLS])
+        #expect(warnings.first?.place.hasSuffix(":7: ledger.url") == true)
+    }
+
+    @Test(
+        "a socket on this host needs no TLS",
+        arguments: ["postgresql:///paytokend", "postgresql:///x?host=/run/postgresql"])
+    func local(url: String) throws {
+        #expect(try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings.isEmpty)
+    }
+
+    @Test("a reload takes no rule without a name while the ledger in use is shared, whatever the file names by now")
+    func reload() throws {
+        let fixture = try ConfigurationFixture()
+        let shared = try fixture.load(text(["url: \(Self.url)", "node: a"]))
+        let named = try fixture.load(text(["url: sqlite:x.sqlite"]))
+        let nameless = try fixture.load(
+            text(["url: sqlite:x.sqlite"], access: "access:\n  - { user: root, roles: [decrypt, admin] }\n"))
+        let live = try LiveConfiguration(shared, instruments: Instruments())
+        #expect(live.objection(to: named) == nil)
+        #expect(live.objection(to: nameless)?.contains("needs a name") == true)
+        #expect(try LiveConfiguration(named, instruments: Instruments()).objection(to: nameless) == nil)
+    }
+
+    @Test("its warning stays until a restart, whatever a reload reads")
+    func warningStays() throws {
+        let fixture = try ConfigurationFixture()
+        let configuration = try fixture.load(text(["url: postgresql://db1/x", "node: a"]))
+        let instruments = Instruments()
+        let live = try LiveConfiguration(configuration, instruments: instruments)
+        let other = try fixture.load(text(["url: \(Self.url)", "node: a"]))
+        #expect(live.replace(with: other, policies: try Policies(other)) == ["ledger"])
+        #expect(live.warnings.map(\.setting) == [.databaseTLS])
+        #expect(instruments.insecureSettings.value(["database_tls"]) == 1)
+    }
+}
