@@ -145,8 +145,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "ProductVersion",
-                "Refusals",
+                "AuditChain", "CLinux", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "Ledger",
+                "ProductVersion", "Refusals",
                 "SecretMemory", "StrictJSON", arguments, crypto, signals,
             ],
             swiftSettings: house),

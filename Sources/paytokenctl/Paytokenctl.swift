@@ -1,5 +1,6 @@
 // The command line of the security team and of auditors. It asks the daemon over its Unix sockets, and touches a private key
-// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it).
+// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it). One command goes past the
+// daemon: ledger create, with the account of a database's owner, which the daemon must not have.
 //
 // Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
 //               they share: showing a result, dry runs, reasons, asking for a change that may need a second person.
@@ -180,5 +181,8 @@ struct AuditCommand: ParsableCommand {
 struct LedgerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
-        subcommands: [LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self])
+        subcommands: [
+            LedgerCreateCommand.self, LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self,
+            LedgerAcceptClockCommand.self,
+        ])
 }

@@ -41,6 +41,7 @@ struct SQLState: Sendable, Hashable, CustomStringConvertible {
     static let undefinedFunction = SQLState(known: "42883")
     static let invalidSchema = SQLState(known: "3F000")
     static let insufficientPrivilege = SQLState(known: "42501")
+    static let undefinedObject = SQLState(known: "42704")
     static let noDatabase = SQLState(known: "3D000")
 
     /// The row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22, 23, P0).

@@ -76,6 +76,16 @@ public enum PostgreSQLSchema {
             return outcome
         } catch let error as LedgerOpeningError {
             throw error
+        } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
+            throw .cannotOpen(
+                path: url.server,
+                reason:
+                    "the account may not make a schema in this database, or does not own the one there: log in as the "
+                    + "owner.")
+        } catch PostgreSQLFailure.refused(.undefinedObject, _) where role != nil {
+            throw .cannotOpen(
+                path: url.server,
+                reason: "there is no role of the name that is to be granted: make it first (createuser).")
         } catch let error as PostgreSQLFailure {
             throw LedgerOpeningError(error, server: url.server)
         } catch {

@@ -16,6 +16,9 @@ struct LedgerBackupCommand: AsyncParsableCommand {
 
               paytokenctl ledger backup /backup/ledger-$(date +%F).sqlite
 
+            A ledger in PostgreSQL is refused (invalid_state): its own tools copy it, pg_basebackup with an archive of its \
+            log, or pg_dump.
+
             To restore: stop paytokend, put the copy in the ledger's place (ledger.url), remove -wal and -shm beside \
             it, start paytokend with --await-restore, then see: paytokenctl ledger accept-restore --help
             """)

@@ -1,0 +1,145 @@
+import ArgumentParser
+import DaemonAPI
+import Ledger
+import SecretMemory
+import StrictJSON
+
+struct LedgerCreateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create",
+        abstract: "Makes or upgrades the ledger's tables in PostgreSQL, with the account that owns them.",
+        discussion: """
+            For a ledger in PostgreSQL, which several hosts can share (ledger.url: postgresql://…). The daemon is not needed. \
+            Its own role cannot do this; --grant gives that role the least that it needs: it adds records, checkpoints and \
+            claims, and cannot change or delete them. So two roles, and a database of the first:
+
+              sudo -u postgres createuser --pwprompt ledger_owner
+              sudo -u postgres createuser --pwprompt paytokend
+              sudo -u postgres createdb --owner ledger_owner paytokend
+              paytokenctl ledger create --ask-password --grant paytokend \\
+                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
+
+            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights. \
+            After an upgrade of paytokend it brings the tables up to date: stop the daemons first.
+
+            The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
+            --password-file, or is asked for (--ask-password), or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a \
+            service file. None is needed where PostgreSQL knows the account (peer).
+
+            Exit status: 0 done; 1 the schema is newer, or somebody else's; 66 or 77 the password's file; 75 no server \
+            takes writes now, try again; 78 the login, TLS, the database, or a right that the account lacks.
+            """)
+
+    @Argument(
+        help: ArgumentHelp("Where the database is, with the account that owns it: postgresql://…", valueName: "url"))
+    var url: String
+
+    @Option(help: ArgumentHelp("The daemon's role, which exists; it gets the least it needs.", valueName: "role"))
+    var grant: String?
+
+    @Option(
+        help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
+    var passwordFile: String?
+
+    @Flag(help: "Asks for the account's password on the terminal.")
+    var askPassword = false
+
+    @OptionGroup var dryRun: DryRunOption
+    @OptionGroup var format: OutputOptions
+
+    func validate() throws {
+        // Its own words would show the argument, which may hold a password.
+        do throws(PostgreSQLURLError) {
+            _ = try PostgreSQLURL(url)
+        } catch {
+            throw ValidationError(Self.sentence(error))
+        }
+        guard passwordFile == nil || !askPassword else {
+            throw ValidationError("--password-file and --ask-password exclude each other.")
+        }
+        guard grant.map({ !$0.isEmpty && $0.utf8.count <= 63 }) ?? true else {
+            throw ValidationError("A role's name has 1 to 63 bytes.")
+        }
+    }
+
+    private static func sentence(_ error: PostgreSQLURLError) -> String {
+        switch error {
+        case .secret(let parameter):
+            "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
+                + "--password-file or --ask-password."
+        case .fixed(let parameter): "The URL must not set \(parameter)."
+        case .notAURL, .unreadable: "The URL \(error)."
+        }
+    }
+
+    func run() async throws {
+        let url = try PostgreSQLURL(url)
+        let typed = askPassword ? try TypedPassword(asking: "Password of \(url.user ?? "the account")") : nil
+        if let passwordFile { try Self.check(passwordFile) }
+        let outcome = try await create(url, typed?.path ?? passwordFile)
+        for setting in outcome.insecureSettings.map(\.description).sorted() { Console.error("warning: \(setting)") }
+        try show(outcome)
+        dryRun.report(
+            outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
+    }
+
+    private func create(_ url: PostgreSQLURL, _ passwordFile: String?) async throws(CommandFailure)
+        -> PostgreSQLSchema.Outcome
+    {
+        do throws(LedgerOpeningError) {
+            return try await PostgreSQLSchema.create(
+                url, passwordFile: passwordFile, grantTo: grant, dryRun: dryRun.isDryRun)
+        } catch {
+            throw CommandFailure(creating: error)
+        }
+    }
+
+    /// So that a wrong file ends with its own status.
+    private static func check(_ file: String) throws(CommandFailure) {
+        do throws(SecretFileError) {
+            _ = try SecretBytes(contentsOfFile: file)
+        } catch {
+            if case .accessibleToOthers = error.reason { throw CommandFailure(.notPermitted, error.description) }
+            throw CommandFailure(.unreadable, error.description)
+        }
+    }
+
+    private func show(_ outcome: PostgreSQLSchema.Outcome) throws(CommandFailure) {
+        let status =
+            if dryRun.isDryRun || outcome.found == outcome.version {
+                "unchanged"
+            } else {
+                outcome.found == nil ? "created" : "upgraded"
+            }
+        var json = JSONWriter()
+        json.beginObject()
+        json.member("status", status)
+        json.member("server", outcome.server)
+        json.member("owner", outcome.owner)
+        json.member("found", outcome.found)
+        json.member("version", outcome.version)
+        json.member("granted", outcome.granted)
+        json.endObject()
+        try format.show(
+            json.bytes,
+            Table(pairs: [
+                ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
+                ("Schema found", outcome.found.map(String.init) ?? "none"),
+                ("Schema", String(outcome.version)), ("Granted to", outcome.granted ?? "nobody"),
+            ]).text)
+    }
+}
+
+extension CommandFailure {
+    fileprivate init(creating error: LedgerOpeningError) {
+        switch error {
+        case .unreachable, .notNow: self.init(.tryAgainLater, error.description)
+        case .newerSchema: self.init(.no, error.description)
+        case .notALedger(let server):
+            self.init(
+                .no,
+                "The schema paytokend on \(server) is not a ledger's, and nothing was changed. Use another database.")
+        default: self.init(.configuration, error.description)
+        }
+    }
+}

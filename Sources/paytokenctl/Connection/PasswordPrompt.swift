@@ -1,0 +1,70 @@
+import DaemonAPI
+import Glibc
+import SecretMemory
+
+/// A password that somebody types, as a file of this process's memory without a name: what reads secrets from files reads this one,
+/// and it ends with the process at the latest.
+final class TypedPassword: Sendable {
+    /// For this process only.
+    let path: String
+    private let descriptor: Int32
+
+    /// The longest that is read, in bytes.
+    private static let maximumBytes = 256
+
+    /// Asks on the terminal, which does not show what is typed.
+    init(asking question: String) throws(CommandFailure) {
+        let password = try Self.ask(question)
+        descriptor = unsafe open("/dev/shm", Self.temporaryFile | O_RDWR | O_CLOEXEC, 0o600)
+        path = "/proc/self/fd/\(descriptor)"
+        let written = unsafe password.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+        guard written == password.count else {
+            throw CommandFailure(
+                .tryAgainLater, "What was typed could not be kept: \(DescriptorFailure(number: errno).reason).")
+        }
+    }
+
+    /// O_TMPFILE (open(2)), which hides behind _GNU_SOURCE: a file without a name, here in memory.
+    private static let temporaryFile = O_DIRECTORY | 0o20_000_000
+
+    deinit { close(descriptor) }
+
+    private static func ask(_ question: String) throws(CommandFailure) -> SecretBytes {
+        let terminal = unsafe open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
+        guard terminal >= 0 else {
+            throw CommandFailure(.usage, "There is no terminal to ask for the password on: use --password-file.")
+        }
+        defer { close(terminal) }
+        var before = termios()
+        guard unsafe tcgetattr(terminal, &before) == 0 else {
+            throw CommandFailure(.usage, "The terminal cannot be kept from showing the password: use --password-file.")
+        }
+        // Ctrl-C comes as a byte, so that the terminal is left as it was.
+        var silent = before
+        silent.c_lflag &= ~tcflag_t(ECHO | ISIG)
+        guard unsafe tcsetattr(terminal, TCSADRAIN, &silent) == 0 else {
+            throw CommandFailure(.usage, "The terminal cannot be kept from showing the password: use --password-file.")
+        }
+        defer { unsafe tcsetattr(terminal, TCSADRAIN, &before) }
+        try? Descriptor.write(Array("\(question): ".utf8), to: terminal)
+        defer { try? Descriptor.write([UInt8(ascii: "\n")], to: terminal) }
+        var secret = SecretBytes(count: maximumBytes + 1)
+        var count = 0
+        while count < secret.count {
+            let position = count
+            let got = unsafe secret.withUnsafeMutableBytes { bytes in
+                unsafe read(terminal, bytes.baseAddress?.advanced(by: position), 1)
+            }
+            if got < 0, errno == EINTR { continue }
+            let byte = unsafe secret.withUnsafeBytes { unsafe $0[position] }
+            if got == 1, byte == 3 { throw CommandFailure(.no, "Interrupted; nothing was done.") }
+            guard got == 1, byte != UInt8(ascii: "\n") else { break }
+            count += 1
+        }
+        guard count > 0, count <= maximumBytes else {
+            throw CommandFailure(.usage, "A password has 1 to \(maximumBytes) bytes.")
+        }
+        secret.shrink(to: count)
+        return secret
+    }
+}
