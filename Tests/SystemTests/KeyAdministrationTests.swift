@@ -5,9 +5,9 @@ import Testing
 import TokenForge
 
 /// Keys in and out of view, through paytokenctl and the running daemon.
-@Suite struct KeyAdministrationTests {
+@Suite(.everyLedger) struct KeyAdministrationTests {
     /// One daemon without keys; each test brings merchants of its own.
-    private static let started = Task { try await DaemonHarness() }
+    private static let started = OncePerLedger { try await DaemonHarness() }
 
     private func merchant(
         _ name: String, type: ForgeKeyType = .p256, kind: ForgedCertificateKind = .paymentProcessing,

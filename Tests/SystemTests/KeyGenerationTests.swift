@@ -5,8 +5,8 @@ import Testing
 import TokenForge
 
 /// Keys made inside the token, from the request to the first payment, with the real programs.
-@Suite struct KeyGenerationTests {
-    private static let started = Task { try await DaemonHarness() }
+@Suite(.everyLedger) struct KeyGenerationTests {
+    private static let started = OncePerLedger { try await DaemonHarness() }
 
     private static let authority = Result {
         let directory = try FreshDirectory()

@@ -94,7 +94,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves")
+    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves", .everyLedger)
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }

@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// The running daemon's answers against the OpenAPI file: each path, each status that a test can bring about.
-@Suite struct OpenAPITests {
+@Suite(.everyLedger) struct OpenAPITests {
     private static let document = Result {
         let file = URL(filePath: #filePath).appending(path: "../../../Sources/DaemonAPI/openapi.json").standardized
         return try JSONValue(parsing: Array(Data(contentsOf: file)))

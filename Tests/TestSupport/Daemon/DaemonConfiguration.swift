@@ -24,6 +24,8 @@ public struct DaemonConfiguration: Sendable {
     public var distrusted: [String] = []
     /// Lines under `ledger:` beside the URL.
     public var ledger: [String] = []
+    /// The database that the ledger is in; nil: a file. Each rule of `access` gets a name then.
+    public var database: DaemonDatabase?
     /// The whole `access:` list, each rule one YAML flow mapping; empty leaves it out.
     public var access: [String] = []
     /// `log.level`.
@@ -58,11 +60,26 @@ public struct DaemonConfiguration: Sendable {
         let distrustedList = distrusted.map { "\"\($0)\"" }.joined(separator: ", ")
         lines += ["trust:", "  roots: [\(rootList)]", "  distrusted: [\(distrustedList)]"]
         lines += ["verification:", "  signing_time_window: \(signingTimeWindow)"]
-        lines += ["ledger:", "  url: sqlite:ledger.sqlite"] + ledger.map { "  \($0)" }
+        lines += ["ledger:", "  url: \(database.map { "\"\($0.url)\"" } ?? "sqlite:ledger.sqlite")"]
+        if database != nil, !ledger.contains(where: { $0.hasPrefix("node:") }) { lines.append("  node: node-1") }
+        lines += ledger.map { "  \($0)" }
         lines += ["approvals:"] + approvals.map { "  \($0)" }
-        if !access.isEmpty { lines += ["access:"] + access.map { "  - \($0)" } }
+        let rules = database == nil ? access : namedAccess
+        if !rules.isEmpty { lines += ["access:"] + rules.map { "  - \($0)" } }
         lines += ["log: { level: \(logLevel), format: json }"]
         return lines.joined(separator: "\n") + "\n"
+    }
+}
+
+extension DaemonConfiguration {
+    /// The rules, or those that there are without any, each with a name.
+    private var namedAccess: [String] {
+        let roles = "roles: [decrypt, monitor, audit, admin]"
+        let rules =
+            access.isEmpty ? Set([geteuid(), 0]).sorted().map { "{ user: \"\($0)\", \(roles) }" } : access
+        return rules.enumerated().map { index, rule in
+            rule.contains("name:") ? rule : "{ name: rule-\(index), " + rule.dropFirst()
+        }
     }
 }
 

@@ -10,6 +10,8 @@ public final class DaemonHarness: Sendable {
     public let adminSocket: String
     /// The configuration file.
     public let configurationFile: String
+    /// Where its ledger is, unless in a file.
+    public let database: DaemonDatabase?
     private let running: Mutex<RunningProgram?> = Mutex(nil)
 
     public static let pin = TokenDirectory.pin
@@ -23,6 +25,8 @@ public final class DaemonHarness: Sendable {
         socket = directory.path("p.sock")
         adminSocket = directory.path("a.sock")
         configurationFile = directory.path("paytokend.yaml")
+        database =
+            if let database = configuration.database { database } else { try await DaemonLedger.current.database() }
         for hsmToken in configuration.ownHSMTokens {
             let store = Self.store(of: hsmToken)
             try directory.makeDirectory(store)
@@ -71,6 +75,8 @@ public final class DaemonHarness: Sendable {
 
     /// Writes another configuration, for the next start or SIGHUP.
     public func configure(_ configuration: DaemonConfiguration) throws {
+        var configuration = configuration
+        configuration.database = database
         try directory.write(
             configuration.yaml(
                 module: configuration.module ?? SoftHSM.libraryPath,
@@ -97,6 +103,8 @@ public final class DaemonHarness: Sendable {
         through starter: [String] = [], untilReady: Bool = true
     ) async throws {
         let command = starter + [try Program.built("paytokend"), "--config", configurationFile] + arguments
+        // Where a ledger on a server leaves what is this host's own.
+        let environment = environment.merging(["STATE_DIRECTORY": directory.path]) { chosen, _ in chosen }
         let program =
             if let identity {
                 try RunningProgram(
@@ -236,13 +244,14 @@ public struct HarnessFailure: Error, CustomStringConvertible {
 
 /// One daemon with an EC and an RSA merchant for all tests that only send requests: starting one takes a while.
 public enum SharedDaemon {
-    private static let started = Task {
+    private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512"]
         return try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
     }
 
+    /// The one with the kind of ledger that tests have now.
     public static var harness: DaemonHarness {
         get async throws { try await started.value }
     }

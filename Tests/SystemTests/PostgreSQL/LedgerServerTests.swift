@@ -1,0 +1,214 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The daemon and its ledger's server: how it begins, and what becomes of it when the server goes and comes.
+@Suite struct LedgerServerTests {
+    /// A daemon that waits for its server for two seconds, as node-1 of a database.
+    private func configuration(_ database: DaemonDatabase, _ more: [String] = []) -> DaemonConfiguration {
+        var configuration = DaemonConfiguration()
+        configuration.database = database
+        configuration.ledger = ["timeout: 2s"] + more
+        return configuration
+    }
+
+    /// One that is not expected to serve.
+    private func start(_ configuration: DaemonConfiguration) async throws -> ProgramResult {
+        let harness = try await DaemonHarness(prepared: configuration, initializesToken: false)
+        return try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
+    }
+
+    @Test(
+        "when the server stops and comes back nothing is released meanwhile, and the daemon goes on without a restart")
+    func stopped() async throws {
+        let server = try await DaemonDatabase.prepared(PostgreSQLServer())
+        let harness = try await DaemonHarness(
+            configuration(DaemonDatabase(on: server)), merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let paymentToken = try SharedForge.paymentToken()
+        try await server.stop()
+        let refused = try await harness.decrypt(paymentToken, reference: "r")
+        #expect(refused.status == 503 && refused.code == "ledger_unavailable", "\(refused)")
+        #expect(refused.header("Retry-After").flatMap(Int.init) != nil && refused.member("paymentData") == nil)
+        // What needs no ledger goes on, and refusals keep their own codes.
+        #expect(try await harness.verify(paymentToken).status == 200)
+        let unknown = try SharedForge.mint.mint(
+            TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
+        #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
+        // What was found before counts for a second.
+        try await wait(for: "503 from /readyz, for the ledger") {
+            let ready = try await Curl.request("/readyz", socket: harness.socket)
+            return ready.status == 503 && ready.body.holds(Array("\"component\":\"ledger\"".utf8))
+        }
+        #expect(try await Curl.request("/healthz", socket: harness.socket).status == 200)
+        let status = try await harness.paytokenctl(["status"])
+        #expect(status.status == 1 && status.error.contains("ledger_unavailable"), "\(status)")
+        #expect(try await harness.admin("/metrics").status == 200)
+
+        try await server.start()
+        try await harness.waitUntilReady()
+        #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
+        #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("status and metrics name the server, the role, the node and its hold on its name")
+    func shown() async throws {
+        let database = try await DaemonDatabase()
+        let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let ledger = try #require(try await harness.admin("/v1/status").member("ledger")?.objectValue)
+        #expect(ledger["engine"]?.stringValue == "postgresql" && ledger["condition"]?.stringValue == "ready")
+        let server = try #require(ledger["server"])
+        #expect(server.string("database") == database.name && server.string("role") == DaemonDatabase.daemon)
+        #expect(server.string("host") == database.server.directory.path && server.objectValue?["standbys"] == nil)
+        #expect(server.string("version")?.isEmpty == false && server.string("systemIdentifier")?.isEmpty == false)
+        let node = try #require(ledger["nodes"]?.arrayValue?.first)
+        #expect(node.string("name") == "node-1" && node.objectValue?["isLeased"]?.boolValue == true)
+        let text = try await harness.paytokenctl(["status"])
+        #expect(text.status == 0, "\(text)")
+        for words in ["role paytokend", "timeline 1", "none is named", "fencing number 1", "NODE"] {
+            #expect(text.output.contains(words), "\(words): \(text)")
+        }
+        #expect(text.error.contains("names no synchronous standby"), "\(text)")
+        #expect(try await harness.metric("paytokend_insecure_settings", "database_standby") == [1])
+        #expect(try await harness.metric("paytokend_insecure_settings", "database_tls").isEmpty)
+        let age = try #require(try await harness.metric("paytokend_node_lease_age_seconds").first)
+        #expect(age < 15)
+        let commits = try #require(try await harness.metric("paytokend_ledger_batch_round_trips_count").first)
+        let trips = try #require(try await harness.metric("paytokend_ledger_batch_round_trips_sum").first)
+        #expect(commits > 0 && trips >= commits)
+
+        let backup = try await harness.paytokenctl(["ledger", "backup", harness.directory.path("copy")])
+        #expect(backup.status == 1 && backup.error.contains("pg_dump"), "\(backup)")
+        #expect(!FileManager.default.fileExists(atPath: harness.directory.path("copy")))
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test(
+        "a second daemon of a node's name exits 75 and leaves the first one alone; after its end the name is free at once"
+    )
+    func secondDaemon() async throws {
+        let database = try await DaemonDatabase()
+        let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
+        let second = try await start(configuration(database))
+        #expect(second.status == 75, "\(second)")
+        #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("at the start a server that is away is 75; a missing or newer schema, and a login that is refused, are 78")
+    func startRefused() async throws {
+        let server = try await DaemonDatabase.prepared(PostgreSQLServer())
+        let newer = try await DaemonDatabase(on: server)
+        try await newer.sql("UPDATE ledger_state SET schema_version = 99")
+        let refused = try await start(configuration(newer))
+        #expect(refused.status == 78 && refused.error.contains("schema 99"), "\(refused)")
+        let missing = try await DaemonDatabase(on: server)
+        try await missing.sql("DROP SCHEMA paytokend CASCADE")
+        let without = try await start(configuration(missing))
+        #expect(without.status == 78 && without.error.contains("paytokenctl ledger create"), "\(without)")
+        try await server.require("local all \(DaemonDatabase.daemon) scram-sha-256")
+        let login = try await start(configuration(DaemonDatabase(on: server)))
+        #expect(login.status == 78 && login.error.contains("refuses the login"), "\(login)")
+        try await server.stop()
+        let away = try await start(configuration(newer))
+        #expect(away.status == 75, "\(away)")
+    }
+
+    @Test("with an older database the daemon exits 78 and says what to do; once accepted, it serves")
+    func restored() async throws {
+        let server = try await DaemonDatabase.prepared(PostgreSQLServer())
+        let database = try await DaemonDatabase(on: server)
+        let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        try await server.sql("CREATE DATABASE kept TEMPLATE \(database.name) OWNER \(DaemonDatabase.owner)")
+        try await harness.start()
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.stop().status == 0)
+        try await server.sql("DROP DATABASE \(database.name)")
+        try await server.sql("ALTER DATABASE kept RENAME TO \(database.name)")
+
+        let refused = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
+        #expect(refused.status == 78, "\(refused)")
+        #expect(refused.error.contains("is an older copy") && refused.error.contains("accept-restore"), "\(refused)")
+        try await harness.start(["--await-restore"], untilReady: false)
+        // The refused start has recorded itself: by now the database may be another branch rather than an older copy.
+        try await wait(for: "the comparison") {
+            try await Curl.request("/readyz", socket: harness.socket).text.contains("accept-restore")
+        }
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
+        let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "server lost"])
+        #expect(accepted.status == 0, "\(accepted)")
+        try await harness.waitUntilReady()
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("with require_standby the daemon is not ready while the server names none")
+    func standbyRequired() async throws {
+        let harness = try await DaemonHarness(
+            prepared: configuration(DaemonDatabase(), ["require_standby: true"]))
+        try await harness.start(untilReady: false)
+        try await wait(for: "the reason") {
+            try await Curl.request("/readyz", socket: harness.socket).body.holds(
+                Array("synchronous_standby_names".utf8))
+        }
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("the password comes from its file; it and card data are in no output, log, process list or row")
+    func secrecy() async throws {
+        let password = "horse-battery-\(UInt32.random(in: 0 ... .max))"
+        let server = try await DaemonDatabase.prepared(PostgreSQLServer())
+        let database = try await DaemonDatabase(on: server)
+        try await server.sql("ALTER ROLE \(DaemonDatabase.daemon) PASSWORD '\(password)'")
+        try await server.require("local all \(DaemonDatabase.daemon) scram-sha-256")
+        let harness = try await DaemonHarness(prepared: configuration(database, ["password_file: ledger-password"]))
+        try harness.directory.write(password + "\n", to: "ledger-password")
+        try await harness.start()
+        #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
+        let paymentToken = try SharedForge.paymentToken()
+        let answer = try await harness.decrypt(paymentToken, reference: "order-1")
+        #expect(answer.status == 200, "\(answer)")
+        var written: [(String, [UInt8])] = []
+        for path in ["/metrics", "/v1/status", "/v1/keys", "/readyz"] {
+            written.append((path, try await harness.admin(path).body))
+        }
+        let process = "/proc/\(try harness.daemon.processIdentifier)"
+        for name in ["cmdline", "environ"] {
+            written.append((name, Array((try? Data(contentsOf: URL(filePath: "\(process)/\(name)"))) ?? Data())))
+        }
+        let activity = try await server.sql("SELECT application_name, query FROM pg_stat_activity")
+        #expect(activity.contains("paytokend node-1"))
+        written.append(("pg_stat_activity", Array(activity.utf8)))
+        for table in ["audit_record", "claim", "merchant_key", "approval", "node", "checkpoint", "audit_key"] {
+            written.append((table, Array(try await database.sql("SELECT t::text FROM \(table) t").utf8)))
+        }
+        // A password that is wrong from the next connection on is not shown either.
+        try harness.directory.write("wrong-\(password)\n", to: "ledger-password")
+        try await server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '\(database.name)'")
+        let refused = try await harness.decrypt(SharedForge.paymentToken())
+        #expect(refused.code == "ledger_unavailable", "\(refused)")
+        written.append(("a refusal", refused.body))
+        try harness.directory.write("\(password)\n", to: "ledger-password")
+        try await harness.waitUntilReady()
+        let ended = try await harness.stop()
+        #expect(ended.status == 0)
+        written += [("standard output", ended.outputBytes), ("the log", ended.errorBytes)]
+        let payload = try #require(try JSONValue(parsing: paymentToken.plaintext).objectValue)
+        let account = try #require(payload["applicationPrimaryAccountNumber"]?.stringValue)
+        for (place, bytes) in written {
+            #expect(!bytes.holds(Array(password.utf8)), "the password in \(place)")
+            #expect(!bytes.holds(Array(account.utf8)), "an account number in \(place)")
+        }
+    }
+}
