@@ -74,7 +74,8 @@ final class PostgreSQLSession: Sendable {
             if let current { return current }
             let new = Attempt()
             current = new
-            DispatchQueue.global().async { [self] in
+            // Not one of the few that libdispatch has for all: those may all be blocked, in resolvers too.
+            Thread.detachNewThread { [self] in
                 let result = Result { () throws(LedgerOpeningError) in try connect(until: .now + timeout) }
                 new.result.withLock { $0 = result }
                 new.ended.signal()

@@ -1,0 +1,89 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Three nodes, each behind a network of its own that breaks at random, before commits and behind them.
+@Suite("Several nodes on a bad network")
+struct RandomFaultTests {
+    /// A node and its network.
+    private struct Node: Sendable {
+        let ledger: PostgreSQLLedger
+        let proxy: PostgreSQLProxy
+    }
+
+    private func node(_ name: String, _ fixture: PostgreSQLFixture) async throws -> Node {
+        let proxy = try await PostgreSQLProxy(to: fixture.database.server)
+        let url = try PostgreSQLURL(proxy.url(fixture.database.name, user: LedgerDatabases.daemon))
+        return Node(ledger: try await fixture.node(name) { $0.url = url }, proxy: proxy)
+    }
+
+    /// Asks until there is an answer.
+    private func verdict(_ number: Int, _ node: Node, _ fixture: PostgreSQLFixture) async throws -> ReleaseVerdict {
+        while true {
+            do {
+                return try await fixture.release(number, reference: nil, on: node.ledger).verdict
+            } catch LedgerFailure.unavailable, LedgerFailure.timedOut {
+                continue
+            }
+        }
+    }
+
+    @Test(
+        "However commits and their answers get lost, no transaction is released twice, and what was answered is recorded once"
+    )
+    func once() async throws {
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
+        let nodes = [
+            Node(ledger: fixture.ledger, proxy: fixture.proxy), try await node("node-2", fixture),
+            try await node("node-3", fixture),
+        ]
+        let faults = Task {
+            var random = SystemRandomNumberGenerator()
+            while !Task.isCancelled {
+                let proxy = nodes[Int.random(in: 0..<3, using: &random)].proxy
+                proxy.fault = Bool.random(using: &random) ? .loseAcknowledgement(then: .none) : .loseCommit(then: .none)
+                let cuts = proxy.cuts
+                // The next fault comes when this one has struck, or somebody else's turn.
+                try? await wait(within: 0.05) { proxy.cuts > cuts }
+            }
+        }
+        func cuts() -> Int { nodes.reduce(0) { $0 + $1.proxy.cuts } }
+        var released: [Int: Int] = [:]
+        var count = 0
+        while cuts() < 30 {
+            let round = count + 1...count + 10
+            count = round.upperBound
+            let verdicts = try await withThrowingTaskGroup(of: (Int, ReleaseVerdict).self) { group in
+                for number in round {
+                    for node in nodes.shuffled() {
+                        group.addTask { (number, try await verdict(number, node, fixture)) }
+                    }
+                }
+                return try await group.reduce(into: [(Int, ReleaseVerdict)]()) { $0.append($1) }
+            }
+            for (number, verdict) in verdicts where verdict == .released { released[number, default: 0] += 1 }
+        }
+        faults.cancel()
+        await faults.value
+        for node in nodes { node.proxy.fault = .none }
+        #expect(released.values.allSatisfy { $0 == 1 })
+        #expect(try await fixture.count("claim") == count)
+        let recorded = try await fixture.database.sql(
+            """
+            SELECT count(*), count(DISTINCT transaction_id) FROM audit_record
+            WHERE event = 'decrypt' AND outcome = 'ok'
+            """)
+        #expect(recorded == "\(count)|\(count)")
+        // Nothing is lost that was released, and nearly all was answered: a commit in doubt is resolved.
+        #expect(released.count == count)
+        let signer = CheckpointSigner()
+        for node in nodes {
+            try await signer.seal(node.ledger)
+            #expect(try await signer.verdict(of: node.ledger).intactRecords != nil)
+        }
+        for node in nodes.dropFirst() { await node.ledger.close() }
+    }
+}
