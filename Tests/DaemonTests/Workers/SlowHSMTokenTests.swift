@@ -52,7 +52,7 @@ import WorkerProtocol
 
     @Test("what waits while a worker hangs and the next one opens the token is answered by that one")
     func hangUnderLoad() async throws {
-        let place = try await Place(callTimeout: .seconds(4))
+        let place = try await Place(callTimeout: .seconds(10))
         // More than what a worker holds; the next one takes a second longer to open the token.
         try place.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(place.worker.processIdentifier))
