@@ -56,6 +56,11 @@ def waiting(row):
     return ratio
 
 
+def over_peer(row, peer):
+    """A row's rate, by that of another program which was measured beside it."""
+    return lambda figures: quotient(figures.median(row, "rate"), figures.median(peer, "rate"))
+
+
 def possible(row, ceiling):
     """A row's rate, of what its token allows; or of the base's rate, where the machine can do no more than that."""
     def ratio(figures):
@@ -73,6 +78,8 @@ TARGETS = [
     Target("half of the maximum, p99 over the sum of its parts' p99", of_parts("open-half", "p99"), most=4),
     *[Target(f"20 ms in the token, {sessions} sessions, of sessions / 20 ms", of(f"latency-20-{sessions}", "of_ceiling"), least=0.95)
       for sessions in (8, 32, 64)],
+    Target("EC, 128 connections, over processout/applepay in process", over_peer("ec-128", "processout-ec"), least=3),
+    Target("RSA, 32 connections, over processout/applepay in process", over_peer("rsa", "processout-rsa"), least=2.2),
     Target("10,000 keys against 1, of the tokens' own ratio", many_keys, least=0.97),
 ]
 

@@ -2,13 +2,14 @@ import Foundation
 import GRDB
 import Synchronization
 
-/// The connections to one ledger: one writes; one only reads what decisions need, one only reads what people look for,
-/// so that a long search stalls neither a write nor a decision.
+/// The connections to one ledger: one writes; one copies the write-ahead log into the file; one only reads what decisions
+/// need, one only reads what people look for, so that a long search stalls neither a write nor a decision.
 ///
 /// Each is a serial queue of its own threads (GRDB's); a task that waits for it holds none of the threads
 /// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
 final class SQLiteConnections: Sendable {
     private let writer: DatabaseQueue
+    let checkpointing: WALCheckpointing
     let reader: SQLiteReader
     private let searcher: SQLiteReader
 
@@ -35,9 +36,7 @@ final class SQLiteConnections: Sendable {
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
-            // 16 MiB of log instead of 4: pages that many commits change are copied into the file once. At a full disk
-            // that is 12 MiB less for records.
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = 4000")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(WALCheckpointing.mostPages)")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
             // Savepoints need no room in a directory for temporary files, which may be full or not writable.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
@@ -47,7 +46,7 @@ final class SQLiteConnections: Sendable {
             try Self.requireDurability(db, path: path)
             try prepare(db)
         }
-
+        checkpointing = try WALCheckpointing(path: path, busyTimeout: busyTimeout)
         reader = SQLiteReader(
             try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
         searcher = SQLiteReader(
@@ -104,6 +103,7 @@ final class SQLiteConnections: Sendable {
     func close() throws {
         try searcher.close()
         try reader.close()
+        try checkpointing.close()
         try writer.close()
     }
 }

@@ -104,6 +104,7 @@ final class SQLiteWriter: Sendable {
         connections.onWriter { [self] db in
             while let batch = writes.next() {
                 if !batch.isEmpty { commit(batch, db) }
+                connections.checkpointing.committed(db)
             }
         }
     }

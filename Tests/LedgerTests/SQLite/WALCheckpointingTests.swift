@@ -1,0 +1,121 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// The write-ahead log's way into the file, beside a writer that goes on.
+@Suite("WAL checkpointing")
+struct WALCheckpointingTests {
+    /// A database of large rows: each commit writes `pages` of them and a few pages more.
+    private final class Pages {
+        let directory: FreshDirectory
+        let path: String
+        let writer: DatabaseQueue
+        let checkpointing: WALCheckpointing
+        private(set) var rows = 0
+
+        init(interval: Int) throws {
+            directory = try FreshDirectory()
+            path = directory.path + "/pages.sqlite"
+            var configuration = Configuration()
+            configuration.prepareDatabase { db in
+                try db.execute(sql: "PRAGMA journal_mode = WAL")
+                try db.execute(sql: "PRAGMA synchronous = FULL")
+                try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+            }
+            writer = try DatabaseQueue(path: path, configuration: configuration)
+            try writer.write { try $0.execute(sql: "CREATE TABLE page (content BLOB NOT NULL)") }
+            checkpointing = try WALCheckpointing(path: path, busyTimeout: 2, interval: interval)
+        }
+
+        func commit(pages: Int) throws {
+            try writer.writeWithoutTransaction { db in
+                try db.inTransaction {
+                    for _ in 0..<pages { try db.execute(sql: "INSERT INTO page VALUES (zeroblob(4000))") }
+                    return .commit
+                }
+                checkpointing.committed(db)
+            }
+            rows += pages
+        }
+
+        /// In pages of log; its file never shrinks while it is in use.
+        var logPages: Int {
+            get throws {
+                let size = try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
+                return try #require(size) / 4096
+            }
+        }
+    }
+
+    /// A read transaction that is left open.
+    private struct StayingReader {
+        private let connection: DatabaseQueue
+
+        init(_ path: String) throws {
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            connection = try DatabaseQueue(path: path, configuration: configuration)
+            try execute("BEGIN")
+            _ = try rows()
+        }
+
+        func rows() throws -> Int? {
+            try connection.unsafeRead { try Int.fetchOne($0, sql: "SELECT count(*) FROM page") }
+        }
+
+        func integrity() throws -> String? {
+            try connection.unsafeRead { try String.fetchOne($0, sql: "PRAGMA integrity_check") }
+        }
+
+        func leave() throws { try execute("ROLLBACK") }
+
+        private func execute(_ sql: String) throws {
+            try connection.writeWithoutTransaction { try $0.execute(sql: sql) }
+        }
+    }
+
+    @Test("The log is copied beside the writer, and begun anew once the writer has copied the rest")
+    func bounded() async throws {
+        let pages = try Pages(interval: 100)
+        for _ in 0..<20 {
+            // Until it is time to copy, and on while it is copied.
+            repeat { try pages.commit(pages: 10) } while !pages.checkpointing.isCopying && pages.rows % 200 != 0
+            try pages.commit(pages: 10)
+            try await wait(for: "the log to be copied") { !pages.checkpointing.isCopying }
+            try pages.commit(pages: 10)
+        }
+        #expect(pages.rows > 1000)
+        let logPages = try pages.logPages
+        #expect(logPages < 600, "\(logPages) pages of log after \(pages.rows) of rows")
+
+        // What the file and its log have is what was committed, for a program that opens them as they are.
+        let reader = try StayingReader(pages.path)
+        #expect(try reader.rows() == pages.rows)
+        #expect(try reader.integrity() == "ok")
+    }
+
+    @Test("A reader that stays keeps the log, and neither it nor the writer is kept waiting")
+    func reader() async throws {
+        let pages = try Pages(interval: 50)
+        try pages.commit(pages: 1)
+        let reader = try StayingReader(pages.path)
+        for _ in 0..<30 {
+            try pages.commit(pages: 10)
+            try await wait(for: "the copying to end") { !pages.checkpointing.isCopying }
+        }
+        #expect(try pages.logPages > 300, "the log was begun anew under a reader")
+        #expect(try reader.rows() == 1)
+        try reader.leave()
+        // With the reader gone the next interval is copied whole, and the log stays as long as it is.
+        var longest = 0
+        for round in 0..<30 {
+            try pages.commit(pages: 10)
+            try await wait(for: "the copying to end") { !pages.checkpointing.isCopying }
+            if round == 15 { longest = try pages.logPages }
+        }
+        #expect(try pages.logPages == longest)
+    }
+}
