@@ -78,8 +78,14 @@ import Synchronization
     /// libpq keeps no SQLSTATE of a refused login, only the server's text: what it is about is recognised by its words, and
     /// the text itself is not passed on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
-        let text = unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? ""
-        if text.contains("certificate") || text.contains("SSL") || text.contains("TLS") { return .tls }
+        Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
+    }
+
+    static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
+        // A server that goes away in the middle of TLS comes back; what the two do not agree on stays.
+        let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
+            where: text.contains)
+        if text.contains("certificate") || (!isBroken && (text.contains("SSL") || text.contains("TLS"))) { return .tls }
         if text.contains("too many connections") || text.contains("remaining connection slots") {
             return .tooManyConnections
         }

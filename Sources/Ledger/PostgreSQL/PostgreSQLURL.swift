@@ -23,6 +23,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         guard let parameters = Self.parse(text) else { throw .unreadable }
         for name in Self.secrets where parameters[name] != nil { throw .secret(parameter: name) }
         for name in Self.fixed where parameters[name] != nil { throw .fixed(parameter: name) }
+        for port in Self.list(parameters["port"]) where Int(port).map((1...65_535).contains) != true { throw .port }
         self.text = text
         self.parameters = parameters
     }
@@ -104,6 +105,8 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
     case secret(parameter: String)
     /// A parameter of libpq that the daemon sets itself.
     case fixed(parameter: String)
+    /// What stands where the port belongs may be a mistyped password, so it is not repeated.
+    case port
 
     public var description: String {
         switch self {
@@ -114,6 +117,7 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
             "must not contain a \(parameter): use ledger.password_file, peer authentication, a client certificate or a "
                 + "service file"
         case .fixed(let parameter): "must not set \(parameter), which the daemon sets itself"
+        case .port: "has a port that is no number from 1 to 65535"
         }
     }
 }

@@ -68,7 +68,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
                 + "--password-file or --ask-password."
         case .fixed(let parameter): "The URL must not set \(parameter)."
-        case .notAURL, .unreadable: "The URL \(error)."
+        case .notAURL, .unreadable, .port: "The URL \(error)."
         }
     }
 

@@ -14,6 +14,8 @@ struct PostgreSQLURLTests {
             ("postgresql://db/x?gssencmode=require", .fixed(parameter: "gssencmode")),
             ("postgresql://db/x?replication=true", .fixed(parameter: "replication")),
             ("postgresql://db/x?hunter2=1", .unreadable), ("postgresql://[hunter2/x", .unreadable),
+            ("postgresql://:hunter2/x", .port), ("postgresql://db:0/x", .port), ("postgresql://db:65536/x", .port),
+            ("postgresql://db1:5432,db2:hunter2/x", .port),
             ("host=db password=hunter2", .notAURL), ("mysql://db/x", .notAURL), ("", .notAURL),
         ])
     func refused(text: String, error: PostgreSQLURLError) {
@@ -32,6 +34,22 @@ struct PostgreSQLURLTests {
         ])
     func tls(text: String, isInsecure: Bool) throws {
         #expect(try PostgreSQLURL(text).insecureSettings == (isInsecure ? [.databaseTLS] : []))
+    }
+
+    @Test(
+        "A connection that breaks in the middle of TLS may be tried again; a disagreement about TLS may not",
+        arguments: [
+            ("connection to server at \"db\" (10.0.0.1), port 5432 failed: SSL SYSCALL error: EOF detected", false),
+            ("SSL connection has been closed unexpectedly", false),
+            ("SSL SYSCALL error: Connection reset by peer", false),
+            ("SSL error: certificate verify failed", true),
+            ("server certificate for \"other\" does not match host name \"db\"", true),
+            ("server does not support SSL, but SSL was required", true),
+            ("SSL error: tlsv1 alert protocol version", true),
+        ])
+    func brokenTLS(text: String, isConfigured: Bool) {
+        let isTLS = if case .tls = PostgreSQLConnection.openingFailure(saying: text) { true } else { false }
+        #expect(isTLS == isConfigured)
     }
 
     @Test("It is named for people by its hosts and its database")
