@@ -51,15 +51,8 @@ public enum PostgreSQLSchema {
         until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> Outcome {
         let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(30), application: "paytokenctl")
-        let connection: PostgreSQLConnection
-        do throws(PostgreSQLOpeningFailure) {
-            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
-        } catch {
-            throw LedgerOpeningError(error, server: url.server)
-        }
-        guard connection.serverVersion >= PostgreSQLSession.oldestServer else {
-            throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
-        }
+        let connection = try PostgreSQLSession.connection(
+            to: url, parameters, passwordFile: passwordFile, until: deadline)
         func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
             try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
         }

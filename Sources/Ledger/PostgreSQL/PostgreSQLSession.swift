@@ -93,16 +93,25 @@ final class PostgreSQLSession: Sendable {
         return try result.get()
     }
 
-    private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
+    /// A connection to a server that is new enough; whose schema is there is not looked at.
+    static func connection(
+        to url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
+        until deadline: ContinuousClock.Instant
+    ) throws(LedgerOpeningError) -> PostgreSQLConnection {
         let connection: PostgreSQLConnection
         do throws(PostgreSQLOpeningFailure) {
             connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
         } catch {
             throw LedgerOpeningError(error, server: url.server)
         }
-        guard connection.serverVersion >= Self.oldestServer else {
+        guard connection.serverVersion >= oldestServer else {
             throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
         }
+        return connection
+    }
+
+    private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
+        let connection = try Self.connection(to: url, parameters, passwordFile: passwordFile, until: deadline)
         do {
             let results = try connection.exchange([Self.facts, setting, Self.version], until: deadline)
             guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {
