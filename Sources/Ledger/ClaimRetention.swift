@@ -70,6 +70,33 @@ extension ClaimRetention {
     }
 }
 
+extension ClaimRetention.Plan {
+    /// How many claims go in one transaction: few, so that releases come between.
+    private static let stepSize = 500
+
+    /// Forgets what is to be forgotten.
+    ///
+    /// - Parameter forget: removes that many claims at most, made before the first time, in one transaction with the note that
+    ///   claims of payment tokens signed before the second may be gone. Gives how many it removed.
+    func carryOut(
+        _ forget: (
+            _ claimsBefore: Int64, _ paymentTokensSignedBefore: Int64, _ limit: Int
+        ) async throws(LedgerFailure) -> Int
+    ) async throws(LedgerFailure) -> ClaimPruningOutcome {
+        switch self {
+        case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
+        case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
+        case .forget(let claims, let paymentTokens):
+            var total = 0
+            while true {
+                let removed = try await forget(claims, paymentTokens, Self.stepSize)
+                total += removed
+                if removed < Self.stepSize { return .pruned(count: total, before: StoredTime.date(claims)) }
+            }
+        }
+    }
+}
+
 /// What stands in a ledger about the time.
 public struct LedgerTimes: Sendable, Equatable {
     /// The newest of this node's records, of those since the clock was last accepted; nil when there is none.

@@ -111,22 +111,12 @@ extension PostgreSQLLedger {
                 oldestClaim: try row.integerIfAny(2),
                 signedAhead: try row.integerIfAny(3) ?? 0)
         }
-        let (horizon, signed): (Int64, Int64)
-        switch plan {
-        case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
-        case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
-        case .forget(let claims, let paymentTokens): (horizon, signed) = (claims, paymentTokens)
-        }
-        var total = 0
-        while true {
-            // In small steps, so that releases come between.
-            let removed = try await writer.administer(excludingReleases: true) { transaction in
+        return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
+            try await writer.administer(excludingReleases: true) { transaction in
                 let removed = try transaction.run(
-                    "SELECT prune_claims($1, $2, 500)", [.integer(horizon), .integer(signed)])
+                    "SELECT prune_claims($1, $2, $3)", [.integer(horizon), .integer(signed), .integer(Int64(limit))])
                 return Int(try removed.rows.first?.integer(0) ?? 0)
             }
-            total += removed
-            if removed < 500 { return .pruned(count: total, before: StoredTime.date(horizon)) }
         }
     }
 

@@ -226,23 +226,13 @@ public final class SQLiteLedger: Ledger {
                 now: now, newestClaim: try times.newestClaim(db), oldestClaim: try times.oldestClaim(db),
                 signedAhead: try times.signedAhead(db))
         }
-        let (horizon, signed): (Int64, Int64)
-        switch plan {
-        case .nothing(let time): return .pruned(count: 0, before: StoredTime.date(time))
-        case .clockUnconfirmed(let newest): return .clockUnconfirmed(newestClaim: StoredTime.date(newest))
-        case .forget(let claims, let paymentTokens): (horizon, signed) = (claims, paymentTokens)
-        }
-        var total = 0
-        while true {
-            // In small steps, so that releases come between.
-            let removed = try await writer.write(
+        return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
+            try await writer.write(
                 { [claims] db, _ in
-                    let removed = try claims.prune(before: horizon, limit: 500, db)
+                    let removed = try claims.prune(before: horizon, limit: limit, db)
                     if removed > 0 { try times.forget(signedBefore: signed, db) }
                     return removed
                 }, readBack: { _, _ in nil })
-            total += removed
-            if removed < 500 { return .pruned(count: total, before: StoredTime.date(horizon)) }
         }
     }
 
