@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 
-SOAKS = ["throughput", "ledger-cost", "kill", "full-disk", "records", "keys", "faults", "storm", "derives", "boundary",
-         "differential"]
+SOAKS = ["throughput", "ledger-cost", "kill", "race", "full-disk", "records", "keys", "faults", "storm", "derives",
+         "boundary", "differential"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]

@@ -164,11 +164,12 @@ class Deployment:
     """One daemon and its tokens. A context: leaving it ends them.
 
     program: what is started, with the configuration's path behind it. listener: further options of the two sockets.
+    ledger: the configuration's section, with callers' names where it needs them; a file where none is given.
     settings: options of every token.
     """
 
     def __init__(self, place, tokens, descriptors=None, merchants=("ec", "rsa"), program=("paytokend", "--config"),
-                 listener=None, **settings):
+                 listener=None, ledger=None, **settings):
         os.mkdir(place, 0o700)
         self.place, self.tokens = place, [kind(name, place) for name, kind in tokens.items()]
         self.settings, self.merchants = settings, merchants
@@ -180,9 +181,10 @@ class Deployment:
             "tokens:\n" + "".join(token.yaml(settings) for token in self.tokens)
             + f"trust:\n  roots: [{os.path.abspath('authority/root.pem')}]\n"
             "verification: { signing_time_window: 1d }\n"
-            f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n"
-            "log: { format: text }\n")
-        command = [*program, self.configuration]
+            + (ledger or f"ledger:\n  url: sqlite:{os.path.abspath(place)}/ledger.sqlite\n")
+            + "log: { format: text }\n")
+        # Where a ledger on a server leaves what is this host's own.
+        command = ["env", f"STATE_DIRECTORY={os.path.abspath(place)}", *program, self.configuration]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
         self.daemon = service.Service(program=command[0], arguments=command[1:], socket=f"{place}/d.sock",

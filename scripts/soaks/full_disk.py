@@ -200,7 +200,7 @@ def main():
         print(f"put off     {len(put_off)} tokens were refused for the disk; all had afterwards under their references, "
               f"{len(put_off) - had} of them as repeats")
         wrong = list(caller.answers.wrong)
-        found, counts = proof.compare("small/ledger.sqlite", caller.answers)
+        found, counts = proof.compare(proof.LedgerFile("small/ledger.sqlite"), caller.answers)
         wrong += found
         print(f"answered    {len(caller.answers.released)} releases, {len(caller.answers.repeated)} repeats, "
               f"{caller.refused} refusals")

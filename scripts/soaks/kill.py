@@ -130,7 +130,7 @@ def main():
                   f"{turn.outcomes['released']} released, {turn.outcomes['repeated']} repeated, {len(left)} unanswered",
                   flush=True)
         wrong = list(answers.wrong)
-        found, counts = proof.compare("ledger.sqlite", answers)
+        found, counts = proof.compare(proof.LedgerFile(), answers)
         wrong += found
         print(f"answered    {len(answers.released)} releases, {len(answers.repeated)} repeats")
         print(f"ledger      {counts['claims']} claims, {counts['released']} releases and {counts['repeats']} repeats recorded")

@@ -1,4 +1,5 @@
-"""What the ledger's file must show after a soak, read beside the daemon, and what the verifiers must say of its record."""
+"""What the ledger must show after a soak, read beside the daemon, and what the verifiers must say of its record."""
+import contextlib
 import json
 import pathlib
 import sqlite3
@@ -32,28 +33,33 @@ class Answers:
         return transaction
 
 
-def lines(path):
-    """The record's lines as they are stored, parsed, in order."""
-    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        for (line,) in database.execute("SELECT line FROM audit_record ORDER BY node, sequence"):
-            yield json.loads(line)
-    finally:
-        database.close()
+class LedgerFile:
+    """What stands in a ledger's file, read beside its daemon."""
+
+    def __init__(self, path="ledger.sqlite"):
+        self.path = path
+
+    def _select(self, statement):
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as database:
+            for (value,) in database.execute(statement):
+                yield value
+
+    def lines(self):
+        """The record's lines as they are stored, in order."""
+        return self._select("SELECT line FROM audit_record ORDER BY node, sequence")
+
+    def claims(self):
+        """The transactionId of each."""
+        return [transaction.hex() for transaction in self._select("SELECT transaction_id FROM claim")]
 
 
-def claims(path):
-    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    try:
-        return [transaction.hex() for (transaction,) in database.execute("SELECT transaction_id FROM claim")]
-    finally:
-        database.close()
+def compare(ledger, answers):
+    """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts.
 
-
-def compare(path, answers):
-    """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts."""
+    ledger: a LedgerFile, or one of database.py.
+    """
     wrong, recorded, repeats, dropped, refused = [], {}, set(), 0, 0
-    for line in lines(path):
+    for line in map(json.loads, ledger.lines()):
         where = (line["node"], line["sequence"])
         if line["event"] == "records_dropped":
             dropped += line["count"]
@@ -67,7 +73,7 @@ def compare(path, answers):
                 wrong.append(f"{transaction} was released twice by the record: {recorded[transaction]} and {where}")
             else:
                 recorded[transaction] = where
-    claimed = claims(path)
+    claimed = ledger.claims()
     for transaction, (_, node, sequence) in answers.released.items():
         if recorded.get(transaction) != (node, sequence):
             wrong.append(f"{transaction} was answered as record {(node, sequence)}, recorded {recorded.get(transaction)}")

@@ -1,0 +1,142 @@
+"""A PostgreSQL server of a run's own, and ledgers in it."""
+import glob
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+
+import service
+
+# initdb makes it; the owner of the tables; the daemon's.
+SUPERUSER, OWNER, DAEMON = "postgres", "ledger_owner", "paytokend"
+PORT = 5432
+
+
+def program(name):
+    """The newest of those that are installed: Debian keeps them out of PATH. None where there is none."""
+    found = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
+    return max(found, key=lambda path: int(path.split("/")[4])) if found else shutil.which(name)
+
+
+def is_installed():
+    return program("postgres") is not None
+
+
+def account():
+    """The server refuses to run as root: whom its programs run as then, and None for an ordinary user."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise service.Failed("there is no account postgres or nobody for a database server")
+
+
+class Server:
+    """On a Unix socket in a directory beside this one, on the same file system: durable, as it comes, and without a standby. A
+    context: leaving it ends the server and removes the directory.
+
+    settings: of postgresql.conf, `name=value`.
+    """
+
+    def __init__(self, settings=()):
+        self.settings, self.account, self.process = list(settings), account(), None
+        # Not in this directory, which is closed to other accounts.
+        self.directory = tempfile.mkdtemp(prefix="paytokend-database.", dir=pathlib.Path.cwd().parent)
+        os.chmod(self.directory, 0o755)
+        if self.account:
+            os.chown(self.directory, self.account.pw_uid, self.account.pw_gid)
+        self.data, self.log = f"{self.directory}/data", f"{self.directory}/server.log"
+
+    def __enter__(self):
+        try:
+            service.run(*self._command("initdb", "-D", self.data, "-A", "trust", "-U", SUPERUSER, "-E", "UTF8", "--locale=C"),
+                        cwd=self.directory)
+            self.start()
+            for role in (OWNER, DAEMON):
+                self.sql(f"CREATE ROLE {role} LOGIN")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        if self.process is not None:
+            # Immediately: nothing of it is needed any more.
+            self.process.send_signal(3)
+            self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _command(self, name, *arguments):
+        """With SIGQUIT should this program end without ending it."""
+        found = program(name)
+        if found is None:
+            raise service.Failed(f"{name} is not installed; scripts/install-packages installs it")
+        other = [f"--reuid={self.account.pw_uid}", f"--regid={self.account.pw_gid}", "--clear-groups"] if self.account else []
+        return ["setpriv", *other, "--pdeathsig", "QUIT", found, *arguments]
+
+    def start(self):
+        """Returns when it takes connections."""
+        settings = ["listen_addresses=", f"unix_socket_directories={self.directory}", f"port={PORT}",
+                    "log_min_messages=warning", *self.settings]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self._command("postgres", "-D", self.data, *[word for setting in settings for word in ("-c", setting)]),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory)
+        until = time.monotonic() + service.GUARD
+        while subprocess.run([program("pg_isready"), "-q", "-h", self.directory, "-p", str(PORT)]).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > until:
+                said = pathlib.Path(self.log).read_text(errors="replace").splitlines()[-3:]
+                raise service.Failed(f"PostgreSQL did not start: {' '.join(said)}")
+            time.sleep(0.02)
+
+    def cpu(self):
+        """Seconds of processor time that its processes have taken."""
+        return sum(map(service.processor_time, service.family(self.process.pid)))
+
+    def url(self, database, user, directory=None):
+        """directory: where a relay to it listens."""
+        return f"postgresql://{user}@/{database}?host={directory or self.directory}&port={PORT}"
+
+    def sql(self, statement, database="postgres"):
+        """As its superuser: what psql writes, a row a line."""
+        return service.run(program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d",
+                           self.url(database, SUPERUSER), "-c", statement).decode().splitlines()
+
+    def ledger(self, name):
+        """A new one, in a database of its own."""
+        self.sql(f"CREATE DATABASE {name} OWNER {OWNER}")
+        service.run("paytokenctl", "ledger", "create", self.url(name, OWNER), "--grant", DAEMON)
+        return Ledger(self, name)
+
+
+class Ledger:
+    """A database in which `paytokenctl ledger create` has been at work."""
+
+    def __init__(self, server, name):
+        self.server, self.name = server, name
+
+    def sql(self, statement):
+        return self.server.sql("SET search_path = paytokend; " + statement, self.name)
+
+    def settings(self, node, directory=None, **more):
+        """A daemon's `ledger` section, and callers with names. directory: where a relay to the server listens."""
+        url = self.server.url(self.name, DAEMON, directory)
+        lines = {"url": f'"{url}"', "node": node, **more}
+        users = sorted({os.geteuid(), 0})
+        return ("ledger:\n" + "".join(f"  {option}: {value}\n" for option, value in lines.items())
+                + "access:\n" + "".join(f'  - {{ name: caller-{user}, user: "{user}", '
+                                        "roles: [decrypt, monitor, audit, admin] }\n" for user in users))
+
+    def lines(self):
+        """The lines of all nodes' records as they are stored, in order."""
+        return self.sql("SELECT convert_from(line, 'UTF8') FROM audit_record ORDER BY node, sequence")
+
+    def claims(self):
+        """The transactionId of each."""
+        return self.sql("SELECT encode(transaction_id, 'hex') FROM claim")
