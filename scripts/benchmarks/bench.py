@@ -11,8 +11,11 @@ Figures are the medians of the rounds.
 An open loop sends when a request is due, at a constant rate, however late the answers are; times count from then. In all
 other rows each connection sends when it has its answer.
 
+Rows with PostgreSQL have their ledger on a durable server on the same disk, without a standby; its processor time is not in the
+columns of daemon and worker, but in the cores that are in use, and in the JSON as `server`.
+
 Below the rows stands what a release is made of, each measured by itself: the raw loops, P-256 verification,
-fdatasync; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
+fdatasync, a round trip to that server and a commit there; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
 answer was wrong, and with --short when something is badly slower than it has to be.
 """
 import argparse

@@ -7,6 +7,8 @@ import re
 import resource
 import subprocess
 
+import database
+
 
 def first_line(*command):
     """What a program says of its version; None where it is not there."""
@@ -57,7 +59,7 @@ def describe():
     versions = {
         "paytokend": first_line("paytokend", "--version"), "SoftHSM": package("softhsm2") or first_line("softhsm2-util", "--version"),
         "NSS": package("libnss3"), "libcrypto": first_line("openssl", "version"), "SQLite": package("libsqlite3-0"),
-        "Go": first_line("go", "version")}
+        "PostgreSQL": first_line(database.program("postgres") or "postgres", "--version"), "Go": first_line("go", "version")}
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ"),
         "commit": os.environ.get("BENCH_COMMIT", "unknown"), "build": os.environ.get("BENCH_BUILD", "unknown"),

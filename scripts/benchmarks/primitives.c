@@ -60,15 +60,6 @@ int main(int count, char **arguments) {
     } else {
         return 64;
     }
-    operation();
-    struct samples samples = {0};
-    double began = now(), spent = processor_time(), before = began, until = began + atof(arguments[2]);
-    while (before < until) {
-        operation();
-        double after = now();
-        sample(&samples, after - before);
-        before = after;
-    }
-    report(&samples, before - began, processor_time() - spent);
+    repeat(operation, atof(arguments[2]));
     return 0;
 }

@@ -11,7 +11,8 @@ OPERATIONS = {
     **{f"raw-{kind}-{key}-{threads}": f"raw loop, {kind.upper()}, {KEYS[key]}, {threads} thread{'s' if threads > 1 else ''}"
        for kind in ("ec", "rsa") for key in KEYS for threads in (1, 2, 4)},
     "p256-libcrypto": "P-256 verification by libcrypto", "verification": "paytokend's check of a token's signature",
-    "fdatasync": "4 KiB appended, fdatasync"}
+    "fdatasync": "4 KiB appended, fdatasync", "server-round-trip": "a round trip to the PostgreSQL server",
+    "server-commit": "a commit there of one row of 500 bytes"}
 WIDTH = 52
 
 

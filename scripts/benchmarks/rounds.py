@@ -1,10 +1,12 @@
 """The rounds: in each, every row is played once, with the raw loop before and behind it, and every operation that a release
 is made of is measured once. So whatever else the machine does meets all of them."""
 import contextlib
+import functools
 import os
 import pathlib
 import statistics
 
+import database
 import deployment
 import figures
 import mint
@@ -35,10 +37,12 @@ class Bench:
         self.stack, self.services, self.mints, self.peers = contextlib.ExitStack(), {}, {}, []
         self.rows = []
         for row in chosen:
-            if row.setup.token.is_installed():
-                self.rows.append(row)
-            else:
+            if not row.setup.token.is_installed():
                 self.missing[row.name] = f"{row.title}: its library is not installed"
+            elif row.setup.ledger == "postgresql" and not database.is_installed():
+                self.missing[row.name] = f"{row.title}: PostgreSQL is not installed"
+            else:
+                self.rows.append(row)
 
     def __enter__(self):
         with contextlib.ExitStack() as starting:
@@ -48,13 +52,25 @@ class Bench:
                 if row.setup not in self.services:
                     place = f"s{len(self.services)}"
                     self.services[row.setup] = self.stack.enter_context(
-                        services.MeasuredService(row.setup, place, self.mint))
+                        services.MeasuredService(row.setup, place, self.mint, self._ledger(row.setup, place)))
                     self.show(f"ready       {row.title}", flush=True)
             starting.pop_all()
         return self
 
     def __exit__(self, *error):
         return self.stack.__exit__(*error)
+
+    @functools.cached_property
+    def server(self):
+        """The PostgreSQL server, with a database for what is measured of it alone."""
+        started = self.stack.enter_context(database.Server())
+        started.sql("CREATE DATABASE primitives")
+        started.sql("CREATE TABLE primitive (row bytea)", "primitives")
+        return started
+
+    def _ledger(self, setup, place):
+        """A new one on the server, where the setup's ledger is there."""
+        return self.server.ledger(place) if setup.ledger == "postgresql" else None
 
     def mint(self, certificate):
         if certificate not in self.mints:
@@ -141,11 +157,15 @@ class Bench:
                 for kind in ("object", "copy"):
                     for threads in (1, 2, 4):
                         self._add(f"raw-{setup.kind}-{kind}-{threads}", self.services[setup].raw.measure(threads, seconds, kind))
-        for name, command in (
-            ("p256-libcrypto", ["./primitives", "verify", seconds]),
-            ("verification", ["verification-price", self._sample("ec"), seconds]),
-            ("fdatasync", ["./primitives", "sync", seconds, os.getcwd()]),
-        ):
+        commands = {
+            "p256-libcrypto": ["./primitives", "verify", seconds],
+            "verification": ["verification-price", self._sample("ec"), seconds],
+            "fdatasync": ["./primitives", "sync", seconds, os.getcwd()]}
+        if any(setup.ledger == "postgresql" for setup in self.services):
+            place = self.server.url("primitives", database.SUPERUSER)
+            for kind in ("round-trip", "commit"):
+                commands[f"server-{kind}"] = ["./server", kind, seconds, place]
+        for name, command in commands.items():
             self._add(name, raw.Figures(*map(float, service.run(*command).split())))
 
     def _add(self, name, measured):

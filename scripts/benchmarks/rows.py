@@ -14,8 +14,11 @@ class Setup:
     keys: int = 1
     # Of the worker with the token; as many threads of it work.
     sessions: int = 2
-    # sqlite, or none: paytokend with a ledger in memory that writes nothing.
+    # sqlite; postgresql, on a durable server without a standby; or none: paytokend with a ledger in memory that writes nothing.
     ledger: str = "sqlite"
+    # Between daemon and server, where not nothing: a relay through which everything arrives so many milliseconds later, in
+    # each direction.
+    relay: int | None = None
     # The protection tier that answers must name.
     tier: str = "C"
 
@@ -43,6 +46,7 @@ class Row:
 
 BASE = Setup()
 RSA = Setup(kind="rsa")
+SERVER = Setup(ledger="postgresql")
 
 
 def latency(milliseconds, sessions, is_extra=False):
@@ -63,6 +67,12 @@ ROWS = [
     Row("keys-100", "100 keys", Setup(keys=100)),
     Row("keys-10000", "10,000 keys", Setup(keys=10_000)),
     Row("no-ledger", "no ledger", Setup(ledger="none")),
+    Row("postgresql", "PostgreSQL", SERVER),
+    Row("postgresql-1", "PostgreSQL, 1 connection", SERVER, connections=1),
+    Row("postgresql-128", "PostgreSQL, 128 connections", SERVER, connections=128),
+    # What the relay itself costs.
+    Row("relay-128", "PostgreSQL, 128 conn., a relay between", Setup(ledger="postgresql", relay=0), connections=128),
+    Row("away-128", "PostgreSQL, 128 conn., 2 ms away each way", Setup(ledger="postgresql", relay=2), connections=128),
     Row("tier-b", "tier B (NSS softokn)", Setup(deployment.NSSToken, tier="B")),
     Row("tier-a", "tier A (scripted one-step KDF)", Setup(deployment.OneStepToken, tier="A")),
     *[latency(milliseconds, sessions) for milliseconds in (5, 20) for sessions in (8, 32, 64)],
@@ -75,4 +85,4 @@ NAMES = [row.name for row in ROWS]
 # The maximum is the fastest of these, and this one is measured where an open loop needs it.
 MAXIMUM = "ec-128"
 # What scripts/test runs: each shows another thing when it breaks.
-SHORT = ["ec", "ec-1", "rsa", "latency-100-8"]
+SHORT = ["ec", "ec-1", "rsa", "postgresql", "latency-100-8"]

@@ -4,14 +4,15 @@ import functools
 import json
 import os
 import pathlib
-import sqlite3
 import subprocess
 import tempfile
 import time
 
+import database
 import deployment
 import load
 import machine
+import proof
 import raw
 import service
 
@@ -25,22 +26,46 @@ def unit_environment():
     return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("Environment=")]
 
 
+class Relay:
+    """Between a daemon and a PostgreSQL server: everything arrives so many milliseconds later. A context."""
+
+    def __init__(self, place, server, milliseconds):
+        name = f".s.PGSQL.{database.PORT}"
+        self.command = ["./relay", f"{place}/{name}", f"{server.directory}/{name}", str(milliseconds * 1000)]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE)
+        if not self.process.stdout.readline():
+            raise service.Failed(f"relay ended with {self.process.wait()}")
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 class MeasuredService:
     """A setup, started. A context.
 
-    mint: a function from a certificate to its Mint.
+    mint: a function from a certificate to its Mint. ledger: one of database.py, where it is not in a file.
     """
 
-    def __init__(self, setup, place, mint):
+    def __init__(self, setup, place, mint, ledger=None):
         self.setup, self.place, self.stack = setup, place, contextlib.ExitStack()
+        self.ledger, section = ledger or proof.LedgerFile(f"{place}/ledger.sqlite"), None
+        if ledger is not None:
+            between = None if setup.relay is None else os.path.abspath(place)
+            section = ledger.settings("bench", between)
         self.released = 0
         many = setup.keys > 1
         self.certificate = f"authority/{place if many else setup.kind}.pem"
         program = ("env", *unit_environment(),
-                   *{"sqlite": ("paytokend", "--config"), "none": ("paytokend-memory-ledger",)}[setup.ledger])
+                   *(("paytokend-memory-ledger",) if setup.ledger == "none" else ("paytokend", "--config")))
         self.deployment = deployment.Deployment(
             place, {"a": self._in_memory if many else setup.token}, merchants=() if many else (setup.kind,), program=program,
-            listener={"max_connections": 1024, "max_connections_per_uid": 1024}, sessions=setup.sessions, call_timeout="10s")
+            listener={"max_connections": 1024, "max_connections_per_uid": 1024}, ledger=section, sessions=setup.sessions,
+            call_timeout="10s")
         self.token, self.daemon = self.deployment.tokens[0], self.deployment.daemon
         self.mint = mint
 
@@ -53,6 +78,8 @@ class MeasuredService:
     def __enter__(self):
         with contextlib.ExitStack() as starting:
             starting.push(self.stack.__exit__)
+            if self.setup.relay is not None:
+                self.stack.enter_context(Relay(self.place, self.ledger.server, self.setup.relay))
             self.stack.enter_context(self.deployment)
             if self.setup.keys > 1:
                 self._fill()
@@ -118,26 +145,25 @@ class MeasuredService:
             wrong.append(f"{row.name}: {said['lost']} requests were not answered")
         if not released:
             raise service.Failed(f"{row.name}: nothing was released: {'; '.join(wrong)}")
-        daemon, worker = (end - start for start, end in zip(before, after))
+        daemon, worker, server = (end - start for start, end in zip(before, after))
         memory = [service.resident(process) for process in self.daemon.processes()]
         return {
             "rate": released / said["seconds"], **said["latency"],
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,
-            "cores": (daemon + worker + said["processor"]) / said["seconds"],
+            **({"server": server / released * 1e6} if self.setup.ledger == "postgresql" else {}),
+            "cores": (daemon + worker + server + said["processor"]) / said["seconds"],
             # Of programs that do not belong to this.
-            "others": max(0, others - daemon - worker) / took,
+            "others": max(0, others - daemon - worker - server) / took,
             "memory_daemon": memory[0], "memory_worker": sum(memory[1:])}, wrong
 
     def _processor_times(self):
-        """Seconds of the daemon and of its workers."""
+        """Seconds of the daemon, of its workers, and of the ledger's server."""
         daemon, *workers = map(service.processor_time, self.daemon.processes())
-        return daemon, sum(workers)
+        return daemon, sum(workers), self.ledger.server.cpu() if self.setup.ledger == "postgresql" else 0.0
 
     def check_ledger(self):
         """What is wrong: every answered release is claimed, once, and nothing else is."""
-        path = pathlib.Path(self.place, "ledger.sqlite")
-        if self.setup.ledger != "sqlite":
+        if self.setup.ledger == "none":
             return []
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as ledger:
-            (claims,), = ledger.execute("SELECT count(*) FROM claim")
+        claims = len(self.ledger.claims())
         return [] if claims == self.released else [f"{self.place}: {self.released} were released, and {claims} are claimed"]

@@ -56,9 +56,19 @@ def waiting(row):
     return ratio
 
 
-def over_peer(row, peer):
-    """A row's rate, by that of another program which was measured beside it."""
-    return lambda figures: quotient(figures.median(row, "rate"), figures.median(peer, "rate"))
+def over_row(row, other):
+    """A row's rate, by that of another, or of another program which was measured beside it."""
+    return lambda figures: quotient(figures.median(row, "rate"), figures.median(other, "rate"))
+
+
+def farther(row, near):
+    """By how much a release at a server takes longer than one at a file, its p50, over what is inevitable: a round trip, and another
+    with a commit. The file's own commit is not taken off."""
+    def ratio(figures):
+        parts = [figures.median(name, "p50") for name in ("server-round-trip", "server-commit")]
+        both = [figures.median(name, "p50") for name in (row, near)]
+        return None if None in parts + both else (both[0] - both[1]) / sum(parts)
+    return ratio
 
 
 def possible(row, ceiling):
@@ -78,9 +88,14 @@ TARGETS = [
     Target("half of the maximum, p99 over the sum of its parts' p99", of_parts("open-half", "p99"), most=4),
     *[Target(f"20 ms in the token, {sessions} sessions, of sessions / 20 ms", of(f"latency-20-{sessions}", "of_ceiling"), least=0.95)
       for sessions in (8, 32, 64)],
-    Target("EC, 128 connections, over processout/applepay in process", over_peer("ec-128", "processout-ec"), least=3),
-    Target("RSA, 32 connections, over processout/applepay in process", over_peer("rsa", "processout-rsa"), least=2.2),
+    Target("EC, 128 connections, over processout/applepay in process", over_row("ec-128", "processout-ec"), least=3),
+    Target("RSA, 32 connections, over processout/applepay in process", over_row("rsa", "processout-rsa"), least=2.2),
     Target("10,000 keys against 1, of the tokens' own ratio", many_keys, least=0.97),
+    Target("PostgreSQL over SQLite, 32 connections", over_row("postgresql", "ec"), least=0.8),
+    Target("PostgreSQL over SQLite, 128 connections", over_row("postgresql-128", "ec-128"), least=0.8),
+    Target("PostgreSQL, 1 connection, p50 beyond SQLite's over two round trips and a commit", farther("postgresql-1", "ec-1"),
+           most=1),
+    Target("PostgreSQL, 128 connections, 2 ms away over near", over_row("away-128", "postgresql-128"), least=0.8),
 ]
 
 # For scripts/test: what holds for a debug build too, on a machine that does other things, and fails only when something is
@@ -90,5 +105,6 @@ GUARDS = [
     Target("EC, processor time of a release over a raw operation's", processor("ec", "ec"), most=60),
     Target("RSA, processor time of a release over a raw operation's", processor("rsa", "rsa"), most=16),
     Target("1 connection, p50 over its processor time and one sync", waiting("ec-1"), most=8),
+    Target("PostgreSQL over SQLite, 32 connections", over_row("postgresql", "ec"), least=0.2),
     Target("100 ms in the token, 8 sessions, of what is possible", possible("latency-100-8", 80), least=0.3),
 ]

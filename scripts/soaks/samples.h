@@ -69,4 +69,18 @@ static inline void report(struct samples *samples, double seconds, double proces
     *samples = (struct samples){0};
 }
 
+/* Does it once, then again and again for so many seconds, and reports on these. */
+static inline void repeat(void (*operation)(void), double seconds) {
+    operation();
+    struct samples samples = {0};
+    double began = now(), spent = processor_time(), before = began, until = began + seconds;
+    while (before < until) {
+        operation();
+        double after = now();
+        sample(&samples, after - before);
+        before = after;
+    }
+    report(&samples, before - began, processor_time() - spent);
+}
+
 #endif

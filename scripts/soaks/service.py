@@ -141,14 +141,7 @@ class Service:
 
     def processes(self):
         """The daemon and its workers, without those that have ended."""
-        found = [self.process.pid]
-        for entry in os.listdir("/proc"):
-            with contextlib.suppress(OSError, IndexError):
-                if entry.isdigit():
-                    state, parent, *_ = stat(int(entry))
-                    if parent == str(self.process.pid) and state not in "ZX":
-                        found.append(int(entry))
-        return found
+        return family(self.process.pid)
 
     def cpu(self):
         """Seconds of processor time that daemon and worker have taken."""
@@ -195,6 +188,18 @@ def stat(process):
     """The fields of /proc/PID/stat behind the name: state, parent, …"""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rpartition(")")[2].split()
+
+
+def family(process):
+    """It and its children, without those that have ended."""
+    found = [process]
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, IndexError):
+            if entry.isdigit():
+                state, parent, *_ = stat(int(entry))
+                if parent == str(process) and state not in "ZX":
+                    found.append(int(entry))
+    return found
 
 
 def processor_time(process):
