@@ -179,6 +179,7 @@ extension AuditEvent {
         case .ledgerAcceptRestore(let restore):
             writer.member("ledgerSequence", restore.ledgerSequence)
             writer.member("tokenSequence", restore.hsmTokenSequence)
+            writer.member("servedFrom", restore.servedFrom?.text)
             writer.member("reason", restore.reason?.text)
             writer.member("approval", restore.approval?.hex)
         case .claimsPrune(let count, let before):

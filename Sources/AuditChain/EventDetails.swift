@@ -123,14 +123,18 @@ public struct LedgerRestore: Sendable, Equatable {
     public var ledgerSequence: Int
     /// The sequence of the checkpoint that the token remembered; nil when it remembered none.
     public var hsmTokenSequence: Int?
+    /// Payment tokens that were signed before this are refused from then on, where no claim is found.
+    public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
 
     public init(
-        ledgerSequence: Int, hsmTokenSequence: Int?, reason: AuditReason?, approval: ApprovalIdentifier? = nil
+        ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: AuditTime? = nil, reason: AuditReason?,
+        approval: ApprovalIdentifier? = nil
     ) {
         self.ledgerSequence = ledgerSequence
         self.hsmTokenSequence = hsmTokenSequence
+        self.servedFrom = servedFrom
         self.reason = reason
         self.approval = approval
     }

@@ -75,6 +75,8 @@ public struct AdministrativeChange: Sendable {
     public var auditKey: StoredAuditKey?
     /// Takes back what a wrong clock made the ledger believe; nil changes nothing.
     public var clock: ClockChange?
+    /// Takes a restored ledger into service; nil changes nothing.
+    public var restore: Restore?
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,
@@ -94,7 +96,8 @@ public protocol Administration: Sendable {
     ///
     /// - Returns: the records' sequences, in their order.
     /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
-    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned.
+    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned,
+    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 

@@ -104,10 +104,13 @@ public struct LedgerTimes: Sendable, Equatable {
     /// Tokens that were signed before this are refused where no claim is found, since theirs may have been pruned; nil
     /// when none were.
     public var forgottenBefore: Date?
+    /// The same for tokens whose claims a restored ledger may lack, since it was accepted; nil when none was.
+    public var restoreFence: Date?
 
-    public init(newestRecord: Date? = nil, forgottenBefore: Date? = nil) {
+    public init(newestRecord: Date? = nil, forgottenBefore: Date? = nil, restoreFence: Date? = nil) {
         self.newestRecord = newestRecord
         self.forgottenBefore = forgottenBefore
+        self.restoreFence = restoreFence
     }
 }
 

@@ -155,9 +155,15 @@ final class LastEnd: Sendable {
         self.ends.withLock { $0 = ends }
     }
 
+    /// The end of what is known to be written; nil before the first commit.
+    var known: ChainHead? { ends.withLock { $0.first } }
+
+    /// Whether the chain may end there.
+    func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
+
     /// - Returns: `head`, when the chain may end there.
     func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
-        guard ends.withLock({ $0.isEmpty || $0.contains(head) }) else {
+        guard permits(head) else {
             throw .unavailable(
                 reason: "Its audit record does not end where this process left it: another program changed the ledger, "
                     + "or copied an older one over it, so nothing is written. Stop the daemon, and put back the ledger "

@@ -23,7 +23,7 @@ public import PaymentToken
 ///
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
 /// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
-public protocol Ledger: AuditTrail, AuditKeyRecords, Administration {
+public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, KeyHolderRecords, RestoreRecords {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
@@ -105,6 +105,8 @@ public enum LedgerEvent: Sendable, Equatable {
     case exchanged(roundTrips: Int)
     /// What became of a commit whose acknowledgement got lost.
     case readBack(ReadBackOutcome)
+    /// The store is older than what this process has written to it; all nodes hold from now on.
+    case held(LedgerHold.Finding)
 }
 
 /// What the store says of a commit that was not acknowledged; `paytokend_ledger_reads_back_total{outcome}`.

@@ -23,6 +23,10 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case auditKeyConflict
     /// Something else was forgotten than the change of the clock was planned for.
     case timesConflict
+    /// Other nodes have found the ledger behind than those that the acceptance of a restored ledger was for.
+    case holdsConflict
+    /// A signing-time window of these nodes is off, or they have not told it: nothing bounds what a restored ledger forgot.
+    case windowOff(nodes: [String])
 
     public var description: String {
         switch self {
@@ -36,6 +40,10 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
         case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
         case .timesConflict: "Claims were pruned between the look at the clock and its acceptance; ask again."
+        case .holdsConflict: "What the nodes have found changed between the look at it and its acceptance; ask again."
+        case .windowOff(let nodes):
+            "A signing_time_window is off, or was never told, on \(nodes.joined(separator: ", ")): nothing bounds when the "
+                + "payment tokens were signed whose claims are lost. Set it there, at least until the ledger is accepted."
         }
     }
 }

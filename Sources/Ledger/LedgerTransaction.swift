@@ -37,6 +37,15 @@ protocol LedgerTransaction {
 
     /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
+
+    /// The fence of an acceptance at `now`, in milliseconds.
+    ///
+    /// - Throws: `windowOff`.
+    func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64
+    /// Ends holds and sets the fence.
+    ///
+    /// - Parameter sequence: of the record of it, which is written with this transaction.
+    func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws
 }
 
 extension LedgerTransaction {
@@ -45,8 +54,12 @@ extension LedgerTransaction {
         let known = try change.key.flatMap { try keyRecord($0.publicKeyHash) }
         if let step = change.approval { try take(step, at: change.at) }
         if let key = change.key { try put(key, over: known, change.precondition) }
+        var fence: Int64?
+        if case .accept(_, let newestRelease, _) = change.restore {
+            fence = try restoreFence(acceptedAt: change.at, newestRelease: newestRelease)
+        }
         var lines: [AuditLine] = []
-        for record in change.records { lines.append(try append(record, before: known)) }
+        for record in change.records { lines.append(try append(record, before: known, servedFrom: fence)) }
         for further in change.furtherKeys {
             let known = try keyRecord(further.key.publicKeyHash)
             try put(further.key, over: known, further.precondition)
@@ -56,6 +69,9 @@ extension LedgerTransaction {
             _ = try confirmAuditKey(auditKey.identifier, publicKey, recording: nil)
         }
         if let clock = change.clock, let line = lines.last { try accept(clock, at: line.sequence) }
+        if let restore = change.restore, let line = lines.last {
+            try carryOut(restore, fence: fence, recordedAs: line.sequence)
+        }
         return lines
     }
 
@@ -70,8 +86,14 @@ extension LedgerTransaction {
         try put(try key.replacing(known))
     }
 
-    private mutating func append(_ record: AuditRecord, before known: KeyRecord?) throws -> AuditLine {
+    private mutating func append(
+        _ record: AuditRecord, before known: KeyRecord?, servedFrom: Int64? = nil
+    ) throws -> AuditLine {
         var record = record
+        if let servedFrom, case .ledgerAcceptRestore(var restore) = record.event {
+            restore.servedFrom = AuditTime(StoredTime.date(servedFrom))
+            record.event = .ledgerAcceptRestore(restore)
+        }
         if case .keyStateChange(var stateChange) = record.event {
             // What the state really was, not what the caller saw a moment ago.
             stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }

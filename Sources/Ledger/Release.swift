@@ -19,8 +19,8 @@ public struct Release: Sendable {
     /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
     public let attempt: [UInt8]
     public let at: Date
-    /// When Apple signed the token. Where claims of tokens as old as this have been pruned, it is
-    /// ``ReleaseVerdict/forgotten(before:)`` when no claim is found. Nil for one that is known to be younger.
+    /// When Apple signed the token. Where claims of tokens as old as this have been pruned or lost, it is
+    /// ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)`` when no claim is found. Nil for one that is known to be younger.
     public var signedAt: Date?
     /// False when the token's signing time lies outside the window: then a repeat is decided as ever, and a transaction
     /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
@@ -80,6 +80,11 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case repeatedTooOften
     /// There is no claim, and there may have been one: claims of payment tokens that were signed before this time are forgotten.
     case forgotten(before: Date)
+    /// There is no claim, and there may have been one: a restored ledger was accepted, and payment tokens that were signed
+    /// before this time may have been released by what it does not know.
+    case beforeRestore(until: Date)
+    /// Nothing is released on any node at present (``LedgerStanding``).
+    case held
 }
 
 /// Whether a ``Release`` would be a repeat: its transaction was released before, to this caller, and may be again.
@@ -136,13 +141,16 @@ struct DecryptingState: Sendable {
 extension Release {
     /// Why a transaction that is not claimed must not be claimed now; nil when it may.
     ///
-    /// - Parameter forgottenBefore: claims of payment tokens that were signed before this may be gone; asked for only where it counts.
-    func refusalOfNew(forgottenBefore: () throws -> Int64?) rethrows -> ReleaseVerdict? {
+    /// - Parameter limits: asked for only where they count.
+    func refusalOfNew(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
         guard admitsNew else { return .replayed }
-        guard let signedAt, let forgotten = try forgottenBefore(), StoredTime.milliseconds(signedAt) < forgotten else {
-            return nil
+        guard let signedAt else { return nil }
+        let (signed, limits) = (StoredTime.milliseconds(signedAt), try limits())
+        if let forgotten = limits.forgottenBefore, signed < forgotten {
+            return .forgotten(before: StoredTime.date(forgotten))
         }
-        return .forgotten(before: StoredTime.date(forgotten))
+        if let fence = limits.restoreFence, signed < fence { return .beforeRestore(until: StoredTime.date(fence)) }
+        return nil
     }
 }
 
@@ -154,7 +162,8 @@ extension ReleaseVerdict {
         case .repeated: .repeated
         case .replayed: .refused(.transactionReplayed)
         case .keyNotActive: .refused(.keyNotActive)
-        case .repeatedTooOften, .forgotten: .refused(.transactionReplayed)
+        case .repeatedTooOften, .forgotten, .beforeRestore: .refused(.transactionReplayed)
+        case .held: .refused(.ledgerUnavailable)
         }
     }
 }

@@ -23,7 +23,7 @@ struct MemoryLedgerDaemon {
 
 /// A ledger that keeps claims and keys in memory and no record: it decides as the real one does, writes nothing, and
 /// has forgotten everything after a restart. Not for service.
-final class MemoryLedger: Ledger {
+final class MemoryLedger: OneNodeLedger {
     private struct Claim {
         let caller: String
         let referenceDigest: [UInt8]?
@@ -43,6 +43,7 @@ final class MemoryLedger: Ledger {
     let node = "memory"
     let engine = "memory"
     let schemaVersion = 0
+    let nodeFacts = OneNodeFacts()
     let releasesUnderWay = ReleasesUnderWay()
     private let state = Mutex(State())
 

@@ -40,7 +40,7 @@ extension LedgerFailure {
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
         case .approval(let conflict):
             conflict.refusal
-        case .timesConflict:
+        case .timesConflict, .holdsConflict, .windowOff:
             Refusal(.invalidState, description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)

@@ -266,6 +266,18 @@ struct TokenDecryptor: Sendable {
                 "This transaction may have been released before: claims of tokens as old as this are forgotten.",
                 details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, look "
                     + "at this host's clock and paytokenctl status")
+        case .beforeRestore(let fence):
+            arrivals.takeBack(release.publicKeyHash, at: release.at)
+            throw Refusal(
+                .transactionReplayed,
+                "This transaction may have been released before: an older ledger was taken into service, which does not "
+                    + "know.",
+                details: "tokens signed before \(RFC3339.string(fence)) are refused")
+        case .held:
+            throw Refusal(
+                .ledgerUnavailable,
+                "Nothing is released on any host at present, since the ledger may be an older one; paytokenctl status says "
+                    + "what to do.")
         case .keyNotActive:
             if let key = keys.entry(release.publicKeyHash), !key.stateDecrypts(at: clock.now()) {
                 throw Self.notActive(key)

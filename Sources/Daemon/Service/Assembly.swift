@@ -38,6 +38,10 @@ struct Assembly: Sendable {
                 logger.notice(
                     "a commit of the ledger was not acknowledged, and was looked for",
                     metadata: ["outcome": "\(outcome.rawValue)"])
+            case .held(let finding):
+                logger.critical(
+                    "the ledger is older than what this daemon has written to it; nothing is released on any node",
+                    metadata: ["found": "\(finding.sentence)"])
             case .failed, .dropped: break
             }
         }

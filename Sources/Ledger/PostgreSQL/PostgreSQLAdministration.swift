@@ -7,7 +7,8 @@ public import PaymentToken
 extension PostgreSQLLedger {
     @discardableResult
     public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
-        let changesReleases = change.key != nil || !change.furtherKeys.isEmpty || change.clock != nil
+        let changesReleases =
+            change.key != nil || !change.furtherKeys.isEmpty || change.clock != nil || change.restore != nil
         return try await writer.administer(excludingReleases: changesReleases) { transaction in
             try transaction.perform(change)
         }.map(\.sequence)
@@ -124,13 +125,15 @@ extension PostgreSQLLedger {
         try await read { [node] queries in
             let row = try queries.rows(
                 """
-                SELECT (SELECT forgotten_before FROM ledger_state),
+                SELECT s.forgotten_before, s.restore_fence,
                     (SELECT r.time FROM audit_record AS r WHERE r.node = n.name AND r.sequence + 0 > n.clock_accepted_after
                     ORDER BY r.time DESC LIMIT 1)
-                FROM node AS n WHERE n.name = $1
+                FROM node AS n CROSS JOIN ledger_state AS s WHERE n.name = $1
                 """, [.text(node)]
             ).first
-            return LedgerTimes(newestRecord: try row?.dateIfAny(1), forgottenBefore: try row?.dateIfAny(0))
+            return LedgerTimes(
+                newestRecord: try row?.dateIfAny(2), forgottenBefore: try row?.dateIfAny(0),
+                restoreFence: try row?.dateIfAny(1))
         }
     }
 

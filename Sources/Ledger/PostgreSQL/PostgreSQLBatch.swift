@@ -25,7 +25,7 @@ enum BatchedAnswer: Sendable {
     /// Whether the transaction's repeats are used up now.
     case counted(isUsedUp: Bool)
     case recorded(AuditLine)
-    case probed(isStandbyNamed: Bool)
+    case probed(isStandbyNamed: Bool, isHeld: Bool)
 }
 
 /// The batched writes of one transaction, decided in the order in which they came.
@@ -38,6 +38,8 @@ struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
     let repeatFor: Duration
+    /// Where it is decided; nothing is released where not all nodes have compared.
+    let server: ServerIdentity?
 
     private var releases: [Release] { writes.compactMap(\.release) }
 
@@ -94,6 +96,8 @@ struct PostgreSQLBatch {
                 CROSS JOIN ledger_state AS s
             WHERE (k.state = 'active' OR (k.state = 'deactivated' AND r.claimed_at < k.cut_off))
                 AND (r.signed_at IS NULL OR s.forgotten_before IS NULL OR r.signed_at >= s.forgotten_before)
+                AND (r.signed_at IS NULL OR s.restore_fence IS NULL OR r.signed_at >= s.restore_fence)
+                AND s.held_since IS NULL AND s.system_identifier = $10 AND s.timeline = $11
             ORDER BY r.transaction_id, r.position
             ON CONFLICT (transaction_id) DO NOTHING RETURNING attempt
             """,
@@ -104,6 +108,7 @@ struct PostgreSQLBatch {
                 .byteStrings(candidates.map(\.attempt)),
                 .integers(candidates.map { StoredTime.milliseconds($0.at) }),
                 .integers(candidates.map { $0.signedAt.map(StoredTime.milliseconds) }),
+                .text(server?.systemIdentifier), .integer(server?.timeline),
             ], prepared: "claim")
     }
 
@@ -126,7 +131,8 @@ struct PostgreSQLBatch {
                 claims.countRefusedRepeat(release)
                 return .counted(isUsedUp: claims.isUsedUp(release))
             case .record(let record): return .recorded(transaction.append(record))
-            case .probe: return .probed(isStandbyNamed: transaction.isStandbyNamed)
+            case .probe:
+                return .probed(isStandbyNamed: transaction.isStandbyNamed, isHeld: transaction.isHeld)
             }
         }
         try claims.close(transaction)
@@ -164,11 +170,15 @@ private struct BatchClaims {
 
     mutating func decide(_ release: Release) throws -> ReleaseVerdict {
         let isWon = won.remove(release.attempt) != nil
+        guard !transaction.isHeld else {
+            try require(!isWon)
+            return .held
+        }
         guard keys[release.publicKeyHash]?.decrypts(at: release.at) == true else {
             try require(!isWon)
             return .keyNotActive
         }
-        let refusal = release.refusalOfNew { transaction.forgottenBefore }
+        let refusal = release.refusalOfNew { transaction.limits }
         if isWon {
             try require(refusal == nil && claims[release.transactionId] == nil)
             claim(release)
@@ -208,7 +218,7 @@ private struct BatchClaims {
         switch verdict {
         case .repeated: isUsedUp(release)
         case .repeatedTooOften: true
-        case .released, .replayed, .keyNotActive, .forgotten: false
+        case .released, .replayed, .keyNotActive, .forgotten, .beforeRestore, .held: false
         }
     }
 

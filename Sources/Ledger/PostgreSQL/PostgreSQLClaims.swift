@@ -17,24 +17,28 @@ struct PostgreSQLClaims {
             PostgreSQLStatement(
                 "SELECT \(DecryptingStateRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)",
                 [.byteStrings(Array(Set(releases.map(\.publicKeyHash.bytes))))]),
-            Self.claims(of: releases), PostgreSQLStatement("SELECT forgotten_before FROM ledger_state"),
+            Self.claims(of: releases),
+            PostgreSQLStatement("SELECT forgotten_before, restore_fence FROM ledger_state"),
         ])
         let keys = try Dictionary(results[0].rows.map(DecryptingStateRow.read)) { first, _ in first }
         let claims = try Dictionary(results[1].rows.map(ClaimRow.read)) { first, _ in first }
-        let forgotten = try results[2].rows.first?.integerIfAny(0)
+        let limits = try results[2].rows.first.map { row in
+            ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
+        }
         var refusals: [[UInt8]: ReleaseVerdict] = [:]
         for release in releases {
             refusals[release.attempt] = refusal(
-                of: release, keys[release.publicKeyHash], claims[release.transactionId], forgottenBefore: forgotten)
+                of: release, keys[release.publicKeyHash], claims[release.transactionId],
+                limits ?? ReleaseLimits())
         }
         return refusals
     }
 
     private func refusal(
-        of release: Release, _ key: DecryptingState?, _ claim: Claim?, forgottenBefore: Int64?
+        of release: Release, _ key: DecryptingState?, _ claim: Claim?, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
         guard key?.decrypts(at: release.at) == true else { return .keyNotActive }
-        guard let claim else { return release.refusalOfNew { forgottenBefore } }
+        guard let claim else { return release.refusalOfNew { limits } }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
     }

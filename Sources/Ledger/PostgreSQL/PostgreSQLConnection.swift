@@ -16,6 +16,9 @@ import Synchronization
     /// How many round trips there were, for metrics.
     private(set) var roundTrips = 0
 
+    /// The server, as it said when the session was opened.
+    var server: ServerIdentity?
+
     /// Connects, which may block in the resolver for longer than until `deadline`: call it on a thread that nobody waits for.
     ///
     /// - Parameters:

@@ -17,6 +17,8 @@ final class PostgreSQLUnit {
     /// The batch's results until it is decided.
     private var opened: [PostgreSQLResult] = []
     private var answers: [@Sendable () -> Void] = []
+    /// The server on which it was begun.
+    private var server: ServerIdentity?
     /// The releases that were granted, by their writes' positions.
     private(set) var granted: [Int: Release] = [:]
 
@@ -29,6 +31,7 @@ final class PostgreSQLUnit {
     func again() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
+        server = connection.server
         let transaction: PostgreSQLTransaction
         if case .alone(let excludesReleases, _) = writes[0].work {
             (transaction, _) = try PostgreSQLTransaction.begin(
@@ -65,7 +68,7 @@ final class PostgreSQLUnit {
     private func batch(_ writer: PostgreSQLWriter) -> PostgreSQLBatch {
         PostgreSQLBatch(
             writes: writes.compactMap { if case .batched(let write, _) = $0.work { write } else { nil } },
-            node: writer.node.name, repeatFor: writer.repeatFor)
+            node: writer.node.name, repeatFor: writer.repeatFor, server: server)
     }
 
     func answer() {
@@ -77,7 +80,10 @@ final class PostgreSQLUnit {
         for (position, answer) in answers.enumerated() {
             if let release = granted[position], !decrypts(release) {
                 writes[position].fail(
-                    .unavailable(reason: "Its key's state changed before it was known that the release was written."))
+                    .unavailable(
+                        reason:
+                            "Its key's state changed, or a node held all releases, before it was known that the release "
+                            + "was written."))
             } else {
                 answer()
             }
@@ -133,6 +139,10 @@ extension PostgreSQLWriter {
             doubt = nil
             refuse(unit.writes, failure)
             throw failure
+        } catch let behind as DatabaseBehind {
+            doubt = nil
+            refuse(unit.writes, hold(behind.finding))
+            throw behind
         }
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
@@ -152,10 +162,12 @@ extension PostgreSQLWriter {
         lease.renewed()
         guard isConsistent else {
             // Every later batch finds the same, and says it.
-            do throws(LedgerFailure) {
-                _ = try lastEnd.checked(transaction.start)
+            do {
+                try checked(transaction)
+            } catch let behind as DatabaseBehind {
+                return refuse(unit.writes, hold(behind.finding))
             } catch {
-                return refuse(unit.writes, error)
+                return refuse(unit.writes, LedgerFailure(error))
             }
             return refuse(unit.writes, .unavailable(reason: "Its audit record does not end where it should."))
         }
@@ -166,6 +178,8 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        unit.answer { keys[$0.publicKeyHash]?.decrypts(at: $0.at) == true }
+        // On a server that was promoted meanwhile the claim counts although not all nodes have compared: it was made where nothing was
+        // lost, and stands here. Where a node has found something lost it does not.
+        unit.answer { !transaction.hasHold && keys[$0.publicKeyHash]?.decrypts(at: $0.at) == true }
     }
 }

@@ -209,8 +209,8 @@ public final class PostgreSQLLedger: Ledger {
     }
 
     public func probe() async throws(LedgerFailure) {
-        let isStandbyNamed = try await writer.write(.probe) { answer in
-            if case .probed(let isStandbyNamed) = answer { isStandbyNamed } else { nil }
+        let (isStandbyNamed, isHeld) = try await writer.write(.probe) { answer in
+            if case .probed(let isStandbyNamed, let isHeld) = answer { (isStandbyNamed, isHeld) } else { nil }
         }
         facts.set(isStandbyNamed: isStandbyNamed)
         guard isStandbyNamed || !settings.requiresStandby else {
@@ -219,6 +219,7 @@ public final class PostgreSQLLedger: Ledger {
                     "The server names no synchronous standby (synchronous_standby_names), and ledger.require_standby "
                     + "asks for one.")
         }
+        if isHeld, let obstacle = try await standing().obstacle { throw .unavailable(reason: obstacle) }
     }
 
     public func close() async {

@@ -127,6 +127,7 @@ public enum PostgreSQLSchema {
             INSERT INTO ledger_state (schema_version) VALUES ($1)
             ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version
             """, [.integer(Int64(PostgreSQLTables.version))])
+        _ = try run(PostgreSQLTables.firstServer, [])
         if let role {
             let quoted = try run("SELECT quote_ident($1)", [.text(role)])
             guard let quoted = try quoted.first?.text(0) else { throw LedgerOpeningError.notALedger(path: url.server) }

@@ -124,7 +124,10 @@ final class PostgreSQLSession: Sendable {
             guard found == known else {
                 throw LedgerOpeningError.olderSchema(server: url.server, found: Int(found), known: known)
             }
-            opened(try Self.read(facts, connection))
+            let read = try Self.read(facts, connection)
+            connection.server = ServerIdentity(
+                systemIdentifier: read.systemIdentifier, timeline: Int64(read.timeline))
+            opened(read)
             return connection
         } catch let error as LedgerOpeningError {
             throw error

@@ -6,7 +6,7 @@ enum PostgreSQLTables {
 
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a database in the field was made by it.
-    static let steps = [version1]
+    static let steps = [version1, version2]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -228,6 +228,6 @@ enum PostgreSQLTables {
             GRANT EXECUTE ON FUNCTION present(), exclude_releases(), prune_claims(bigint, bigint, bigint),
             limit_forgotten(bigint, bigint), forget_approvals(bigint, bigint) TO \(role)
             """,
-        ]
+        ] + grantsOfVersion2(to: role)
     }
 }

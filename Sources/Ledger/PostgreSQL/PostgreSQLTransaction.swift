@@ -10,7 +10,12 @@ import PaymentToken
 /// with it, all at once.
 final class PostgreSQLTransaction: LedgerTransaction {
     let node: AuditNode
-    let forgottenBefore: Int64?
+    let limits: ReleaseLimits
+    /// Whether nothing is released: a node has found the ledger behind, or not all have compared on this server.
+    let isHeld: Bool
+    /// Whether that is because a node has found the ledger behind.
+    let hasHold: Bool
+    let fencingNumber: Int64
     /// The last batch that this node has committed.
     let lastBatch: [UInt8]?
     let isStandbyNamed: Bool
@@ -21,6 +26,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
     private(set) var signedAhead: Int64
     private var records: [(line: AuditLine, record: AuditRecord)] = []
     private var closing: [PostgreSQLStatement] = []
+    /// What needs this transaction's records in their place, and with which failure it ends when it answers no.
+    private var finishing: [(statement: PostgreSQLStatement, failure: LedgerFailure)] = []
     private let connection: PostgreSQLConnection
     private let deadline: ContinuousClock.Instant
 
@@ -52,7 +59,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
 
     private static let state = PostgreSQLStatement(
         """
-        SELECT schema_version, forgotten_before, current_setting('synchronous_standby_names') <> ''
+        SELECT schema_version, forgotten_before, current_setting('synchronous_standby_names') <> '', held_since IS NOT NULL,
+            restore_fence, system_identifier, timeline
         FROM ledger_state FOR SHARE
         """, prepared: "state")
 
@@ -75,7 +83,14 @@ final class PostgreSQLTransaction: LedgerTransaction {
         _ deadline: ContinuousClock.Instant, row: PostgreSQLResult, state: PostgreSQLResult, head: PostgreSQLResult
     ) throws {
         guard let row = row.rows.first, try row.integer(0) == lease.fence else {
+            let found = try row.rows.first?.integer(0) ?? 0
             lease.lost()
+            // Numbers only grow: a smaller one, or none, is from before this daemon's start.
+            guard found > lease.fence else {
+                throw DatabaseBehind(
+                    finding: LedgerHold.Finding(
+                        kind: .rolledBack, ledgerSequence: try Self.head(head, of: node).sequence, remembered: nil))
+            }
             throw PostgreSQLNodeLease.taken
         }
         guard let state = state.rows.first, try state.integer(0) == PostgreSQLTables.version else {
@@ -86,8 +101,14 @@ final class PostgreSQLTransaction: LedgerTransaction {
         self.deadline = deadline
         lastBatch = try row.bytesIfAny(1)
         signedAhead = try row.integer(2)
-        forgottenBefore = try state.integerIfAny(1)
+        limits = ReleaseLimits(forgottenBefore: try state.integerIfAny(1), restoreFence: try state.integerIfAny(4))
         isStandbyNamed = try state.boolean(2)
+        hasHold = try state.boolean(3)
+        let server = connection.server
+        isHeld =
+            try hasHold || server == nil || state.textIfAny(5) != server?.systemIdentifier
+            || state.integerIfAny(6) != server?.timeline
+        fencingNumber = lease.fence
         start = try Self.head(head, of: node)
         self.head = start
     }
@@ -101,6 +122,24 @@ final class PostgreSQLTransaction: LedgerTransaction {
     /// A statement that is sent with the commit.
     func close(with statement: PostgreSQLStatement) {
         closing.append(statement)
+    }
+
+    /// A statement that is carried out behind the records, just before the commit. It must give a row with true.
+    func finish(with statement: PostgreSQLStatement, orElse failure: LedgerFailure) {
+        finishing.append((statement, failure))
+    }
+
+    /// Sends what is to be carried out before the commit, where there is any: one more round trip.
+    func finish() throws {
+        guard !finishing.isEmpty else { return }
+        var statements = closing
+        if !records.isEmpty { statements.append(Self.insertion(of: records, node)) }
+        let results = try connection.exchange(statements + finishing.map(\.statement), until: deadline)
+        (closing, records) = ([], [])
+        for (result, finished) in zip(results.suffix(finishing.count), finishing) {
+            guard try result.rows.first?.boolean(0) == true else { throw finished.failure }
+        }
+        finishing = []
     }
 
     func append(_ record: AuditRecord) -> AuditLine {

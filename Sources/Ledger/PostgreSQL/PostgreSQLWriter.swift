@@ -174,8 +174,9 @@ final class PostgreSQLWriter: @unchecked Sendable {
             let connection = try slot.current(until: unit.deadline)
             let before = connection.roundTrips
             let transaction = try unit.begin(self, connection)
-            _ = try lastEnd.checked(transaction.start)
+            try checked(transaction)
             try unit.decide(transaction, self)
+            try transaction.finish()
             try faults.insideTransaction()
             try commit(unit, transaction, connection)
             lastEnd.set([transaction.head])
@@ -198,6 +199,9 @@ final class PostgreSQLWriter: @unchecked Sendable {
     /// Nothing of the unit was committed, and nothing will be.
     private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
         switch error {
+        case let behind as DatabaseBehind:
+            rollBack()
+            return refuse(unit.writes, hold(behind.finding))
         case PostgreSQLFailure.lost:
             slot.drop()
             // The server may have been restarted since the last batch.

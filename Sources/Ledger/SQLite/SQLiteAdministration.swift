@@ -10,6 +10,8 @@ struct SQLiteTransaction: LedgerTransaction {
     let chain: SQLiteChain
     let db: Database
     private(set) var head: ChainHead
+    /// Of this node's signing-time windows; nil while one is off.
+    var widestWindow: Duration?
 
     var node: AuditNode { chain.node }
     private var keys: SQLiteKeyRecords { SQLiteKeyRecords(node: node.name) }
@@ -19,10 +21,10 @@ struct SQLiteTransaction: LedgerTransaction {
 
     /// Runs a part of a batch's transaction, and moves the chain's head when it succeeds.
     static func run<Answer>(
-        _ chain: SQLiteChain, _ head: inout ChainHead, _ db: Database,
+        _ chain: SQLiteChain, _ head: inout ChainHead, _ db: Database, widestWindow: Duration? = nil,
         _ body: (inout SQLiteTransaction) throws -> Answer
     ) throws -> Answer {
-        var transaction = SQLiteTransaction(chain: chain, db: db, head: head)
+        var transaction = SQLiteTransaction(chain: chain, db: db, head: head, widestWindow: widestWindow)
         let answer = try body(&transaction)
         head = transaction.head
         return answer
@@ -57,6 +59,15 @@ struct SQLiteTransaction: LedgerTransaction {
 
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
         try SQLiteTimes(node: node.name).accept(change, at: sequence, db)
+    }
+
+    func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64 {
+        guard let widestWindow else { throw LedgerFailure.windowOff(nodes: [node.name]) }
+        return ReleaseLimits.fence(acceptedAt: now, newestRelease: newestRelease, widestWindow: widestWindow)
+    }
+
+    func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws {
+        if let fence { try SQLiteTimes(node: node.name).raise(restoreFence: fence, db) }
     }
 }
 
@@ -125,7 +136,11 @@ extension SQLiteLedger {
     @discardableResult
     public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
         try await writer.write(
-            { [chain] db, head in try SQLiteTransaction.run(chain, &head, db) { try $0.perform(change) } },
+            { [chain, nodeFacts] db, head in
+                try SQLiteTransaction.run(chain, &head, db, widestWindow: nodeFacts.widestWindow) {
+                    try $0.perform(change)
+                }
+            },
             readBack: { [chain] lines, db in try change.stands(lines, chain, db) }
         ).map(\.sequence)
     }

@@ -20,7 +20,7 @@ struct SQLiteReleases {
             switch verdict {
             case .repeated: try claims.isUsedUp(release, db)
             case .repeatedTooOften: true
-            case .released, .replayed, .keyNotActive, .forgotten: false
+            case .released, .replayed, .keyNotActive, .forgotten, .beforeRestore, .held: false
             }
         guard var record else { return ReleaseDecision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
         record.outcome = verdict.outcome
@@ -79,7 +79,8 @@ struct SQLiteClaims {
         case .released: try claim(release, db)?.attempt == release.attempt
         case .repeated: try claim(release, db)?.repeatAttempt == release.attempt
         // Nothing was to be written, so it holds when it would be decided so again.
-        case .replayed, .keyNotActive, .repeatedTooOften, .forgotten: try refusal(of: release, db) == verdict
+        case .replayed, .keyNotActive, .repeatedTooOften, .forgotten, .beforeRestore, .held:
+            try refusal(of: release, db) == verdict
         }
     }
 
@@ -107,7 +108,7 @@ struct SQLiteClaims {
         _ release: Release, _ db: Database, _ reads: TransactionReads
     ) throws -> ReleaseVerdict? {
         try release.refusalOfNew {
-            try reads.forgottenBefore { try SQLiteTimes(node: node).forgottenBefore(db) }
+            try reads.limits { try SQLiteTimes(node: node).limits(db) }
         }
     }
 
@@ -209,7 +210,7 @@ struct SQLiteClaims {
 final class TransactionReads: Sendable {
     private struct State {
         var keys: [PublicKeyHash: DecryptingState?] = [:]
-        var forgottenBefore: Int64??
+        var limits: ReleaseLimits?
     }
 
     private let state = Mutex(State())
@@ -228,11 +229,11 @@ final class TransactionReads: Sendable {
         }
     }
 
-    fileprivate func forgottenBefore(_ read: () throws -> Int64?) throws -> Int64? {
+    fileprivate func limits(_ read: () throws -> ReleaseLimits) throws -> ReleaseLimits {
         try state.withLock { state in
-            if let known = state.forgottenBefore { return known }
+            if let known = state.limits { return known }
             let found = try read()
-            state.forgottenBefore = .some(found)
+            state.limits = found
             return found
         }
     }

@@ -11,12 +11,13 @@ import Synchronization
 /// Writes that come together share one commit, in WAL mode with `synchronous = FULL`: each has reached the disk when it
 /// is answered.
 /// One process uses the file at a time; a lock beside it (`.lock`) sees to that.
-public final class SQLiteLedger: Ledger {
+public final class SQLiteLedger: OneNodeLedger {
     public let node: String
     public let path: String
     public let engine = "sqlite"
     public let schemaVersion = SQLiteTables.version
 
+    public let nodeFacts = OneNodeFacts()
     let connections: SQLiteConnections
     let writer: SQLiteWriter
     /// Nil once it is closed.

@@ -14,10 +14,20 @@ struct SQLiteTimes {
                 sql: "SELECT time FROM audit_record WHERE node = ? AND +sequence > ? ORDER BY time DESC LIMIT 1"),
             arguments: [node, accepted])
         return LedgerTimes(
-            newestRecord: newest.map(StoredTime.date), forgottenBefore: try forgottenBefore(db).map(StoredTime.date))
+            newestRecord: newest.map(StoredTime.date), forgottenBefore: try forgottenBefore(db).map(StoredTime.date),
+            restoreFence: try value(Self.restoreFenceName, db).map(StoredTime.date))
     }
 
-    func forgottenBefore(_ db: Database) throws -> Int64? { try value(Self.forgottenName, db) }
+    private func forgottenBefore(_ db: Database) throws -> Int64? { try value(Self.forgottenName, db) }
+
+    func limits(_ db: Database) throws -> ReleaseLimits {
+        ReleaseLimits(forgottenBefore: try forgottenBefore(db), restoreFence: try value(Self.restoreFenceName, db))
+    }
+
+    /// Payment tokens that were signed before it are refused from now on where no claim is found. It never goes back.
+    func raise(restoreFence fence: Int64, _ db: Database) throws {
+        try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
+    }
 
     /// Remembers that claims of payment tokens that were signed before `time` are not all here any more. A later configuration
     /// may accept such old tokens again, and the ledger could not tell whether they were released.
@@ -79,6 +89,8 @@ struct SQLiteTimes {
     private static let acceptedName = "clock_accepted_after"
 
     private static let aheadName = "signed_ahead"
+
+    private static let restoreFenceName = "restore_fence"
 
     private func value(_ name: String, _ db: Database) throws -> Int64? {
         try String.fetchOne(

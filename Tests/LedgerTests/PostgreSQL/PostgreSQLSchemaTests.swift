@@ -73,6 +73,49 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
+        "A database that version 1 made is refused until create has upgraded it, and then goes on with all that it held"
+    )
+    func upgraded() async throws {
+        let database = try await empty()
+        // As the daemon's and the owner's programs of version 1 left it.
+        let owner = try await database.session(as: LedgerDatabases.owner)
+        try await owner.run("CREATE SCHEMA paytokend")
+        for statement in PostgreSQLTables.steps[0] { try await owner.run(statement) }
+        try await owner.run("INSERT INTO ledger_state (schema_version, forgotten_before) VALUES (1, 4711)")
+        try await owner.run(
+            "INSERT INTO node VALUES ('node-9', 3, '-infinity', clock_timestamp(), '1.0', NULL, 0, 0)")
+        try await owner.run(
+            """
+            INSERT INTO merchant_key
+            VALUES (sha256('k'), 'merchant.com.example', 'EC', 'active', NULL, 'imported', 0, 'node-9')
+            """)
+        let server = try database.url().server
+        try await owner.run("GRANT USAGE ON SCHEMA paytokend TO \(LedgerDatabases.daemon)")
+        try await owner.run("GRANT SELECT ON ledger_state TO \(LedgerDatabases.daemon)")
+        await #expect(throws: LedgerOpeningError.olderSchema(server: server, found: 1, known: 2)) {
+            try await open(database)
+        }
+        let outcome = try await PostgreSQLSchema.create(
+            database.url(as: LedgerDatabases.owner), grantTo: LedgerDatabases.daemon)
+        #expect(outcome.found == 1 && outcome.version == 2)
+        let ledger = try await open(database)
+        #expect(try await ledger.times().forgottenBefore == Date(timeIntervalSince1970: 4.711))
+        #expect(try await ledger.keyRecords().count == 1)
+        let key = LedgerFixture.hash(1)
+        try await ledger.store(LedgerFixture.record(key))
+        let release = try await LedgerFixture(engine: .sqlite).request(1, key: key)
+        #expect(try await ledger.release(release) == .released)
+        #expect(try await ledger.confirm(remembered: nil) == .continues)
+        try await ledger.note(heldKeys: [key])
+        // A node that has not been started since has not told its window.
+        try await ledger.note(widestWindow: .seconds(300))
+        var change = AdministrativeChange(at: LedgerFixture.noon, records: [])
+        change.restore = .accept([], newestRelease: nil, approval: nil)
+        await #expect(throws: LedgerFailure.windowOff(nodes: ["node-9"])) { try await ledger.apply(change) }
+        await ledger.close()
+    }
+
+    @Test(
         "The daemon's role cannot delete or change records, checkpoints or claims, nor the schema",
         arguments: [
             "DELETE FROM audit_record", "UPDATE audit_record SET line = '\\x00'", "TRUNCATE audit_record",

@@ -146,7 +146,9 @@ struct StandbyTests {
         try await servers.primary.stop(.immediate)
         await #expect(throws: LedgerFailure.self) { try await ledger.release(fixture.request(6)) }
         try await servers.standby.promote()
-        try await wait(for: "the new primary") { (try? await ledger.probe()) != nil }
+        // Nothing is released there before the node has compared.
+        try await wait(for: "the new primary") { (try? await ledger.confirm(remembered: nil)) == .continues }
+        try await ledger.probe()
         #expect(try await ledger.release(fixture.request(5, reference: nil)) == .replayed)
         let request = try fixture.request(7)
         #expect(

@@ -1,0 +1,79 @@
+public import AuditChain
+public import Foundation
+public import PaymentToken
+import Synchronization
+
+/// A node whose HSM tokens hold a key.
+public struct KeyHolder: Sendable, Equatable {
+    public let node: String
+    /// When it said so last, by the ledger's clock.
+    public let seenAt: Date
+
+    public init(node: String, seenAt: Date) {
+        self.node = node
+        self.seenAt = seenAt
+    }
+}
+
+/// Which nodes' HSM tokens hold which keys, as each node has said last. Nothing is released by it: people look at it, and a key's
+/// destruction is not over before the last holder has done it.
+public protocol KeyHolderRecords: Sendable {
+    /// This node's HSM tokens hold these keys and no others. Durable when it answers.
+    func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
+
+    /// The holders of every key that some node holds, by the nodes' names. A node that has been away says what it said before.
+    func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]]
+}
+
+/// A ledger that one node alone uses: what other nodes would have to know is kept in this process.
+public protocol OneNodeLedger: Ledger {
+    var nodeFacts: OneNodeFacts { get }
+}
+
+/// What a node says of itself, where no other node reads it.
+public final class OneNodeFacts: Sendable {
+    private struct State {
+        var heldKeys: [PublicKeyHash: Date] = [:]
+        var widestWindow: Duration?
+    }
+
+    private let state = Mutex(State())
+
+    public init() {}
+
+    fileprivate func set(heldKeys: Set<PublicKeyHash>, at now: Date) {
+        state.withLock { $0.heldKeys = Dictionary(uniqueKeysWithValues: heldKeys.map { ($0, now) }) }
+    }
+
+    fileprivate var heldKeys: [PublicKeyHash: Date] { state.withLock { $0.heldKeys } }
+
+    /// Nil while a window is off, and before it is told.
+    public internal(set) var widestWindow: Duration? {
+        get { state.withLock { $0.widestWindow } }
+        set { state.withLock { $0.widestWindow = newValue } }
+    }
+}
+
+extension OneNodeLedger {
+    public var isShared: Bool { false }
+
+    public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
+        nodeFacts.set(heldKeys: heldKeys, at: Date())
+    }
+
+    public func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]] {
+        nodeFacts.heldKeys.mapValues { [KeyHolder(node: node, seenAt: $0)] }
+    }
+
+    public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeFacts.widestWindow = widestWindow }
+
+    /// The daemon holds this ledger itself, at every start anew: there is no other node.
+    public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
+
+    public func standing() async throws(LedgerFailure) -> LedgerStanding { LedgerStanding() }
+
+    public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {
+        guard let remembered else { return .continues }
+        return try await compare(with: remembered)
+    }
+}

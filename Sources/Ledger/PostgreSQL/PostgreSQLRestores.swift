@@ -1,0 +1,223 @@
+public import AuditChain
+import Foundation
+public import PaymentToken
+
+/// The server behind a session. A restore from a dump changes the identifier, a promotion and a restore to a moment the timeline;
+/// neither changes under a session.
+struct ServerIdentity: Sendable, Equatable {
+    let systemIdentifier: String
+    let timeline: Int64
+}
+
+/// The chain in the database is not the one that this process has written: it was restored, or taken over by a server that had
+/// not got everything.
+struct DatabaseBehind: Error {
+    let finding: LedgerHold.Finding
+}
+
+// Holds, and what nodes tell each other.
+extension PostgreSQLLedger {
+    public var isShared: Bool { true }
+
+    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+        try await read { [node] queries in
+            let results = try queries.results([
+                PostgreSQLStatement("SELECT \(HoldRow.columns) FROM hold ORDER BY node"),
+                PostgreSQLStatement(
+                    """
+                    SELECT (s.system_identifier, s.timeline) IS DISTINCT FROM (h.system_identifier, h.timeline),
+                        (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (h.system_identifier, h.timeline),
+                        s.held_since IS NOT NULL
+                    FROM ledger_state AS s CROSS JOIN this_server() AS h LEFT JOIN node AS n ON n.name = $1
+                    """, [.text(node)]),
+                PostgreSQLStatement(
+                    """
+                    SELECT n.name FROM node AS n CROSS JOIN this_server() AS h
+                    WHERE (n.lease_until >= clock_timestamp() OR n.name = $1)
+                        AND (n.system_identifier, n.timeline) IS DISTINCT FROM (h.system_identifier, h.timeline)
+                    ORDER BY n.name
+                    """, [.text(node)]),
+            ])
+            let holds = try results[0].rows.map(HoldRow.read)
+            guard let row = results[1].rows.first else {
+                throw LedgerFailure.unavailable(reason: "The ledger has no state.")
+            }
+            var standing = LedgerStanding()
+            standing.holds = holds.filter { $0.acceptedOn == nil }
+            standing.accepted = holds.first { $0.node == node && $0.acceptedOn != nil }
+            standing.isServerChanged = try row.boolean(0)
+            standing.hasCompared = try row.boolean(1)
+            standing.comparing = try results[2].rows.map { try $0.text(0) }
+            guard try row.boolean(2) == !standing.holds.isEmpty else {
+                throw LedgerFailure.unavailable(reason: "What the nodes have found and the ledger's state disagree.")
+            }
+            return standing
+        }
+    }
+
+    public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {
+        try await writer.administer(excludingReleases: true) { [node] transaction in
+            _ = try transaction.run("SELECT \(HoldRow.put)", HoldRow.values(finding, node: node))
+        }
+    }
+
+    public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {
+        try await writer.administer(excludingReleases: true) { transaction in
+            if let remembered {
+                let comparison = try transaction.compare(with: remembered)
+                guard comparison == .continues else { return comparison }
+            }
+            _ = try transaction.run("SELECT compare_server($1, $2)", transaction.holder)
+            return .continues
+        }
+    }
+
+    public func note(widestWindow: Duration?) async throws(LedgerFailure) {
+        let window = widestWindow.map(StoredTime.milliseconds)
+        try await writer.administer { [node] transaction in
+            _ = try transaction.run(
+                "UPDATE node SET widest_window = $1 WHERE name = $2", [.integer(window), .text(node)])
+        }
+    }
+
+    public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
+        try await writer.administer { transaction in
+            _ = try transaction.run(
+                "SELECT note_key_holder($1, $2, $3)", transaction.holder + [.byteStrings(heldKeys.map(\.bytes))])
+        }
+    }
+
+    public func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]] {
+        try await read { queries in
+            let rows = try queries.rows("SELECT public_key_hash, node, seen_at FROM key_holder ORDER BY node")
+            return try rows.reduce(into: [:]) { holders, row in
+                holders[try row.publicKeyHash(0), default: []].append(
+                    KeyHolder(node: try row.text(1), seenAt: try row.date(2)))
+            }
+        }
+    }
+}
+
+extension PostgreSQLTransaction {
+    /// This node and its fencing number, as the functions of the schema ask for them.
+    var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
+
+    /// Like ``AuditTrail/compare(with:)``, on the server that takes the writes.
+    func compare(with remembered: Checkpoint) throws -> HeadComparison {
+        guard remembered.node == node else { return .anotherNode }
+        guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }
+        return try storedHash(of: remembered.sequence) == remembered.hash ? .continues : .forked
+    }
+
+    /// By the server's clock; `now` is this host's.
+    func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64 {
+        let row = try run(
+            """
+            SELECT floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint, max(widest_window),
+                coalesce(array_to_string(array_agg(name ORDER BY name) FILTER (WHERE widest_window IS NULL), ' '), '')
+            FROM node
+            """
+        ).rows.first
+        guard let row else { throw LedgerFailure.unavailable(reason: "The ledger gave no times.") }
+        let unbounded = try row.text(2).split(separator: " ").map(String.init)
+        guard unbounded.isEmpty, let window = try row.integerIfAny(1) else {
+            throw LedgerFailure.windowOff(nodes: unbounded)
+        }
+        return ReleaseLimits.fence(
+            acceptedAt: try row.date(0), newestRelease: newestRelease, widestWindow: .milliseconds(window))
+    }
+
+    func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws {
+        switch restore {
+        case .accept(let holds, _, let approval):
+            finish(
+                with: PostgreSQLStatement(
+                    "SELECT accept_restore($1, $2, $3, $4, $5, $6, $7)",
+                    holder + [
+                        .integer(Int64(sequence)), .bytes(approval?.bytes), .integer(fence),
+                        .texts(holds.map(\.node)), .integers(holds.map { StoredTime.milliseconds($0.foundAt) }),
+                    ]), orElse: .holdsConflict)
+        case .takeUp:
+            finish(
+                with: PostgreSQLStatement(
+                    "SELECT end_hold($1, $2, $3)", holder + [.integer(Int64(sequence))]),
+                orElse: .holdsConflict)
+        }
+    }
+}
+
+enum HoldRow {
+    static let columns = """
+        node, kind, ledger_sequence, remembered_sequence, remembered_hash, remembered_at, key_id, found_at, accepted_on,
+        accepted_at IS NOT NULL
+        """
+
+    static let put = "put_hold($1, $2, $3, $4, $5, $6, $7)"
+
+    static func values(_ finding: LedgerHold.Finding, node: String) -> [PostgreSQLValue] {
+        [
+            .text(node), .text(finding.kind.rawValue), .integer(Int64(finding.ledgerSequence)),
+            .integer(finding.remembered.map { Int64($0.sequence) }), .bytes(finding.remembered?.hash.bytes),
+            .integer(finding.remembered?.time?.milliseconds), .bytes(finding.keyId?.bytes),
+        ]
+    }
+
+    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> LedgerHold {
+        guard let kind = LedgerHold.Kind(rawValue: try row.text(1)) else {
+            throw .unavailable(reason: "What a node has found is a value that this version does not know.")
+        }
+        var remembered: LedgerHold.RememberedEnd?
+        if let sequence = try row.integerIfAny(3) {
+            remembered = LedgerHold.RememberedEnd(
+                sequence: Int(sequence), hash: try row.digest(4), time: try row.dateIfAny(5).map(AuditTime.init))
+        }
+        let keyId = try row.bytesIfAny(6).flatMap { AuditDigest(bytes: $0) }
+        return LedgerHold(
+            node: try row.text(0),
+            finding: LedgerHold.Finding(
+                kind: kind, ledgerSequence: Int(try row.integer(2)), remembered: remembered, keyId: keyId),
+            foundAt: try row.date(7), acceptedOn: try row.boolean(9) ? try row.textIfAny(8) ?? "" : nil)
+    }
+}
+
+// A process that writes its chain knows better than its HSM token where that ends: the token is told once a minute.
+extension PostgreSQLWriter {
+    /// - Throws: ``DatabaseBehind`` when this process has written another one.
+    func checked(_ transaction: PostgreSQLTransaction) throws {
+        guard let known = lastEnd.known, !lastEnd.permits(transaction.start) else { return }
+        let found = transaction.start
+        let remembered = LedgerHold.RememberedEnd(sequence: known.sequence, hash: known.hash, time: nil)
+        if found.sequence < known.sequence {
+            throw DatabaseBehind(
+                finding: .init(kind: .rolledBack, ledgerSequence: found.sequence, remembered: remembered))
+        }
+        if known.sequence > 0, try transaction.storedHash(of: known.sequence) != known.hash {
+            throw DatabaseBehind(finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
+        }
+        // All is there, and more behind it: no restore, but somebody else who writes under this name.
+        _ = try lastEnd.checked(found)
+    }
+
+    /// Has all nodes hold, and goes on from what the database has: what this process writes then is records, and one is the
+    /// acceptance. Where it cannot be written every later batch finds the same.
+    func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
+        let failure = LedgerFailure.unavailable(
+            reason: "The database is older than what this daemon has written: \(finding.sentence)")
+        guard let connection = try? slot.current(until: .now + timeout) else { return failure }
+        let results = try? connection.exchange(
+            [
+                PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
+                PostgreSQLStatement("SELECT \(HoldRow.put)", HoldRow.values(finding, node: node.name)),
+                PostgreSQLTransaction.head(of: node), PostgreSQLStatement("COMMIT", prepared: "commit"),
+            ], until: .now + timeout)
+        guard let results, results.last?.tag == "COMMIT", !connection.hasWarned,
+            let head = try? PostgreSQLTransaction.head(results[3], of: node)
+        else {
+            slot.drop()
+            return failure
+        }
+        lastEnd.set([head])
+        observe(.held(finding))
+        return failure
+    }
+}

@@ -1,0 +1,268 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("A PostgreSQL ledger that is older than a node remembers")
+struct HoldTests {
+    private static let finding = LedgerHold.Finding(
+        kind: .rolledBack, ledgerSequence: 3,
+        remembered: .init(sequence: 9, hash: .of([9]), time: AuditTime(LedgerFixture.noon)))
+
+    /// Two nodes with windows.
+    private func nodes() async throws -> (fixture: PostgreSQLFixture, other: PostgreSQLLedger) {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        try await fixture.ledger.note(widestWindow: .seconds(300))
+        try await other.note(widestWindow: .seconds(60))
+        return (fixture, other)
+    }
+
+    private func change(_ restore: AdministrativeChange.Restore) -> AdministrativeChange {
+        var change = AdministrativeChange(
+            at: LedgerFixture.noon,
+            records: [
+                AuditRecord(
+                    time: AuditTime(LedgerFixture.noon),
+                    event: .ledgerAcceptRestore(
+                        LedgerRestore(ledgerSequence: 3, hsmTokenSequence: 9, reason: AuditReason("restored"))))
+            ])
+        change.restore = restore
+        return change
+    }
+
+    @Test("What one node finds holds all, over restarts, until it is accepted; the one that found it takes that up")
+    func held() async throws {
+        let (fixture, other) = try await nodes()
+        #expect(try await fixture.release(1).verdict == .released)
+        try await other.hold(Self.finding)
+        let answer = try await fixture.release(2)
+        #expect(answer.verdict == .held && answer.sequence == 2, "recorded as a refusal")
+        #expect(try await fixture.release(1).verdict == .held, "no repeat either")
+        #expect(try await fixture.count("claim") == 1)
+        let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        #expect("\(failure, default: "")".contains("Found on node-2: its record ends with 3, and record 9 of"))
+        // Records and everything else go on.
+        _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
+
+        await other.close()
+        let again = try await fixture.node("node-2")
+        #expect(try await fixture.release(3, on: again).verdict == .held)
+        let holds = try await again.standing().holds
+        #expect(holds.map(\.node) == ["node-2"] && holds.first?.finding == Self.finding)
+
+        try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
+        let standing = try await again.standing()
+        #expect(standing.holds.isEmpty && standing.accepted?.acceptedOn == "node-1" && standing.obstacle == nil)
+        #expect(try await fixture.ledger.standing().accepted == nil, "it is the other node's")
+        #expect(try await fixture.release(4, on: again).verdict == .released)
+        #expect(try await fixture.release(5).verdict == .released)
+        try await again.apply(change(.takeUp))
+        #expect(try await again.standing().accepted == nil)
+        #expect(try await again.standing().holds.isEmpty)
+        await again.close()
+    }
+
+    @Test("Both nodes may find it at once; what is accepted is what was shown, and the widest window of all counts")
+    func atOnce() async throws {
+        let (fixture, other) = try await nodes()
+        async let first: Void = fixture.ledger.hold(.init(kind: .lost, ledgerSequence: 0, remembered: nil))
+        async let second: Void = other.hold(Self.finding)
+        _ = try await (first, second)
+        let holds = try await other.standing().holds
+        #expect(holds.map(\.node) == ["node-1", "node-2"])
+        for shown in [Array(holds.prefix(1)), [], holds + holds.prefix(1)] {
+            await #expect(throws: LedgerFailure.holdsConflict) {
+                try await other.apply(change(.accept(shown, newestRelease: nil, approval: nil)))
+            }
+        }
+        #expect(try await other.head().sequence == 0)
+        #expect(try await other.times().restoreFence == nil)
+        #expect(try await fixture.release(1).verdict == .held)
+        let before = Date()
+        try await other.apply(change(.accept(holds.reversed(), newestRelease: nil, approval: nil)))
+        let fence = try #require(try await fixture.ledger.times().restoreFence)
+        #expect(fence >= before + 300)
+        #expect(try await fixture.release(1).verdict == .released)
+        await other.close()
+    }
+
+    @Test("While any node's window is off, or not told since the upgrade, nothing is accepted")
+    func windowOff() async throws {
+        let (fixture, other) = try await nodes()
+        try await other.hold(Self.finding)
+        let holds = try await other.standing().holds
+        try await fixture.ledger.note(widestWindow: nil)
+        let third = try await fixture.node("node-3")
+        await #expect(throws: LedgerFailure.windowOff(nodes: ["node-1", "node-3"])) {
+            try await other.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
+        }
+        #expect(try await fixture.release(1).verdict == .held)
+        for ledger in [other, third] { await ledger.close() }
+    }
+
+    @Test(
+        "The daemon's role cannot end a hold, but for an acceptance that stands in its record",
+        arguments: [
+            "UPDATE ledger_state SET held_since = NULL", "UPDATE ledger_state SET restore_fence = 0",
+            "UPDATE ledger_state SET system_identifier = '1'", "DELETE FROM hold", "UPDATE hold SET accepted_at = 1",
+            "INSERT INTO hold VALUES ('node-3', 'lost', 0, NULL, NULL, NULL, NULL, 1, 1, 'node-1')",
+            "UPDATE node SET timeline = 7", "INSERT INTO key_holder VALUES ('node-1', '\\x00', 1)",
+            "DELETE FROM key_holder", "SELECT require_node('node-1', 1)",
+        ])
+    func leastRights(statement: String) async throws {
+        let (fixture, other) = try await nodes()
+        try await other.hold(Self.finding)
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        let failure = await #expect(throws: PostgreSQLFailure.self) { try await daemon.run(statement) }
+        #expect(failure == .refused(.insufficientPrivilege, statement: 0))
+        await other.close()
+    }
+
+    @Test("An acceptance without its record, without the approval that it names, or with an earlier fence is refused")
+    func acceptanceAlone() async throws {
+        let (fixture, other) = try await nodes()
+        try await other.hold(Self.finding)
+        let holds = try await other.standing().holds
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        let later = "9100000000000"
+        func accept(_ record: Int, _ approval: String, _ fence: String, by fencingNumber: Int = 1) -> String {
+            "SELECT accept_restore('node-1', \(fencingNumber), \(record), \(approval), \(fence), '{node-2}', '{9000000000000}')"
+        }
+        let sequence = try await fixture.ledger.append(
+            AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
+        for statement in [
+            accept(sequence, "NULL", later), accept(0, "NULL", later), accept(sequence, "'\\x01'", later),
+            accept(sequence, "NULL", later, by: 7), "SELECT end_hold('node-2', 1, 1)",
+        ] {
+            await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
+        }
+        // With its record, and still too early, or with an approval that nobody gave.
+        let recorded = try await fixture.ledger.apply(
+            AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
+        for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
+            await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
+        }
+        #expect(try await fixture.ledger.standing().holds == holds)
+        #expect(try await fixture.release(1).verdict == .held)
+        await other.close()
+    }
+
+    @Test("An acceptance whose approval is another operation's, or not done, is refused as a whole")
+    func approval() async throws {
+        let (fixture, other) = try await nodes()
+        try await other.hold(Self.finding)
+        let approval = ApprovalIdentifier.random()
+        await #expect(throws: LedgerFailure.self) {
+            try await other.apply(
+                change(.accept(other.standing().holds, newestRelease: nil, approval: approval)))
+        }
+        #expect(try await other.head().sequence == 0)
+        #expect(try await fixture.release(1).verdict == .held)
+        await other.close()
+    }
+
+    @Test("A daemon under which the database becomes older notices it by itself and holds all nodes")
+    func restoredBeneath() async throws {
+        let (fixture, other) = try await nodes()
+        for number in 1...3 { _ = try await fixture.release(number) }
+        // What a lossy fail-over takes: the last records with their claims.
+        try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
+        #expect(try await fixture.begin(2).value().isUnavailable)
+        let holds = try await other.standing().holds
+        #expect(holds.first?.finding.kind == .rolledBack && holds.first?.finding.ledgerSequence == 1)
+        #expect(holds.first?.finding.remembered?.sequence == 3)
+        #expect(fixture.events.all.contains { if case .held = $0 { true } else { false } })
+        #expect(try await fixture.release(2, on: other).verdict == .held)
+        // It goes on with what is there, so that it can record the acceptance.
+        #expect(try await fixture.release(4) == RecordedVerdict(.held, sequence: 2))
+        try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
+        try await fixture.ledger.apply(change(.takeUp))
+        #expect(try await fixture.release(5).verdict == .released)
+        await other.close()
+    }
+
+    @Test("Another record in the place of the last one is noticed too; more records behind it are no restore")
+    func forkedBeneath() async throws {
+        let (fixture, other) = try await nodes()
+        for number in 1...2 { _ = try await fixture.release(number) }
+        let copy = """
+            INSERT INTO audit_record (node, sequence, time, event, outcome, hash, line)
+            SELECT node, sequence + 1, time, event, outcome, sha256(line), line FROM audit_record WHERE sequence = 2
+            """
+        try await fixture.database.sql(copy)
+        #expect(try await fixture.begin(3).value().isUnavailable)
+        #expect(try await other.standing().holds.isEmpty)
+        try await fixture.database.sql(
+            "DELETE FROM audit_record WHERE sequence = 3; UPDATE audit_record SET hash = sha256(hash) WHERE sequence = 2"
+        )
+        #expect(try await fixture.begin(3).value().isUnavailable)
+        #expect(try await other.standing().holds.first?.finding.kind == .forked)
+        await other.close()
+    }
+
+    @Test("A database from before the daemon's start is no other daemon of its name: it holds")
+    func fencingNumberBehind() async throws {
+        let (fixture, other) = try await nodes()
+        await other.close()
+        let again = try await fixture.node("node-2")
+        #expect(again.lease.fencingNumber == 2)
+        try await fixture.database.sql("UPDATE node SET fence = 1 WHERE name = 'node-2'")
+        #expect(try await fixture.begin(1, on: again).value().isUnavailable)
+        #expect(try await fixture.ledger.standing().holds.map(\.node) == ["node-2"])
+        #expect(again.lease.isLost)
+        await again.close()
+    }
+}
+
+@Suite("A PostgreSQL ledger on another server than before")
+struct ChangedServerTests {
+    /// As a promotion, a restore to a moment, or one from a dump leaves it: the row says where all had compared.
+    private func moveServer(_ fixture: PostgreSQLFixture, _ change: String) async throws {
+        try await fixture.database.sql("UPDATE ledger_state SET \(change); UPDATE node SET \(change)")
+    }
+
+    @Test(
+        "Nothing is released until every live node has compared; one whose lease has ended is not waited for",
+        arguments: ["timeline = 77", "system_identifier = '1'"])
+    func compares(change: String) async throws {
+        let fixture = try await PostgreSQLFixture()
+        let (second, third) = (try await fixture.node("node-2"), try await fixture.node("node-3"))
+        for node in [fixture.ledger, second, third] { #expect(try await node.confirm(remembered: nil) == .continues) }
+        #expect(try await fixture.release(1).verdict == .released)
+        try await moveServer(fixture, change)
+        #expect(try await fixture.release(2).verdict == .held)
+        #expect(try await fixture.release(1).verdict == .held)
+        #expect(try await fixture.ledger.confirm(remembered: nil) == .continues)
+        #expect(try await fixture.release(2).verdict == .held)
+        let standing = try await fixture.ledger.standing()
+        #expect(standing.isServerChanged && standing.hasCompared && standing.comparing == ["node-2", "node-3"])
+        let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
+        #expect("\(failure, default: "")".contains("not yet: node-2, node-3"))
+        await third.close()
+        #expect(try await second.confirm(remembered: nil) == .continues)
+        #expect(try await second.standing().isServerChanged == false)
+        for node in [fixture.ledger, second] { #expect(try await fixture.release(3, on: node).verdict != .held) }
+        #expect(try await fixture.count("claim") == 2)
+        await second.close()
+    }
+
+    @Test("A node whose HSM token remembers more does not count as having compared")
+    func behind() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let signer = CheckpointSigner()
+        for number in 1...3 { _ = try await fixture.release(number) }
+        let checkpoint = try await signer.seal(fixture.ledger).checkpoint
+        try await moveServer(fixture, "timeline = 77")
+        try await fixture.database.sql("DELETE FROM audit_record WHERE sequence = 3")
+        // Started anew: the process remembers nothing.
+        await fixture.ledger.close()
+        let again = try await fixture.node("node-1")
+        #expect(try await again.confirm(remembered: checkpoint) == .behind(last: 2))
+        #expect(try await again.standing().hasCompared == false)
+        #expect(try await fixture.release(4, on: again).verdict == .held)
+        await again.close()
+    }
+}
