@@ -37,6 +37,7 @@ let package = Package(
         .executable(name: "paytokenctl", targets: ["paytokenctl"]),
         // For tests, which load it by its path; not installed.
         .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
+        .library(name: "HangingResolver", type: .dynamic, targets: ["HangingResolver"]),
     ],
     // Versions are exact: an upgrade is a commit that was tested.
     dependencies: [
@@ -158,6 +159,8 @@ let package = Package(
         .target(
             name: "ScriptedPKCS11", dependencies: ["CPKCS11"], path: "Tests/ScriptedPKCS11",
             linkerSettings: [.linkedLibrary("crypto")]),
+        // A resolver that a test can have hang, preloaded into a program.
+        .target(name: "HangingResolver", path: "Tests/HangingResolver"),
 
         // Tests. TestSupport starts real components in fresh directories.
         .target(

@@ -62,18 +62,17 @@ struct ServerLoginTests {
         "With verify-full the right certificate is taken, and one that has expired, is another's or of another root is not"
     )
     func certificates() async throws {
-        let authority = try await TestAuthority()
-        let port = 20_000 + Int.random(in: 0..<20_000)
-        let server = try await PostgreSQLServer(settings: ["listen_addresses=127.0.0.1"], port: port)
+        let certificates = try await ServerCertificates()
+        let server = try await PostgreSQLServer.onTCP()
         let database = try await LedgerDatabases(server: server).make()
-        for (certificate, isRight) in [("right", true), ("expired", false), ("another", false)] {
-            try await server.useTLS(
-                certificate: authority.path("\(certificate).crt"), key: authority.path("\(certificate).key"))
+        for certificate in ServerCertificate.allCases {
+            try await server.use(certificate, of: certificates)
             for (mode, isInsecure) in [("verify-full", false), ("require", true)] {
                 let url =
-                    "postgresql://\(LedgerDatabases.daemon)@localhost:\(port)/\(database.name)?sslmode=\(mode)&sslrootcert="
-                    + (mode == "verify-full" ? authority.path("root.crt") : "/nonexistent")
-                if isRight || isInsecure {
+                    server.url(host: "localhost", database.name, user: LedgerDatabases.daemon)
+                    + "?sslmode=\(mode)&sslrootcert="
+                    + (mode == "verify-full" ? certificates.root : "/nonexistent")
+                if certificate == .right || isInsecure {
                     let ledger = try await PostgreSQLLedger.open(settings(url))
                     #expect(ledger.insecureSettings.contains(.databaseTLS) == isInsecure)
                     await ledger.close()
@@ -103,27 +102,4 @@ struct ServerLoginTests {
             """)
         #expect(try await fixture.release(1).verdict == .released)
     }
-}
-
-/// A root and servers' certificates under it, in a fresh directory.
-private struct TestAuthority {
-    private let directory: FreshDirectory
-
-    init() async throws {
-        directory = try FreshDirectory()
-        try await directory.openssl(
-            "req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=root -keyout root.key -out root.crt")
-        for (name, host, days) in [
-            ("right", "localhost", "30"), ("expired", "localhost", "-1"), ("another", "elsewhere", "30"),
-        ] {
-            try directory.write("subjectAltName=DNS:\(host)\n", to: "\(name).ext")
-            try await directory.openssl(
-                "req -newkey rsa:2048 -nodes -subj /CN=\(host) -keyout \(name).key -out \(name).csr")
-            try await directory.openssl(
-                "x509 -req -in \(name).csr -CA root.crt -CAkey root.key -CAcreateserial -days \(days) -extfile \(name).ext -out \(name).crt"
-            )
-        }
-    }
-
-    func path(_ name: String) -> String { directory.path(name) }
 }

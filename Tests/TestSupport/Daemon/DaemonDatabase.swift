@@ -51,8 +51,8 @@ public struct DaemonDatabase: Sendable {
     public static let daemon = "paytokend"
     private static let template = "ledger_template"
 
-    /// Where the daemon finds it.
-    public var url: String { server.url(name, user: Self.daemon) }
+    /// Where the daemon finds it: the server's socket, unless a test chooses another way.
+    public var url: String
 
     private static let shared = Task { try await prepared(PostgreSQLServer()) }
 
@@ -66,6 +66,7 @@ public struct DaemonDatabase: Sendable {
         self.server = server
         let name = "d\(UInt64.random(in: .min ... .max))"
         self.name = name
+        url = server.url(name, user: Self.daemon)
         // One at a time, and none while a session is in the template.
         try await wait(for: "a copy of the template") {
             (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(Self.template) OWNER \(Self.owner)")) != nil

@@ -15,6 +15,8 @@ public final class PostgreSQLProxy: Sendable {
         case silence
         /// Nobody gets through; connections are closed at once.
         case refuse
+        /// Clients are told other numbers of the server's processes, as connection poolers do.
+        case pool
     }
 
     enum Direction { case toServer, toClient }
@@ -85,6 +87,8 @@ public final class PostgreSQLProxy: Sendable {
     }
 
     /// - Parameter bytes: the newest, with the last few before them.
+    fileprivate var isPooler: Bool { fault == .pool }
+
     fileprivate func verdict(on bytes: [UInt8], _ direction: Direction) -> Verdict {
         state.withLock { state in
             switch (state.fault, direction) {
@@ -121,13 +125,14 @@ private final class Relay: ChannelInboundHandler, @unchecked Sendable {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let buffer = unwrapInboundIn(data)
+        var buffer = unwrapInboundIn(data)
+        if direction == .toClient, proxy?.isPooler == true { buffer.renumberProcess() }
         let seen = tail + buffer.readableBytesView
         tail = Array(seen.suffix(8))
         switch proxy?.verdict(on: seen, direction) ?? .cut {
         case .pass where delay == .zero: target.writeAndFlush(buffer, promise: nil)
         case .pass:
-            let target = target
+            let (target, buffer) = (target, buffer)
             context.eventLoop.scheduleTask(in: delay) { target.writeAndFlush(buffer, promise: nil) }
         case .hold: break
         case .cut:
@@ -139,6 +144,18 @@ private final class Relay: ChannelInboundHandler, @unchecked Sendable {
     func channelInactive(context: ChannelHandlerContext) { target.close(promise: nil) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
+
+extension ByteBuffer {
+    /// Changes the process's number in a BackendKeyData, a message of 12 bytes: the number and a secret.
+    fileprivate mutating func renumberProcess() {
+        let head = Array("K".utf8) + [0, 0, 0, 12]
+        let bytes = Array(readableBytesView)
+        guard bytes.count >= head.count + 8,
+            let place = (0...bytes.count - head.count - 8).first(where: { bytes[$0..<$0 + head.count] == head[...] })
+        else { return }
+        setInteger(UInt32(1), at: readerIndex + place + head.count)
+    }
 }
 
 extension [UInt8] {

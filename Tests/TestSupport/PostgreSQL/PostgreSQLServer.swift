@@ -105,6 +105,24 @@ public final class PostgreSQLServer: Sendable {
         "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(port)"
     }
 
+    /// A server on a free port of this host's, too.
+    public static func onTCP() async throws -> PostgreSQLServer {
+        try await PostgreSQLServer(
+            settings: ["listen_addresses=127.0.0.1"], port: 20_000 + Int.random(in: 0..<20_000))
+    }
+
+    /// Where a program finds a database of it by TCP.
+    public func url(host: String, _ database: String, user: String) -> String {
+        "postgresql://\(user)@\(host):\(port)/\(database)"
+    }
+
+    /// Runs SQL as its superuser beside what else is done, in a session of its own.
+    public func session(_ sql: String, in database: String) throws -> RunningProgram {
+        try RunningProgram(
+            try ServerAccount.program("psql"),
+            ["-X", "-q", "-d", url(database, user: Self.superuser), "-c", sql])
+    }
+
     /// Runs SQL as its superuser, or as another role, and gives what it writes, a row a line.
     @discardableResult
     public func sql(_ sql: String, in database: String = "postgres", as user: String = superuser) async throws -> String
@@ -115,6 +133,30 @@ public final class PostgreSQLServer: Sendable {
             waitsForTurn: false)
         guard result.status == 0 else { throw HarnessFailure(description: "psql: \(result.error)") }
         return result.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// What pg_dump writes of a database.
+    public func dump(_ database: String) async throws -> [UInt8] {
+        let result = try await Program.run(
+            try ServerAccount.program("pg_dump"), ["-d", url(database, user: Self.superuser)], waitsForTurn: false)
+        guard result.status == 0 else { throw HarnessFailure(description: "pg_dump: \(result.error)") }
+        return result.outputBytes
+    }
+
+    /// The names of those of its files, what it has said among them, that contain one of the texts.
+    ///
+    /// - Parameter patterns: a file with a text a line.
+    public func search(_ patterns: String) async throws -> [String] {
+        let said = try FreshDirectory()
+        try said.write(process.withLock { $0?.errorBytes } ?? [], to: "log")
+        let result = try await Program.run(
+            Program.installed("grep"),
+            ["--recursive", "--text", "--fixed-strings", "--files-with-matches", "--file", patterns, data, said.path],
+            environment: ["LC_ALL": "C"])
+        guard result.status < 2 || !result.output.isEmpty else {
+            throw HarnessFailure(description: "grep: \(result.error)")
+        }
+        return result.output.split(separator: "\n").map(String.init)
     }
 
     /// From now on a line of pg_hba.conf before all others decides.
@@ -129,8 +171,10 @@ public final class PostgreSQLServer: Sendable {
     }
 
     /// From its next start on, which is now, it has TLS with this certificate.
-    public func useTLS(certificate: String, key: String) async throws {
-        for (source, name) in [(certificate, "server.crt"), (key, "server.key")] {
+    public func use(_ certificate: ServerCertificate, of certificates: ServerCertificates) async throws {
+        for (source, name) in [
+            (certificates.certificate(certificate), "server.crt"), (certificates.key(certificate), "server.key"),
+        ] {
             let path = data + "/" + name
             try? FileManager.default.removeItem(atPath: path)
             try FileManager.default.copyItem(atPath: source, toPath: path)

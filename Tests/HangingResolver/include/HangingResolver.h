@@ -1,0 +1,1 @@
+/* Nothing calls it by name: it is preloaded. */

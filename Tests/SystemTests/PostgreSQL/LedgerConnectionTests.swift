@@ -1,0 +1,102 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// The daemon's way to its ledger's server by TCP: TLS, and names.
+@Suite struct LedgerConnectionTests {
+    /// A daemon whose ledger's URL ends so.
+    private func configuration(_ database: DaemonDatabase, _ ending: String = "") -> DaemonConfiguration {
+        var configuration = DaemonConfiguration()
+        configuration.database = database
+        configuration.database?.url =
+            database.server.url(host: "localhost", database.name, user: DaemonDatabase.daemon) + ending
+        configuration.ledger = ["timeout: 2s"]
+        return configuration
+    }
+
+    @Test(
+        "with sslmode=verify-full the daemon serves on a server with the right certificate, and exits 78 with one that has expired or is another's"
+    )
+    func certificates() async throws {
+        let certificates = try await ServerCertificates()
+        let server = try await DaemonDatabase.prepared(.onTCP())
+        let configuration = configuration(
+            try await DaemonDatabase(on: server), "?sslmode=verify-full&sslrootcert=\(certificates.root)")
+        try await server.use(.right, of: certificates)
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await harness.metric("paytokend_insecure_settings", "database_tls").isEmpty)
+        let encrypted = try await server.sql(
+            """
+            SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+            WHERE usename = '\(DaemonDatabase.daemon)'
+            """)
+        #expect(encrypted == "t")
+        // While it runs: the next connection is refused, and taken when the certificate is right again.
+        try await server.use(.expired, of: certificates)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
+        try await server.use(.right, of: certificates)
+        try await harness.waitUntilReady()
+        #expect(try await harness.stop().status == 0)
+        for certificate in [ServerCertificate.expired, .another] {
+            try await server.use(certificate, of: certificates)
+            let refused = try await Program.run(
+                Program.built("paytokend"), ["--config", harness.configurationFile])
+            #expect(refused.status == 78, "\(certificate): \(refused)")
+            #expect(refused.error.contains("TLS with the server fails"), "\(certificate): \(refused)")
+        }
+    }
+
+    @Test(
+        "while the server's name does not resolve, requests are refused within ledger.timeout and all else goes on; later releases do, without a restart"
+    )
+    func hangingResolver() async throws {
+        let server = try await DaemonDatabase.prepared(.onTCP())
+        let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))
+        let hangs = harness.directory.path("resolver-hangs")
+        try await harness.start(environment: [
+            "LD_PRELOAD": Program.built("libHangingResolver.so"), "HANGING_RESOLVER": hangs,
+        ])
+        #expect(try await harness.importMerchant(SharedForge.ecMerchant).status == 0)
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+
+        try harness.directory.write("", to: "resolver-hangs")
+        try await server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '\(DaemonDatabase.daemon)'")
+        let paymentToken = try SharedForge.paymentToken()
+        for _ in 0..<3 {
+            let refused = try await harness.decrypt(paymentToken, reference: "r")
+            #expect(refused.status == 503 && refused.code == "ledger_unavailable", "\(refused)")
+        }
+        try await wait(for: "503 from /readyz, for the ledger") {
+            let ready = try await Curl.request("/readyz", socket: harness.socket)
+            return ready.status == 503 && ready.text.contains("\"component\":\"ledger\"")
+        }
+        #expect(try await harness.verify(paymentToken).status == 200)
+        let unknown = try SharedForge.mint.mint(
+            TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
+        #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
+        #expect(try await harness.admin("/metrics").status == 200)
+        #expect(try await harness.paytokenctl(["status"]).status == 1)
+
+        try FileManager.default.removeItem(atPath: hangs)
+        try await harness.waitUntilReady()
+        #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("a daemon can be ended while the server's name does not resolve")
+    func endedMeanwhile() async throws {
+        let server = try await DaemonDatabase.prepared(.onTCP())
+        let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))
+        try await harness.start(environment: [
+            "LD_PRELOAD": Program.built("libHangingResolver.so"),
+            "HANGING_RESOLVER": harness.directory.path("resolver-hangs"),
+        ])
+        try harness.directory.write("", to: "resolver-hangs")
+        try await server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '\(DaemonDatabase.daemon)'")
+        #expect(try await harness.stop().status == 0)
+    }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// Daemons that want the same node's name, one after the other: on one host with one HSM token, as a restart or a second start
+/// has them.
+@Suite struct NodeNameTests {
+    private let database: DaemonDatabase
+    private let hsmToken: TokenDirectory
+
+    init() async throws {
+        database = try await DaemonDatabase()
+        hsmToken = try await TokenDirectory()
+    }
+
+    private var configuration: DaemonConfiguration {
+        var configuration = DaemonConfiguration()
+        configuration.database = database
+        configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
+        // So long that nothing here ends by it.
+        configuration.ledger = ["timeout: 60s"]
+        return configuration
+    }
+
+    private func fencingNumber() async throws -> Int? {
+        Int(try await database.sql("SELECT fence FROM node WHERE name = 'node-1'"))
+    }
+
+    /// Holds up every claim until it is ended.
+    private func holdClaims() async throws -> RunningProgram {
+        let holder = try database.server.session(
+            "BEGIN; LOCK TABLE paytokend.claim IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(3600)", in: database.name)
+        try await wait(for: "the lock") { try await claimLocks("ShareRowExclusiveLock") == 1 }
+        return holder
+    }
+
+    private func claimLocks(_ mode: String, granted: Bool = true) async throws -> Int? {
+        Int(
+            try await database.sql(
+                """
+                SELECT count(*) FROM pg_locks WHERE relation = 'claim'::regclass AND mode = '\(mode)'
+                AND granted = \(granted)
+                """))
+    }
+
+    @Test(
+        "a daemon that is stopped before its commit, and goes on when another one has its name, commits nothing and releases nothing"
+    )
+    func stoppedBeforeCommit() async throws {
+        let first = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let paymentToken = try SharedForge.paymentToken()
+        let holder = try await holdClaims()
+        async let late = first.decrypt(paymentToken, reference: "late")
+        try await wait(for: "the claim") { try await claimLocks("RowExclusiveLock", granted: false) == 1 }
+        let process = try first.daemon.processIdentifier
+        try await stop(process: process)
+        // The claim is inserted now, and its transaction waits for the commit, which the daemon cannot send.
+        try await database.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE mode = 'ShareRowExclusiveLock'")
+        _ = try await holder.result()
+        try await wait(for: "the open transaction") {
+            try await database.sql(
+                "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()"
+            ) == "1"
+        }
+
+        let second = try await DaemonHarness(prepared: configuration)
+        try await second.start()
+        #expect(try await fencingNumber() == 2)
+        #expect(try await second.decrypt(SharedForge.paymentToken()).status == 200)
+        kill(process, SIGCONT)
+        let answer = try await late
+        #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
+        #expect(answer.member("paymentData") == nil)
+        #expect(try await database.sql("SELECT count(*) FROM claim") == "1")
+        // It is not ready, says why, and serves nothing that needs the ledger.
+        try await wait(for: "the reason") {
+            let ready = try await Curl.request("/readyz", socket: first.socket)
+            return ready.status == 503 && ready.text.contains("Another daemon has taken this node's name")
+        }
+        #expect(try await first.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
+        #expect(try await first.verify(paymentToken).status == 200)
+        #expect(try await first.stop().status == 0)
+
+        #expect(try await second.decrypt(paymentToken, reference: "late").member("repeated")?.boolValue == false)
+        #expect(try await fencingNumber() == 2)
+        #expect(try await second.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await second.stop().status == 0)
+    }
+
+    @Test("after kill -9 the next start waits for the rest of the lease and serves")
+    func killed() async throws {
+        let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
+        try harness.daemon.signal(SIGKILL)
+        _ = try await harness.daemon.result()
+        let lease = try await database.sql("SELECT lease_until FROM node")
+        try await harness.start()
+        #expect(try await database.sql("SELECT clock_timestamp() > '\(lease)'") == "t")
+        #expect(try await fencingNumber() == 2)
+        let again = try await harness.decrypt(paymentToken, reference: "r")
+        #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
+        #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await harness.stop().status == 0)
+    }
+}
