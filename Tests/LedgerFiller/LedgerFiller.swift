@@ -11,7 +11,8 @@ import Synchronization
 ///
 ///     ledger-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE
 ///
-/// SOFTHSM2_CONF must be set as for the daemon's worker.
+/// LEDGER is a file, or the URL of a database in which the daemon is node-1. SOFTHSM2_CONF must be set as for the
+/// daemon's worker.
 @main
 struct LedgerFiller {
     static func main() async {
@@ -24,8 +25,16 @@ struct LedgerFiller {
             let key = try SealingKey(
                 module: arguments[3], label: arguments[4], pin: SecretBytes(contentsOfFile: arguments[5]))
             // What is waiting at once, below, must fit into the queue.
-            let ledger = try await SQLiteLedger.open(
-                SQLiteLedger.Settings(path: arguments[1], waiting: 2 * sealedTogether))
+            let ledger: any Ledger =
+                if arguments[1].hasPrefix("postgresql:") {
+                    try await PostgreSQLLedger.open(
+                        PostgreSQLLedger.Settings(
+                            url: PostgreSQLURL(arguments[1]), node: "node-1", waiting: 2 * sealedTogether,
+                            timeout: .seconds(60)))
+                } else {
+                    try await SQLiteLedger.open(
+                        SQLiteLedger.Settings(path: arguments[1], waiting: 2 * sealedTogether))
+                }
             try await fill(ledger, with: count, sealedBy: key)
             await ledger.close()
         } catch {
@@ -37,7 +46,7 @@ struct LedgerFiller {
     /// As the daemon does: a checkpoint after 1,000 records.
     private static let sealedTogether = CheckpointSchedule<ContinuousClock.Instant>.maximumRecords
 
-    private static func fill(_ ledger: SQLiteLedger, with count: Int, sealedBy key: SealingKey) async throws {
+    private static func fill(_ ledger: any Ledger, with count: Int, sealedBy key: SealingKey) async throws {
         var random = SystemRandomNumberGenerator()
         var left = count
         while left > 0 {

@@ -137,6 +137,15 @@ class Ledger:
         """The lines of all nodes' records as they are stored, in order."""
         return self.sql("SELECT convert_from(line, 'UTF8') FROM audit_record ORDER BY node, sequence")
 
+    def transaction_amid(self):
+        """The transactionId of a record in the middle."""
+        return self.sql("SELECT encode(transaction_id, 'hex') FROM audit_record WHERE transaction_id IS NOT NULL AND "
+                        "sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1")[0]
+
+    def size(self):
+        """In bytes."""
+        return int(self.sql(f"SELECT pg_database_size('{self.name}')")[0])
+
     def claims(self):
         """The transactionId of each."""
         return self.sql("SELECT encode(transaction_id, 'hex') FROM claim")

@@ -48,6 +48,15 @@ class LedgerFile:
         """The record's lines as they are stored, in order."""
         return self._select("SELECT line FROM audit_record ORDER BY node, sequence")
 
+    def transaction_amid(self):
+        """The transactionId of a record in the middle."""
+        return next(self._select("SELECT lower(hex(transaction_id)) FROM audit_record WHERE transaction_id IS NOT NULL "
+                                 "AND sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1"))
+
+    def size(self):
+        """In bytes."""
+        return pathlib.Path(self.path).stat().st_size
+
     def claims(self):
         """The transactionId of each."""
         return [transaction.hex() for transaction in self._select("SELECT transaction_id FROM claim")]

@@ -1,4 +1,4 @@
-"""A long record: what reading it costs. The daemon's ledger is filled, while the daemon is stopped, with records as
+"""A long record: what reading it costs. The daemon's ledger, a file or a database on a PostgreSQL server, is filled, while the daemon is stopped, with records as
 releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it. For each length:
 export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest memory
 of the reader and of the daemon. Then releases while an export runs beside them.
@@ -7,6 +7,7 @@ Wrong is what does not verify, memory that grows with the record, and releases t
 of an export has stopped reading, so that it cannot end, releases must be answered.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import socket
@@ -15,22 +16,23 @@ import sys
 import threading
 import time
 
+import database
 import load
 import proof
 import service
 
-LEDGER = "ledger.sqlite"
 # More memory than at the smallest length that counts as growth: in MiB.
 GROWTH = 48
 
 
-def fill(count):
+def fill(place, count):
+    """place: the ledger's file or URL."""
     began = time.monotonic()
-    service.run("ledger-filler", LEDGER, count, os.environ["SOAK_MODULE"], "sandbox", "pin")
+    service.run("ledger-filler", place, count, os.environ["SOAK_MODULE"], "sandbox", "pin")
     return time.monotonic() - began
 
 
-def measure(daemon, wrong):
+def measure(daemon, ledger, wrong):
     """Rows of name, seconds, the reader's memory; and the daemon's memory at the end."""
     rows = []
     pathlib.Path("record.jsonl").unlink(missing_ok=True)
@@ -42,7 +44,7 @@ def measure(daemon, wrong):
                                   "audit-key.pem"]),
         ("scripts/verify-audit", [proof.VERIFIER, "record.jsonl", "audit-key.pem"]),
         ("audit list, last 100", ["paytokenctl", "audit", "list", "--limit", "100"]),
-        ("audit list, one found", ["paytokenctl", "audit", "list", "--transaction", middle()]),
+        ("audit list, one found", ["paytokenctl", "audit", "list", "--transaction", ledger.transaction_amid()]),
         ("audit list, all seen", ["paytokenctl", "audit", "list", "--merchant", "merchant.com.example.none"]),
     ):
         status, seconds, memory, output = service.child_memory(
@@ -54,15 +56,17 @@ def measure(daemon, wrong):
     return rows
 
 
-def middle():
-    """The transactionId of a record in the middle."""
-    database = proof.sqlite3.connect(f"file:{LEDGER}?mode=ro", uri=True)
-    try:
-        return database.execute(
-            "SELECT lower(hex(transaction_id)) FROM audit_record WHERE transaction_id IS NOT NULL AND sequence >= "
-            "(SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1").fetchone()[0]
-    finally:
-        database.close()
+def on_server(ledger):
+    """Has the daemon's configuration name the database. Returns its URL."""
+    file = pathlib.Path("paytokend.yaml")
+    text = file.read_text()
+    own = "ledger:\n  url: sqlite:ledger.sqlite\n"
+    if own not in text:
+        raise service.Failed("the configuration does not name the ledger's file as it did")
+    file.write_text(text.replace(own, ledger.settings("node-1", timeout="60s")))
+    # What is the host's own.
+    os.environ["STATE_DIRECTORY"] = os.getcwd()
+    return ledger.server.url(ledger.name, database.DAEMON)
 
 
 def releases(daemon, tokens, wrong):
@@ -131,6 +135,7 @@ def held_open(daemon, count, wrong):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/soak records", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
     parser.add_argument("--records", type=int, default=1_000_000,
                         help="the longest record; a tenth and a hundredth of it are measured before "
                              "(1000000; 10000 with --short)")
@@ -138,19 +143,25 @@ def main():
     longest = 10_000 if options.short else options.records
     lengths = [longest // 10, longest] if options.short else [longest // 100, longest // 10, longest]
     wrong, table, there = [], [], 0
-    with service.Service() as daemon:
+    with contextlib.ExitStack() as ending:
+        if options.ledger == "postgresql":
+            ledger = ending.enter_context(database.Server()).ledger("ledger")
+            place = on_server(ledger)
+        else:
+            ledger, place = proof.LedgerFile(), "ledger.sqlite"
+        daemon = ending.enter_context(service.Service())
         daemon.start()
         daemon.import_merchant()
         for length in lengths:
             if not daemon.stop():
                 wrong.append("the daemon did not end with 0 at SIGTERM")
-            seconds = fill(length - there)
+            seconds = fill(place, length - there)
             added, there = length - there, length
             started = daemon.start()
             before = daemon.peak()
-            rows = measure(daemon, wrong)
+            rows = measure(daemon, ledger, wrong)
             size = pathlib.Path("record.jsonl").stat().st_size
-            print(f"{length} records: {size / 1e6:.1f} MB as an export, {pathlib.Path(LEDGER).stat().st_size / 1e6:.1f} MB as a "
+            print(f"{length} records: {size / 1e6:.1f} MB as an export, {ledger.size() / 1e6:.1f} MB as a "
                   f"ledger; {added} filled in {seconds:.1f} s "
                   f"({added / seconds:.0f}/s); the daemon was ready in {started:.1f} s")
             for name, took, memory in rows:

@@ -190,7 +190,14 @@ final class LedgerGate: Sendable {
             return nil
         case .behind(let last):
             return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
-        case .forked, .anotherNode:
+        case .forked:
+            // What the token remembers is sealed in the ledger first, and a start that is refused seals nothing, though it
+            // records itself: where the newest seal is older, the ledger is an older copy on which such starts went on.
+            let sealed = try await refusing(ledger: await ledger.latestCheckpoint())?.checkpoint.sequence ?? 0
+            return sealed < remembered.checkpoint.sequence
+                ? .rolledBack(ledgerSequence: sealed, remembered: remembered.checkpoint)
+                : .forked(remembered: remembered.checkpoint)
+        case .anotherNode:
             return .forked(remembered: remembered.checkpoint)
         }
     }

@@ -124,6 +124,9 @@ import Synchronization
 
     var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
 
+    /// The process of the server's that serves this session, as whoever took the connection says.
+    var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
+
     /// Such as 150018.
     var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 

@@ -21,6 +21,8 @@ final class PostgreSQLUnit {
     private var server: ServerIdentity?
     /// The releases that were granted, by their writes' positions.
     private(set) var granted: [Int: Release] = [:]
+    /// Whether it was told what became of its commit, which was in doubt: once, however often it is looked for.
+    private var isReadBackObserved = false
 
     init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
         self.writes = writes
@@ -75,6 +77,12 @@ final class PostgreSQLUnit {
         for answer in answers { answer() }
     }
 
+    func observe(readBack outcome: ReadBackOutcome, _ observe: (LedgerEvent) -> Void) {
+        guard !isReadBackObserved else { return }
+        isReadBackObserved = true
+        observe(.readBack(outcome))
+    }
+
     /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key decrypts still.
     func answer(asLongAs decrypts: (Release) -> Bool) {
         for (position, answer) in answers.enumerated() {
@@ -113,7 +121,8 @@ extension PostgreSQLWriter {
                 // Whatever it was: the next session finds the same doubt.
                 slot.drop()
                 guard .now + pause < deadline else {
-                    observe(.readBack(.unresolved))
+                    // Its callers hear nothing else any more, whatever is found later.
+                    unit.observe(readBack: .unresolved, observe)
                     return false
                 }
                 Thread.sleep(forTimeInterval: Double(StoredTime.milliseconds(pause)) / 1000)
@@ -137,10 +146,12 @@ extension PostgreSQLWriter {
         } catch let failure as LedgerFailure {
             // The name is another's, or the schema: this process cannot answer any more.
             doubt = nil
+            unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
             throw failure
         } catch let behind as DatabaseBehind {
             doubt = nil
+            unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, hold(behind.finding))
             throw behind
         }
@@ -161,6 +172,7 @@ extension PostgreSQLWriter {
         doubt = nil
         lease.renewed()
         guard isConsistent else {
+            unit.observe(readBack: .unresolved, observe)
             // Every later batch finds the same, and says it.
             do {
                 try checked(transaction)
@@ -172,7 +184,7 @@ extension PostgreSQLWriter {
             return refuse(unit.writes, .unavailable(reason: "Its audit record does not end where it should."))
         }
         lastEnd.set([transaction.start])
-        observe(.readBack(isPresent ? .found : .absent))
+        unit.observe(readBack: isPresent ? .found : .absent, observe)
         guard isPresent else {
             backlog += unit.writes.filter { $0.begin() }
             return

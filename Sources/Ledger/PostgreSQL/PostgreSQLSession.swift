@@ -117,6 +117,14 @@ final class PostgreSQLSession: Sendable {
             guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {
                 throw LedgerOpeningError.notALedger(path: url.server)
             }
+            // A pooler has sessions of its own with the server, and hands out numbers of its own, by which it finds them.
+            guard try facts.integer(6) == connection.serverProcess else {
+                throw LedgerOpeningError.cannotOpen(
+                    path: url.server,
+                    reason:
+                        "a connection pooler stands before the server, and could mix this session's settings and statements "
+                        + "with others': name the server itself.")
+            }
             let known = PostgreSQLTables.version
             guard found <= known else {
                 throw LedgerOpeningError.newerSchema(path: url.server, found: Int(found), known: known)
@@ -161,7 +169,7 @@ final class PostgreSQLSession: Sendable {
         """
         SELECT current_user::text, current_setting('server_version'), system_identifier::text,
             \(timeline), current_setting('synchronous_commit'),
-            current_setting('synchronous_standby_names')
+            current_setting('synchronous_standby_names'), pg_backend_pid()::bigint
         FROM pg_control_system()
         """)
 

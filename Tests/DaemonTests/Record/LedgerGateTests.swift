@@ -130,8 +130,8 @@ import Testing
         #expect(code(restored.gate.admit) == .ledgerUnavailable)
     }
 
-    @Test("an older copy that has grown past what the token remembers is held too")
-    func forked() async throws {
+    /// An older copy, on which 20 records were made that the token does not know.
+    private func grown() async throws -> RecordFixture {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
@@ -141,6 +141,28 @@ import Testing
             // Another event than before: equal records would make an equal chain.
             _ = try await grown.ledger.append(AuditRecord(time: AuditTime(RecordFixture.noon), event: .stop))
         }
+        return grown
+    }
+
+    @Test("an older copy that starts which were refused have written on is an older copy still")
+    func refusedStarts() async throws {
+        let grown = try await grown()
+        await grown.gate.compare()
+        guard case .rolledBack(let last, let remembered) = grown.gate.position.disagreement else {
+            Issue.record("\(grown.gate.position)")
+            return
+        }
+        #expect(last == 2 && remembered.sequence == 7)
+    }
+
+    @Test("a ledger that is sealed past what the token remembers, with other records, is held as another branch")
+    func forked() async throws {
+        let grown = try await grown()
+        let head = try await grown.ledger.head()
+        let keyId = AuditDigest.of("an audit key".utf8)
+        let checkpoint = try #require(head.checkpoint(at: AuditTime(RecordFixture.noon), keyId: keyId))
+        let signature = try #require(CheckpointSignature(rawRepresentation: [UInt8](repeating: 1, count: 64)))
+        try await grown.ledger.insert(checkpoint.signed { _ in signature })
         await grown.gate.compare()
         guard case .forked = grown.gate.position.disagreement else {
             Issue.record("\(grown.gate.position)")

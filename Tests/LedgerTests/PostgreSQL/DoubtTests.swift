@@ -97,6 +97,7 @@ struct DoubtTests {
         #expect(try await fixture.count("claim") == 1, "the second was not sent")
         try await fixture.database.sql("DROP TRIGGER warn ON node")
         try await wait(for: "the first probe") { (try? await fixture.ledger.probe()) != nil }
+        #expect(fixture.events.readBack == [.unresolved], "one commit, however often it was looked for")
         #expect(try await fixture.release(1).verdict == .repeated)
         #expect(try await fixture.release(2).verdict == .released)
         try await signer.seal(fixture.ledger)

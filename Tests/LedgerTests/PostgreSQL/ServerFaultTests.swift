@@ -76,6 +76,23 @@ struct ServerFaultTests {
         try await PostgreSQLLedger.open(settings).close()
     }
 
+    @Test("A connection pooler is refused, and told by the numbers that it gives the server's processes")
+    func pooler() async throws {
+        let fixture = try await PostgreSQLFixture()
+        fixture.proxy.fault = .pool
+        var settings = fixture.ledger.settings
+        settings.node = "node-2"
+        let asked = settings
+        let error = await #expect(throws: LedgerOpeningError.self) { try await PostgreSQLLedger.open(asked) }
+        guard case .cannotOpen? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(error?.description.contains("connection pooler") == true)
+        fixture.proxy.fault = .none
+        try await PostgreSQLLedger.open(asked).close()
+    }
+
     @Test("Whatever a URL leaves open, the session has what the promises depend on")
     func parameters() throws {
         let url = try PostgreSQLURL("postgresql://db/x?connect_timeout=3&tcp_user_timeout=9")
