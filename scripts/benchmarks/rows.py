@@ -64,6 +64,7 @@ ROWS = [
     Row("ec-128", "128 connections", connections=128),
     Row("ec-512", "512 connections", connections=512),
     Row("rsa", "RSA_v1 (2048 bits)", RSA),
+    Row("rsa-128", "RSA_v1, 128 connections", RSA, connections=128),
     Row("keys-100", "100 keys", Setup(keys=100)),
     Row("keys-10000", "10,000 keys", Setup(keys=10_000)),
     Row("no-ledger", "no ledger", Setup(ledger="none")),

@@ -89,7 +89,7 @@ TARGETS = [
     *[Target(f"20 ms in the token, {sessions} sessions, of sessions / 20 ms", of(f"latency-20-{sessions}", "of_ceiling"), least=0.95)
       for sessions in (8, 32, 64)],
     Target("EC, 128 connections, over processout/applepay in process", over_row("ec-128", "processout-ec"), least=3),
-    Target("RSA, 32 connections, over processout/applepay in process", over_row("rsa", "processout-rsa"), least=2.2),
+    Target("RSA, 128 connections, over processout/applepay in process", over_row("rsa-128", "processout-rsa"), least=2.2),
     Target("10,000 keys against 1, of the tokens' own ratio", many_keys, least=0.97),
     Target("PostgreSQL over SQLite, 32 connections", over_row("postgresql", "ec"), least=0.8),
     Target("PostgreSQL over SQLite, 128 connections", over_row("postgresql-128", "ec-128"), least=0.8),
