@@ -28,6 +28,9 @@ public enum AuditEvent: Sendable, Equatable {
     /// The SHA-256 of the certificate in DER.
     case certificateImport(certificate: AuditDigest?)
     case keyStateChange(KeyStateChange)
+    /// The objects of a key that was destroyed before, on another node or while the token was away, were removed from this node's
+    /// token, which the record names.
+    case keyObjectsDestroy
 
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
@@ -68,6 +71,7 @@ public enum AuditEvent: Sendable, Equatable {
         case csrCreate = "csr_create"
         case certificateImport = "certificate_import"
         case keyStateChange = "key_state_change"
+        case keyObjectsDestroy = "key_objects_destroy"
         case approvalRequest = "approval_request"
         case approvalDecision = "approval_decision"
         case auditList = "audit_list"
@@ -98,6 +102,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .csrCreate: .csrCreate
         case .certificateImport: .certificateImport
         case .keyStateChange: .keyStateChange
+        case .keyObjectsDestroy: .keyObjectsDestroy
         case .approvalRequest: .approvalRequest
         case .approvalDecision: .approvalDecision
         case .auditList: .auditList
@@ -118,7 +123,7 @@ extension AuditEvent {
     /// Writes the members that only this event has.
     func write(into writer: inout JSONWriter) {
         switch self {
-        case .verify, .request, .stop, .keyGenerate, .csrCreate, .auditPublicKey:
+        case .verify, .request, .stop, .keyGenerate, .csrCreate, .auditPublicKey, .keyObjectsDestroy:
             break
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)

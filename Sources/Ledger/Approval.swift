@@ -28,6 +28,8 @@ public struct Approval: Sendable, Equatable {
     public let key: PublicKeyHash?
     public let keyState: KeyState?
     public let requester: ApprovalRequester
+    /// The node on which it was asked for, which the ledger writes; nil before.
+    public internal(set) var node: String?
     /// Cleaned as records have it.
     public let reason: AuditReason
     public let requestedAt: Date
@@ -65,29 +67,39 @@ public struct Approval: Sendable, Equatable {
     }
 }
 
+extension ApprovalOperation {
+    /// Those that one node's own HSM token, ledger or clock is about: only that node can carry them out.
+    public static let ofOneNode: Set<ApprovalOperation> = [
+        .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
+    ]
+}
+
 extension Approval {
     /// One account's requests must not push the others' out of sight, under whatever login uids they come.
     static let openLimit = 20
 
     /// Why a step cannot be taken with this approval now; nil when it can.
     ///
-    /// - Parameter keyState: of ``key``, in the transaction that takes the step; asked for only where it counts.
+    /// - Parameters:
+    ///   - node: on which the step is taken.
+    ///   - keyState: of ``key``, in the transaction that takes the step; asked for only where it counts.
     func conflict(
-        with step: AdministrativeChange.ApprovalStep, at now: Date, keyState: () throws -> KeyState?
+        with step: AdministrativeChange.ApprovalStep, at now: Date, on node: String, keyState: () throws -> KeyState?
     ) rethrows -> ApprovalConflict? {
         switch step {
         case .request: return nil
         case .approve(_, let person, _):
             if let conflict = undecidable(at: now) { return conflict }
-            guard person.isAnother(than: requester.person) else { return .samePerson }
+            if let conflict = requesterConflict(with: person, on: node) { return conflict }
             guard key != nil else { return nil }
             let found = try keyState()
             return found == self.keyState ? nil : .keyChanged(from: self.keyState, to: found)
         case .reject: return undecidable(at: now)
         case .withdraw(_, let person):
             if let conflict = ended(at: now) { return conflict }
-            return requester.isAccount(of: person) ? nil : .anotherPerson
-        case .use(_, let parameters, let person): return conflict(using: parameters, by: person, at: now)
+            return isRequester(person, on: node) ? nil : .anotherPerson
+        case .use(_, let parameters, let person):
+            return conflict(using: parameters, by: person, on: node, at: now)
         }
     }
 
@@ -103,16 +115,36 @@ extension Approval {
         ended(at: now) ?? (status == .pending ? nil : .notPending(status))
     }
 
+    /// Why this person cannot approve it as the second one; nil when nothing is against it.
+    ///
+    /// On one host uids tell who is who. Another host may have given the same uid to somebody else, and to the same person
+    /// another one: there the names in the access rules must differ as well.
+    public func requesterConflict(with person: PersonIdentities, on node: String) -> ApprovalConflict? {
+        guard person.isAnother(than: requester.person) else { return .samePerson }
+        guard let asked = self.node, asked != node else { return nil }
+        guard let name = person.name, let requesterName = requester.ruleName, name != requesterName else {
+            return .sameName(node: asked)
+        }
+        return nil
+    }
+
+    /// Whether this is who asked. Only the account says so, on the host where it was asked: a login uid that both have says
+    /// less, since a process can give itself somebody else's.
+    private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
+        person.uid == requester.uid && (self.node ?? node) == node
+    }
+
     /// Why this approved operation cannot be carried out by its requester now; nil when it can.
-    public func conflict(using parameters: AuditDigest, by person: PersonIdentities, at now: Date) -> ApprovalConflict?
-    {
+    public func conflict(
+        using parameters: AuditDigest, by person: PersonIdentities, on node: String, at now: Date
+    ) -> ApprovalConflict? {
         switch status(at: now) {
         case .approved: break
         case .pending: return .notApproved
         case .expired: return .expired
         case .done, .rejected, .withdrawn: return .notPending(status)
         }
-        guard requester.isAccount(of: person) else { return .anotherPerson }
+        guard isRequester(person, on: node) else { return .anotherPerson }
         return self.parameters == parameters ? nil : .otherParameters
     }
 }
@@ -136,9 +168,8 @@ public struct ApprovalRequester: Sendable, Equatable {
 
     public var uid: UInt32 { person.uid }
 
-    /// Whether this is who asked. Only the account says so: a login uid that both have says less, since a process can
-    /// give itself somebody else's.
-    func isAccount(of person: PersonIdentities) -> Bool { person.uid == uid }
+    /// The access rule's name; nil where the rule has none, and its callers go by their uids.
+    public var ruleName: String? { name == String(uid) ? nil : name }
 }
 
 /// Why an approval does not serve.
@@ -150,6 +181,8 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     /// An import that nobody has approved yet.
     case notApproved
     case samePerson
+    /// Who decides on another node than it was asked for on has no name of the access rules, or the same one.
+    case sameName(node: String)
     /// The person has that many open requests already.
     case tooMany(Int)
     /// Only its requester can withdraw it or use it.
@@ -167,7 +200,10 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
         case .notApproved: "Nobody has approved it yet; a second person runs paytokenctl approval approve."
         case .tooMany(let limit): "You have \(limit) requests open already; withdraw those that are not needed."
         case .samePerson: "Who asked for an operation cannot approve it; a second person must."
-        case .anotherPerson: "Only the person who asked for the operation can do this."
+        case .sameName(let node):
+            "It was asked for on the node \(node). On another one only somebody can approve it whose access rule has a name, and "
+                + "another than the requester's: uids say nothing about persons of another host."
+        case .anotherPerson: "Only the person who asked for the operation can do this, on the same node."
         case .keyChanged(let from, let to):
             "The key's state has changed since the operation was asked for, from \(Self.name(from)) to "
                 + "\(Self.name(to)); ask for it again."
@@ -178,7 +214,7 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     private static func name(_ state: KeyState?) -> String { state?.rawValue ?? "none" }
 }
 
-/// The numbers by which the kernel knows who is behind a peer: its uid, and the uid under which somebody logged in
+/// The numbers by which the kernel knows who is behind a peer, and the name that the access rules give it: its uid, and the uid under which somebody logged in
 /// where there is one.
 ///
 /// They only ever make one person of two peers, never two of one. A uid is fixed at connect. A login uid stays when
@@ -189,9 +225,12 @@ public struct PersonIdentities: Sendable, Hashable {
     public let uid: UInt32
     /// nil where nobody logged in, or did so under `uid`.
     public let loginUID: UInt32?
+    /// The access rule's; nil where it has none, and where it is not known.
+    public let name: String?
 
-    public init(uid: UInt32, loginUID: UInt32? = nil) {
+    public init(uid: UInt32, loginUID: UInt32? = nil, name: String? = nil) {
         self.uid = uid
+        self.name = name
         self.loginUID = loginUID == uid ? nil : loginUID
     }
 

@@ -16,7 +16,7 @@ protocol LedgerTransaction {
     func put(_ key: KeyRecord) throws
 
     func approval(_ identifier: ApprovalIdentifier) throws -> Approval?
-    /// How many requests of an account are open.
+    /// How many requests of an account of this node are open.
     func openApprovals(of uid: UInt32, at now: Date) throws -> Int
     /// At most 100 that are open and whose time has passed.
     func overdueApprovals(at now: Date) throws -> [Approval]
@@ -114,7 +114,7 @@ extension LedgerTransaction {
             identifier = named
         }
         guard let approval = try approval(identifier) else { throw ApprovalConflict.unknown }
-        let conflict = try approval.conflict(with: step, at: now) {
+        let conflict = try approval.conflict(with: step, at: now, on: node.name) {
             try approval.key.flatMap { try keyRecord($0)?.state }
         }
         if let conflict { throw conflict }

@@ -32,6 +32,7 @@ struct AuditEventTests {
                 #","certificateSha256":"\#(hex)","approval":"01020304""#
             ),
             (.keyGenerate, "key_generate", ""),
+            (.keyObjectsDestroy, "key_objects_destroy", ""),
             (.keyAdopt(approval: approval), "key_adopt", #","approval":"01020304""#),
             (.csrCreate, "csr_create", ""),
             (.certificateImport(certificate: digest), "certificate_import", #","certificateSha256":"\#(hex)""#),

@@ -13,17 +13,18 @@ struct AnswerBytesTests {
         daysLeft: nil, tier: nil, lastUse: nil, uses: 0, condition: "external", remark: nil, tokens: [])
     private static let bareKeyText =
         #"{"algorithm":"EC","condition":"external","cutOff":null,"daysLeft":null,"lastUse":null,"#
-        + #""merchantIdentifier":null,"notAfter":null,"publicKeyHash":"A/8=","remark":null,"#
+        + #""merchantIdentifier":null,"nodes":null,"notAfter":null,"publicKeyHash":"A/8=","remark":null,"#
         + #""state":"pre-activation","tier":null,"tokens":[],"uses":0}"#
 
     private static let fullKey = KeySummary(
         publicKeyHash: "BBBB", merchantIdentifier: "merchant.com.example", algorithm: "RSA", state: "deactivated",
         notAfter: noon, daysLeft: -1, tier: "C", lastUse: noon + 1, uses: 7, condition: "served", remark: "r",
-        tokens: ["a", "b"], cutOff: noon + 2)
+        tokens: ["a", "b"], cutOff: noon + 2, nodes: ["n", "o"])
     private static let fullKeyText =
         #"{"algorithm":"RSA","condition":"served","cutOff":"2026-01-31T12:00:02Z","daysLeft":-1,"#
         + #""lastUse":"2026-01-31T12:00:01Z","merchantIdentifier":"merchant.com.example","#
-        + #""notAfter":"2026-01-31T12:00:00Z","publicKeyHash":"BBBB","remark":"r","state":"deactivated","tier":"C","#
+        + #""nodes":["n","o"],"notAfter":"2026-01-31T12:00:00Z","publicKeyHash":"BBBB","remark":"r","#
+        + #""state":"deactivated","tier":"C","#
         + #""tokens":["a","b"],"uses":7}"#
 
     private static let noRotation = RotationStatus(

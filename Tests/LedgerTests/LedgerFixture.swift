@@ -44,6 +44,8 @@ final class LedgerFixture: Sendable {
             var settings = PostgreSQLLedger.Settings(
                 url: try database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout)
             settings.lockTimeout = busyTimeout
+            // A renewal would be one more batch.
+            settings.lease = .seconds(3600)
             store = .postgresql(database, settings)
         }
         let events = events

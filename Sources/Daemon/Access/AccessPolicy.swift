@@ -22,6 +22,11 @@ struct AccessPolicy: Sendable, Equatable {
     func caller(for peer: PeerCredentials) -> Caller? {
         rules.first { $0.matches(peer, overflow: overflow) }.map { Caller(rule: $0, peer: peer) }
     }
+
+    /// Whether a rule of this name gives this role. Of a caller of another host no more can be said here.
+    func gives(_ role: Role, toName name: String) -> Bool {
+        rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
+    }
 }
 
 /// One entry of the configuration's `access`: whom it matches, and what those may do.

@@ -4,7 +4,8 @@ import Ledger
 import MerchantKeys
 import Refusals
 
-/// The second person's decisions. What is approved is carried out at once.
+/// The second person's decisions. What is approved is carried out at once, in the same transaction; but what is another node's own
+/// matter is carried out by that node, which notices the approval (``carryOutApproved(_:)``).
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
@@ -71,8 +72,16 @@ struct ApprovalDecisions: Sendable {
     /// first again.
     private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
-        guard person.isAnother(than: requester.person) else {
-            throw ApprovalConflict.samePerson.refusal
+        if let conflict = approval.requesterConflict(with: person, on: ledger.node) { throw conflict.refusal }
+        guard approval.node == ledger.node else {
+            // Its uid and groups are another host's; the rules here know it by its name alone.
+            guard let name = requester.ruleName, policies.current.access.gives(.admin, toName: name) else {
+                throw Refusal(
+                    .approvalInvalid,
+                    "No access rule of this host gives the role admin to \(requester.name), who asked for the operation on another "
+                        + "one; approve it there.", details: "node \(approval.node ?? "")")
+            }
+            return
         }
         let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
         guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
@@ -88,25 +97,64 @@ struct ApprovalDecisions: Sendable {
         let decided = recorder.auditRecord(of: draft, by: caller)
         var change = AdministrativeChange(
             at: now, approval: .approve(identifier, by: person, executes: true), records: [decided])
-        var key: KeyEntry?
-        switch approval.operation {
-        case .keyImport:
+        guard approval.operation != .keyImport, canCarryOut(approval) else {
             change.approval = .approve(identifier, by: person, executes: false)
             try await recorder.apply(change, for: draft)
+            return Outcome(approval: try await find(identifier), key: nil)
+        }
+        let key = try await carryOut(approval, change, by: caller, draft: draft)
+        return Outcome(approval: try await find(identifier), key: key)
+    }
+
+    /// Whether this node can do it. A key that was made outside is adopted by any node whose HSM tokens show it.
+    private func canCarryOut(_ approval: Approval) -> Bool {
+        guard approval.node != ledger.node, ApprovalOperation.ofOneNode.contains(approval.operation) else {
+            return true
+        }
+        guard approval.operation == .keyAdopt, let key = approval.key.flatMap(lifecycle.catalogue.index.entry) else {
+            return false
+        }
+        return !key.hsmTokens.isEmpty
+    }
+
+    /// Carries out what was approved on another node, and is this node's own matter. Does nothing where that was done already.
+    func carryOutApproved(_ identifier: ApprovalIdentifier) async throws(Refusal) {
+        let now = clock.now()
+        let approval = try await find(identifier)
+        guard approval.status(at: now) == .approved, approval.node == ledger.node,
+            ApprovalOperation.ofOneNode.contains(approval.operation)
+        else { return }
+        let draft = AuditDraft()
+        if let key = approval.key { draft.concerns(key: key) }
+        let change = AdministrativeChange(
+            at: now,
+            approval: .use(identifier, parameters: approval.parameters, by: approval.requester.person), records: [])
+        _ = try await carryOut(approval, change, by: nil, draft: draft)
+    }
+
+    /// - Parameters:
+    ///   - change: with the approval's step and its record.
+    ///   - caller: nil where the approval was given on another node.
+    private func carryOut(
+        _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
+    ) async throws(Refusal) -> KeyEntry? {
+        switch approval.operation {
+        case .keyImport: throw .defect
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
-            key = try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
+            return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
             guard case .held(let disagreement) = gate.position,
                 RestoreAcceptance.parameters(disagreement) == approval.parameters
             else { throw ApprovalConflict.otherParameters.refusal }
             _ = try await gate.acceptRestore(
-                reason: approval.reason, by: AuditCaller(caller), approval: identifier, decision: change)
+                reason: approval.reason, by: caller.map(AuditCaller.init), approval: approval.identifier,
+                decision: change)
         case .auditKeyChange:
             try await auditKey.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptClock:
             try await clockAcceptance.carryOut(approval, change, by: caller, draft: draft)
         }
-        return Outcome(approval: try await find(identifier), key: key)
+        return nil
     }
 
     private func find(_ identifier: ApprovalIdentifier) async throws(Refusal) -> Approval {

@@ -57,7 +57,7 @@ struct AuditKeyChange: Sendable {
 
     /// Carries out what a second person approved, in one transaction with the approval.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         _ = try await carryOut(
@@ -69,7 +69,7 @@ struct AuditKeyChange: Sendable {
     /// audit record. When that breaks off, the former key goes on signing and the next change takes up the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
-        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
+        approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> CheckpointKey {
         await lock.acquire()
         defer { lock.release() }

@@ -64,7 +64,7 @@ struct ClockAcceptance: ClockAccepting {
     /// Carries out what a second person approved, in one transaction with the approval. The fence is computed from the time
     /// of the approval.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
         try gate.admit()
         let (plan, seen) = try await plan()
@@ -118,7 +118,7 @@ struct ClockAcceptance: ClockAccepting {
 
     private func carryOut(
         _ plan: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
-        approval: ApprovalIdentifier?, by caller: Caller, draft: AuditDraft
+        approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
         var change = decision
         var auditRecord = recorder.auditRecord(of: draft, by: caller)

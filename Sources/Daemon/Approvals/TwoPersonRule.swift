@@ -38,7 +38,7 @@ struct TwoPersonRule: Sendable {
 }
 
 extension Caller {
-    /// Who this is, for what one person asks and another approves.
+    /// Who this is, for what one person asks and another approves, on this host or another one.
     ///
     /// - Throws: `forbidden` when that is unknown.
     func person() throws(Refusal) -> PersonIdentities {
@@ -57,7 +57,7 @@ extension Caller {
                     + "and keep the process that connected running.",
                 details: "it has ended, or /proc hides it from the daemon (hidepid, ProtectProc, a PID namespace)")
         }
-        return person
+        return PersonIdentities(uid: person.uid, loginUID: person.loginUID, name: ruleName)
     }
 }
 

@@ -24,6 +24,8 @@ struct TokenDecryptor: Sendable {
     let faults: FaultLog
     let clock: WallClock
     let arrivals: RefusedArrivals
+    /// The longest that an answer may come after its commit: `ledger.timeout`.
+    let answerTime: Duration
 
     /// - Parameter draft: is told what is released or refused, as soon as it is known.
     func decrypt(
@@ -249,8 +251,14 @@ struct TokenDecryptor: Sendable {
         instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
         draft.recorded(at: recorded.sequence)
         switch recorded.verdict {
-        case .released: return (false, recorder.reference(recorded.sequence))
-        case .repeated: return (true, recorder.reference(recorded.sequence))
+        case .released, .repeated:
+            // A process that stood still in between knows a state of the key that may have ended since, on another host too.
+            guard started.duration(to: .now) <= answerTime else {
+                throw Refusal(
+                    .ledgerUnavailable,
+                    "The release was written, and its answer would come too late; repeat with the same reference.")
+            }
+            return (recorded.verdict == .repeated, recorder.reference(recorded.sequence))
         case .replayed:
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(

@@ -16,7 +16,7 @@ final class KeyCatalogue: Sendable {
     private let ledger: any Ledger
     private let clock: WallClock
     private let logger: Logger
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     /// Held by one update of the index.
     private let updateLock = AsyncLock()
 
@@ -26,12 +26,20 @@ final class KeyCatalogue: Sendable {
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
         /// What an HSM token showed of single keys recently: newer than a listing that began before.
         var recent: [String: [PublicKeyHash: (keys: [KeyDescription], at: ContinuousClock.Instant)]] = [:]
+        /// HSM tokens that have not been opened since the start.
+        var unopened: Set<String>
+        /// Counted up whenever the index has changed.
+        var version = 0
+        /// The version whose keys are noted in the ledger.
+        var notedVersion: Int?
     }
 
     /// No listing takes longer.
     private static let recentTime = Duration.seconds(15 * 60)
 
-    init(index: KeyIndex, ledger: any Ledger, clock: WallClock, logger: Logger) {
+    /// - Parameter hsmTokens: the configured names.
+    init(index: KeyIndex, ledger: any Ledger, hsmTokens: [String], clock: WallClock, logger: Logger) {
+        state = Mutex(State(unopened: Set(hsmTokens)))
         self.index = index
         self.ledger = ledger
         self.clock = clock
@@ -66,6 +74,7 @@ final class KeyCatalogue: Sendable {
     ) async {
         state.withLock { state in
             state.whole[hsmToken] = keys
+            state.unopened.remove(hsmToken)
             for (hash, newer) in state.recent[hsmToken] ?? [:] where newer.at >= began {
                 state.single[hash, default: [:]][hsmToken] = newer.keys
             }
@@ -91,6 +100,23 @@ final class KeyCatalogue: Sendable {
     /// Whether something that an HSM token showed still waits for the ledger.
     var isBehind: Bool { state.withLock { !$0.whole.isEmpty || !$0.single.isEmpty } }
 
+    // MARK: Other nodes
+
+    /// Tells the other nodes which keys this one's HSM tokens hold, where that has changed. Those of an HSM token that has not been
+    /// opened since the start stay as they were noted before.
+    func noteHeldKeys() async throws(LedgerFailure) {
+        let (version, isNoted, areAllOpen) = state.withLock {
+            ($0.version, $0.notedVersion == $0.version, $0.unopened.isEmpty)
+        }
+        guard !isNoted else { return }
+        var held = Set(index.entries.filter { !$0.shownBy.isEmpty && $0.condition != .external }.map(\.publicKeyHash))
+        let noted = Set(
+            try await ledger.keyHolders().filter { $0.value.contains { $0.node == ledger.node } }.map(\.key))
+        if !areAllOpen { held.formUnion(noted) }
+        if held != noted { try await ledger.note(heldKeys: held) }
+        state.withLock { $0.notedVersion = version }
+    }
+
     // MARK: Updates
 
     /// In a task of its own, so that a caller that is cancelled does not leave an update half done.
@@ -113,6 +139,7 @@ final class KeyCatalogue: Sendable {
         let keyRecord = try await ledger.keyRecord(hash)
         let shown = state.withLock { $0.single.removeValue(forKey: hash) } ?? [:]
         index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
+        state.withLock { $0.version += 1 }
         if let entry = index.entry(hash) { warn(of: [entry]) }
     }
 
@@ -127,6 +154,7 @@ final class KeyCatalogue: Sendable {
             let keyRecord = keyRecords.first { $0.publicKeyHash == hash }
             index.update(hash, hsmTokens: shown.map { ($0.key, $0.value) }, keyRecord: keyRecord, now: clock.now())
         }
+        state.withLock { $0.version += 1 }
         warn(of: index.entries)
     }
 

@@ -178,7 +178,8 @@ extension KeyAdministration {
         guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
             throw ApprovalConflict.unknown.refusal
         }
-        if let conflict = approval.conflict(using: parameters, by: person, at: clock.now()) { throw conflict.refusal }
+        let conflict = approval.conflict(using: parameters, by: person, on: ledger.node, at: clock.now())
+        if let conflict { throw conflict.refusal }
     }
 
     /// The HSM tokens that a key was sealed to. All of them must be reachable before the first is given the key.

@@ -86,7 +86,7 @@ struct KeyLifecycle: Sendable {
     ///
     /// - Parameter decision: with the approval's step and its record.
     func carryOut(
-        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller, draft: AuditDraft
+        _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
             throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
@@ -211,6 +211,35 @@ struct KeyLifecycle: Sendable {
         guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
         return try await destroyObjects(entry)
     }
+
+    /// Removes what this node's HSM tokens hold of keys that the ledger has as destroyed: another node's people have decided it, or an
+    /// HSM token was away when it was done.
+    ///
+    /// A ledger that has not been compared with the HSM token, or disagrees with it, destroys nothing.
+    func completeDestructions(gate: LedgerGate, faults: FaultLog) async {
+        for entry in catalogue.index.entries where entry.state == .destroyed && !entry.shownBy.isEmpty {
+            guard case .open = gate.position else { return }
+            do throws(Refusal) {
+                // The index may be behind.
+                guard try await keyRecord(of: entry).state == .destroyed else { continue }
+                let left = try await destroyObjects(entry)
+                for hsmToken in Set(entry.shownBy).subtracting(left.shownBy).sorted() {
+                    ledger.note(
+                        AuditRecord(
+                            time: AuditTime(clock.now()), event: .keyObjectsDestroy,
+                            merchant: AuditText(entry.merchantIdentifier),
+                            publicKeyHash: AuditDigest(bytes: entry.publicKeyHash.bytes), hsmToken: AuditText(hsmToken))
+                    )
+                }
+                faults.ended(Self.destruction)
+            } catch {
+                faults.began(Self.destruction, error.message)
+            }
+        }
+    }
+
+    /// As the log names it where it fails.
+    private static let destruction = "destroyed key"
 
     private func refresh(_ hash: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: hsmTokens.map { ($0, []) }))

@@ -1,6 +1,8 @@
 import DaemonAPI
 import Foundation
+import Ledger
 import MerchantKeys
+import PaymentToken
 import WorkerProtocol
 
 /// A key as the API shows it.
@@ -23,6 +25,13 @@ struct KeySummaries: Sendable {
             tier: tier(entry.algorithm, entry.hsmTokens)?.rawValue, lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: warnings.isEmpty ? nil : warnings.joined(separator: " "),
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
+    }
+
+    /// - Parameter holders: of each key; nil where one node alone uses the ledger, or they are not known now.
+    func summary(_ entry: KeyEntry, heldBy holders: [PublicKeyHash: [KeyHolder]]?) -> KeySummary {
+        var summary = summary(entry)
+        summary.nodes = holders.map { $0[entry.publicKeyHash, default: []].map(\.node) }
+        return summary
     }
 
     /// What an import led to, or would have led to.

@@ -109,7 +109,7 @@ final class LedgerGate: Sendable {
     /// - Parameter decision: the second person's, written in one transaction with the acceptance.
     /// - Returns: where the ledger ends, and the sequence that the HSM token remembered.
     func acceptRestore(
-        reason: AuditReason, by caller: AuditCaller, approval: ApprovalIdentifier? = nil,
+        reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         guard case .held(let disagreement) = position else {

@@ -36,7 +36,9 @@ struct ApprovalRoutes: Sendable {
 
     private func summary(_ approval: Approval, now: Date) -> ApprovalSummary {
         let merchant = approval.key.flatMap { summaries.index.entry($0) }?.merchantIdentifier
-        return ApprovalSummary(approval, merchant: merchant.flatMap { $0.isEmpty ? nil : $0 }, now: now)
+        var summary = ApprovalSummary(approval, merchant: merchant.flatMap { $0.isEmpty ? nil : $0 }, now: now)
+        if decisions.ledger.isShared { summary.node = approval.node }
+        return summary
     }
 }
 

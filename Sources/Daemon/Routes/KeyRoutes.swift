@@ -13,6 +13,8 @@ struct KeyRoutes: Sendable {
     let administration: KeyAdministration
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
+    /// Nil where one node alone uses the ledger.
+    let holders: (any KeyHolderRecords)?
 
     // MARK: Looking
 
@@ -23,15 +25,26 @@ struct KeyRoutes: Sendable {
         let index = summaries.index
         let entries = request.query["after"].map { index.entries(after: $0) } ?? index.entries[...]
         let page = entries.prefix(limit)
+        let holders = await nodes()
         let answer = ListAnswer(
-            items: page.map { summaries.summary($0) },
+            items: page.map { summaries.summary($0, heldBy: holders) },
             next: page.count < entries.count ? page.last?.publicKeyHash.hex : nil)
         return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
     /// `GET /v1/keys/{key}`.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try .json(summaries.summary(summaries.index.entry(named: request.pathArguments[0])))
+        let entry = try summaries.index.entry(named: request.pathArguments[0])
+        return try await .json(summaries.summary(entry, heldBy: nodes()))
+    }
+
+    /// The nodes whose HSM tokens hold each key; nil while that cannot be learnt, which keeps nobody from seeing the keys.
+    private func nodes() async -> [PublicKeyHash: [KeyHolder]]? {
+        do throws(LedgerFailure) {
+            return try await holders?.keyHolders()
+        } catch {
+            return nil
+        }
     }
 
     private static func limit(_ text: String?) throws(Refusal) -> Int {

@@ -14,6 +14,7 @@ struct Assembly: Sendable {
     let checkpoints: Checkpoints
     let lifeRecords: LifeRecords
     let refusalSummaries: RefusalSummaries
+    let others: OtherNodes
     let instruments: Instruments
     let router: Router
     let live: LiveConfiguration
@@ -61,7 +62,8 @@ struct Assembly: Sendable {
     ) async throws(StartFailure) -> Assembly {
         let live = try LiveConfiguration(configuration, instruments: instruments)
         let index = KeyIndex()
-        let catalogue = KeyCatalogue(index: index, ledger: ledger, clock: clock, logger: logger)
+        let catalogue = KeyCatalogue(
+            index: index, ledger: ledger, hsmTokens: configuration.hsmTokens.map(\.name), clock: clock, logger: logger)
         do throws(LedgerFailure) {
             try await catalogue.recall()
         } catch {
@@ -83,7 +85,8 @@ struct Assembly: Sendable {
         let arrivals = RefusedArrivals()
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder,
-            instruments: instruments, faults: faults, clock: clock, arrivals: arrivals)
+            instruments: instruments, faults: faults, clock: clock, arrivals: arrivals,
+            answerTime: configuration.ledger.timeout)
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
@@ -111,7 +114,9 @@ struct Assembly: Sendable {
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,
                 clock: clock, startedAt: clock.now()),
-            keys: KeyRoutes(administration: administration, lifecycle: lifecycle, summaries: summaries),
+            keys: KeyRoutes(
+                administration: administration, lifecycle: lifecycle, summaries: summaries,
+                holders: ledger.isShared ? ledger : nil),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
             audit: AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints),
@@ -124,10 +129,15 @@ struct Assembly: Sendable {
             endpoints: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             policies: live.policies,
             requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
+        let others = OtherNodes(
+            ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
+            faults: faults,
+            logger: logger)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
-            refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), instruments: instruments, router: router,
+            refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
+            router: router,
             live: live)
     }
 

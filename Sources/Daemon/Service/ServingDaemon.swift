@@ -47,7 +47,7 @@ struct ServingDaemon: Sendable {
                 comparing, assembly.refusalSummaries.start(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
-            ], logger: logger)
+            ] + assembly.others.start(), logger: logger)
         logger.notice(
             "serving",
             metadata: [

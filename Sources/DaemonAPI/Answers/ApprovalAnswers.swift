@@ -24,7 +24,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var approval: String
     /// The operation's name in the record, such as `key_destroy`.
     public var operation: String
-    /// `pending`, `approved` (an import that waits for its requester), `done`, `rejected`, `withdrawn` or `expired`.
+    /// `pending`, `approved` (an import that waits for its requester, or what the node that it names has still to do), `done`, `rejected`, `withdrawn` or `expired`.
     public var status: String
     /// Base64 of 32 bytes; absent where no key is concerned.
     public var publicKeyHash: String?
@@ -35,6 +35,9 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var reason: String
     /// The access rule's name and the uid of who asked.
     public var requestedBy: String
+    /// The node on which it was asked for: what is that node's own matter is carried out there. Absent where one host alone uses the
+    /// ledger.
+    public var node: String?
     public var requester: UInt32
     /// Where they had logged in under another one, as their process said: without one it can give itself any.
     public var requesterLoginUid: UInt32?
@@ -46,7 +49,8 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
 
     public init(
         approval: String, operation: String, status: String, publicKeyHash: String?, merchantIdentifier: String?,
-        keyState: String?, reason: String, requestedBy: String, requester: UInt32, requesterLoginUid: UInt32? = nil,
+        keyState: String?, reason: String, requestedBy: String, node: String? = nil, requester: UInt32,
+        requesterLoginUid: UInt32? = nil,
         requestedAt: Date, expires: Date, decidedBy: UInt32?, decidedAt: Date?
     ) {
         self.approval = approval
@@ -57,6 +61,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
         self.keyState = keyState
         self.reason = reason
         self.requestedBy = requestedBy
+        self.node = node
         self.requester = requester
         self.requesterLoginUid = requesterLoginUid
         self.requestedAt = requestedAt

@@ -32,11 +32,14 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var remark: String?
     /// The configured names of the tokens that hold the key.
     public var tokens: [String]
+    /// The nodes whose tokens hold the key, as each has said last, destroyed keys included; null where one host alone uses the
+    /// ledger, and in the answers to changes.
+    @Nullable public var nodes: [String]?
 
     public init(
         publicKeyHash: String, merchantIdentifier: String?, algorithm: String, state: String, notAfter: Date?,
         daysLeft: Int?, tier: String?, lastUse: Date?, uses: Int, condition: String, remark: String?, tokens: [String],
-        cutOff: Date? = nil
+        cutOff: Date? = nil, nodes: [String]? = nil
     ) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
@@ -51,6 +54,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
         self.condition = condition
         self.remark = remark
         self.tokens = tokens
+        self.nodes = nodes
     }
 
     /// Whole days from `now` to `notAfter`, rounded down.
@@ -75,6 +79,14 @@ extension KeySummary {
         if let daysLeft { json.number(daysLeft) } else { json.null() }
         member("lastUse", lastUse.map(RFC3339.string))
         member("merchantIdentifier", merchantIdentifier)
+        json.member("nodes")
+        if let nodes {
+            json.beginArray()
+            for node in nodes { json.string(node) }
+            json.endArray()
+        } else {
+            json.null()
+        }
         member("notAfter", notAfter.map(RFC3339.string))
         member("publicKeyHash", publicKeyHash)
         member("remark", remark)
@@ -100,14 +112,15 @@ extension KeySummary {
             let remark = object.optional("remark", \.stringValue), let tier = object.optional("tier", \.stringValue),
             let cutOff = object.optional("cutOff", { $0.stringValue.flatMap(RFC3339.date) }),
             let notAfter = object.optional("notAfter", { $0.stringValue.flatMap(RFC3339.date) }),
-            let lastUse = object.optional("lastUse", { $0.stringValue.flatMap(RFC3339.date) })
+            let lastUse = object.optional("lastUse", { $0.stringValue.flatMap(RFC3339.date) }),
+            let nodes = object.optional("nodes", { $0.arrayValue?.compactMap(\.stringValue) })
         else { return nil }
         let names = hsmTokens.compactMap(\.stringValue)
         guard names.count == hsmTokens.count else { return nil }
         self.init(
             publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm, state: state,
             notAfter: notAfter, daysLeft: daysLeft, tier: tier, lastUse: lastUse, uses: uses, condition: condition,
-            remark: remark, tokens: names, cutOff: cutOff)
+            remark: remark, tokens: names, cutOff: cutOff, nodes: nodes)
     }
 }
 

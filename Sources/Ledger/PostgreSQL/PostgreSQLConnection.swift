@@ -154,6 +154,20 @@ import Synchronization
         return try receive(commands, until: deadline)
     }
 
+    /// Waits until the server has notified something that was asked for (LISTEN), or until `deadline`.
+    func awaitNotification(until deadline: ContinuousClock.Instant) throws(PostgreSQLFailure) {
+        while true {
+            var isNotified = false
+            while let notification = unsafe PQnotifies(handle) {
+                unsafe PQfreemem(notification)
+                isNotified = true
+            }
+            if isNotified { return }
+            guard wait(for: Int16(POLLIN), until: deadline) != nil else { return }
+            guard unsafe PQconsumeInput(handle) == 1 else { throw lost() }
+        }
+    }
+
     /// What libpq answers one after the other.
     private enum Command {
         /// The session keeps it under this name, whatever becomes of the transaction.

@@ -6,10 +6,10 @@ import Synchronization
 
 /// The ledger in a PostgreSQL database, which several hosts share: one release over all of them.
 ///
-/// Three sessions with the primary, each on a thread of its own: one writes, one only reads what decisions need, one only reads
-/// what people look for. They are made anew when they end, without a restart. Where to start: PostgreSQLWriter.swift (how
+/// Four sessions with the primary, each on a thread of its own: one writes, one only reads what decisions need, one only reads
+/// what people look for, and one follows what other nodes change. They are made anew when they end, without a restart. Where to start: PostgreSQLWriter.swift (how
 /// writes share a commit), PostgreSQLBatch.swift (how releases are decided), PostgreSQLDoubt.swift (a commit that was not
-/// acknowledged), PostgreSQLNodeLease.swift (why no other daemon writes under this node's name), PostgreSQLTables.swift.
+/// acknowledged), PostgreSQLNodeLease.swift (why no other daemon writes under this node's name), PostgreSQLFollower.swift (what other nodes did), PostgreSQLTables.swift.
 public final class PostgreSQLLedger: Ledger {
     public let node: String
     public let engine = "postgresql"
@@ -19,6 +19,7 @@ public final class PostgreSQLLedger: Ledger {
     let writer: PostgreSQLWriter
     let reader: PostgreSQLReader
     let searcher: PostgreSQLReader
+    let follower: PostgreSQLFollower
     let deadlines: LedgerDeadlines
     let records: PostgreSQLAuditRecords
     let claims: PostgreSQLClaims
@@ -47,6 +48,8 @@ public final class PostgreSQLLedger: Ledger {
         /// How long a statement waits for a lock that another session holds; nil: a quarter of ``timeout``, so that there is
         /// time left to say so.
         var lockTimeout: Duration?
+        /// Whether the server is asked to tell of other nodes' changes; they are looked for in any case.
+        var listens = true
 
         public init(
             url: PostgreSQLURL, passwordFile: String? = nil, node: String, version: String = "",
@@ -128,6 +131,9 @@ public final class PostgreSQLLedger: Ledger {
         searcher = PostgreSQLReader(
             Self.session(settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines,
             faults: faults)
+        follower = PostgreSQLFollower(
+            Self.session(settings, reading, facts), node: settings.node, timeout: settings.timeout,
+            listens: settings.listens)
         writer = PostgreSQLWriter(
             slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines, faults: faults,
             observe: observe)
@@ -228,9 +234,12 @@ public final class PostgreSQLLedger: Ledger {
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }
         }
+        follower.close()
         reader.close()
         searcher.close()
     }
+
+    public func administrationNews() -> AsyncStream<AdministrationNews> { follower.follow() }
 
     public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
         throw .unavailable(

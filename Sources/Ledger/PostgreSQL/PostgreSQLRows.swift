@@ -95,10 +95,10 @@ enum ApprovalRow {
     /// `requester` is the login uid, or the uid again where there is none other.
     static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
-        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at
+        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node
         """
 
-    static func values(_ approval: Approval) -> [PostgreSQLValue] {
+    static func values(_ approval: Approval, _ node: AuditNode) -> [PostgreSQLValue] {
         let requester = approval.requester
         return [
             .bytes(approval.identifier.bytes), .text(approval.operation.rawValue), .bytes(approval.parameters.bytes),
@@ -109,6 +109,7 @@ enum ApprovalRow {
             .integer(StoredTime.milliseconds(approval.requestedAt)),
             .integer(StoredTime.milliseconds(approval.expires)), .text(approval.status.rawValue),
             .integer(approval.decidedBy.map { Int64($0) }), .integer(approval.decidedAt.map(StoredTime.milliseconds)),
+            .text(node.name),
         ]
     }
 
@@ -118,7 +119,7 @@ enum ApprovalRow {
             let status = Approval.Status(rawValue: try row.text(13))
         else { throw .unavailable(reason: "An approval holds a value that this version does not know.") }
         let decider = try row.integerIfAny(14)
-        return Approval(
+        var approval = Approval(
             identifier: identifier, operation: operation, parameters: try row.digest(2),
             key: try row.bytesIfAny(3).flatMap { PublicKeyHash(bytes: $0) },
             keyState: try row.textIfAny(4).flatMap(KeyState.init),
@@ -127,5 +128,7 @@ enum ApprovalRow {
                 gid: try row.number(8), groups: try row.text(9).split(separator: ",").compactMap { UInt32($0) }),
             reason: AuditReason(try row.text(10)), requestedAt: try row.date(11), expires: try row.date(12),
             status: status, decidedBy: decider.flatMap { UInt32(exactly: $0) }, decidedAt: try row.dateIfAny(15))
+        approval.node = try row.text(16)
+        return approval
     }
 }

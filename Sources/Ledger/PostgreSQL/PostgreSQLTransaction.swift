@@ -210,8 +210,8 @@ extension PostgreSQLTransaction {
         let count = try run(
             """
             SELECT count(*) FROM approval
-            WHERE requester_uid = $1 AND status IN ('pending', 'approved') AND expires_at > $2
-            """, [.integer(Int64(uid)), .integer(StoredTime.milliseconds(now))]
+            WHERE requester_uid = $1 AND node = $2 AND status IN ('pending', 'approved') AND expires_at > $3
+            """, [.integer(Int64(uid)), .text(node.name), .integer(StoredTime.milliseconds(now))]
         ).rows.first?.integer(0)
         return Int(count ?? 0)
     }
@@ -229,8 +229,7 @@ extension PostgreSQLTransaction {
     func insert(_ approval: Approval) throws {
         let places = (1...17).map { "$\($0)" }.joined(separator: ", ")
         try run(
-            "INSERT INTO approval (\(ApprovalRow.columns), node) VALUES (\(places))",
-            ApprovalRow.values(approval) + [.text(node.name)])
+            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(places))", ApprovalRow.values(approval, node))
     }
 
     func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {

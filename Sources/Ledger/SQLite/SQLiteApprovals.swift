@@ -99,13 +99,13 @@ struct SQLiteApprovals {
     /// `requester` is the login uid, or the uid again where there is none other.
     private static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
-        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at
+        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node
         """
 
     func insert(_ approval: Approval, _ db: Database) throws {
         try db.execute(
             sql: """
-                INSERT INTO approval (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO approval (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 approval.identifier.bytes.blob, approval.operation.rawValue, approval.parameters.bytes.blob,
@@ -130,13 +130,15 @@ struct SQLiteApprovals {
         else {
             throw LedgerFailure.unavailable(reason: "An approval holds a value that this version does not know.")
         }
-        return Approval(
+        var approval = Approval(
             identifier: identifier, operation: operation, parameters: try row.digest("parameters"),
             key: key.flatMap { PublicKeyHash(bytes: $0) }, keyState: state.flatMap(KeyState.init),
             requester: try requester(row), reason: AuditReason(try row.value("reason")),
             requestedAt: StoredTime.date(try row.value("requested_at")),
             expires: StoredTime.date(try row.value("expires_at")), status: status,
             decidedBy: decider.flatMap { UInt32(exactly: $0) }, decidedAt: decidedAt.map(StoredTime.date))
+        approval.node = try row.value("node")
+        return approval
     }
 
     private func requester(_ row: Row) throws -> ApprovalRequester {

@@ -17,16 +17,18 @@ struct ApprovalListCommand: AsyncParsableCommand {
         case .json: try Console.output(json: bytes)
         case .table:
             guard !list.items.isEmpty else { return Console.error("Nothing waits for a second person.") }
-            var table = Table(columns: [
-                "APPROVAL", "OPERATION", "STATUS", "KEY", "MERCHANT", "REQUESTED BY", "EXPIRES", "REASON",
-            ])
+            let areOfNodes = list.items.contains { $0.node != nil }
+            var table = Table(
+                columns: ["APPROVAL", "OPERATION", "STATUS", "KEY", "MERCHANT", "REQUESTED BY"]
+                    + (areOfNodes ? ["NODE"] : []) + ["EXPIRES", "REASON"])
             for item in list.items {
-                table.add([
+                let asked = [
                     item.approval, item.operation, item.status,
                     item.publicKeyHash.map(KeyReference.short(base64:)) ?? "-",
                     item.merchantIdentifier ?? "-", Self.requester(item),
-                    RFC3339.string(item.expires), item.reason,
-                ])
+                ]
+                table.add(
+                    asked + (areOfNodes ? [item.node ?? "-"] : []) + [RFC3339.string(item.expires), item.reason])
             }
             try Console.output(table.text)
         }
@@ -75,8 +77,14 @@ struct DecisionOptions: ParsableArguments {
         } else {
             pairs.append(("State when asked", approval.keyState ?? "-"))
         }
-        if approval.operation == "key_import", approval.status == "approved" {
-            pairs.append(("Next", NextStep.requesterRepeatsImport(approval)))
+        if let node = approval.node { pairs.append(("Node", node)) }
+        if approval.status == "approved" {
+            pairs.append(
+                (
+                    "Next",
+                    approval.operation == "key_import"
+                        ? NextStep.requesterRepeatsImport(approval) : NextStep.nodeCarriesOut(approval)
+                ))
         }
         return pairs
     }
@@ -87,7 +95,8 @@ struct ApprovalApproveCommand: AsyncParsableCommand {
         commandName: "approve", abstract: "Permits what another person asked for; it is then done at once.",
         discussion: """
             Only a key import is not done at once: it waits for its requester, who has the key's file and repeats the \
-            same command with --approval ID before the approval expires.
+            same command with --approval ID before the approval expires. With several hosts, what concerns another host's own \
+            token, record or clock is done by that host, within seconds.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071
             """)

@@ -18,6 +18,7 @@ enum MerchantKeyTable {
             ("Uses", String(key.uses)),
             ("Tokens", key.tokens.isEmpty ? "-" : key.tokens.joined(separator: ", ")),
         ]
+        if let nodes = key.nodes { pairs.append(("Nodes", nodes.isEmpty ? "-" : nodes.joined(separator: ", "))) }
         if let cutOff = key.cutOff {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
@@ -28,16 +29,19 @@ enum MerchantKeyTable {
     }
 
     static func several(_ keys: [KeySummary], now: Date = Date()) -> Table {
-        var table = Table(columns: [
-            "MERCHANT", "PUBLICKEYHASH", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES",
-        ])
+        let areOfNodes = keys.contains { $0.nodes != nil }
+        var table = Table(
+            columns: ["MERCHANT", "PUBLICKEYHASH", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES"]
+                + (areOfNodes ? ["NODES"] : []))
         for key in keys {
-            table.add([
+            let nodes = key.nodes.map { $0.isEmpty ? "-" : $0.joined(separator: ",") } ?? "-"
+            let row = [
                 key.merchantIdentifier ?? "-", key.publicKeyHash, key.algorithm, state(key, now, "until"),
                 key.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
                 key.daysLeft.map(String.init) ?? "-", key.tier ?? "-", key.lastUse.map(RFC3339.string) ?? "-",
                 String(key.uses),
-            ])
+            ]
+            table.add(row + (areOfNodes ? [nodes] : []))
         }
         return table
     }

@@ -16,6 +16,11 @@ enum NextStep {
         "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
     }
 
+    /// To the person who has approved what only another node can do.
+    static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
+        "the node \(approval.node ?? "that it was asked for on") does it within seconds; paytokenctl approval list shows when it is done"
+    }
+
     static let giveAuditorsTheKey =
         "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
 

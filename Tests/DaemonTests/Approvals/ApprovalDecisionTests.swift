@@ -52,7 +52,7 @@ struct ApprovalDecisionTests {
     private func decisions(after seconds: Double) -> ApprovalDecisions {
         let clock = clock(after: seconds)
         let catalogue = KeyCatalogue(
-            index: KeyIndex(), ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet)
+            index: KeyIndex(), ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet)
         let policies = Policies(
             access: AccessPolicy(rules: [
                 AccessRule(group: .init(name: "staff", id: 500), roles: [.admin])

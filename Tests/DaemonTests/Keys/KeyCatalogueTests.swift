@@ -21,7 +21,9 @@ struct KeyCatalogueTests {
         directory = try FreshDirectory()
         ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("ledger"), node: "node-1"))
         catalogue = KeyCatalogue(
-            index: KeyIndex(), ledger: ledger, clock: WallClock { RecordFixture.noon }, logger: RecordFixture.quiet)
+            index: KeyIndex(), ledger: ledger, hsmTokens: ["primary", "second"],
+            clock: WallClock { RecordFixture.noon },
+            logger: RecordFixture.quiet)
     }
 
     private func pair(_ number: UInt8) -> (key: KeyDescription, hash: PublicKeyHash) {
@@ -103,6 +105,27 @@ struct KeyCatalogueTests {
             try await group.waitForAll()
         }
         #expect(index.entry(hash)?.state == (try await ledger.keyRecord(hash)?.state))
+        await ledger.close()
+    }
+
+    private func held() async throws -> Set<PublicKeyHash> { Set(try await ledger.keyHolders().keys) }
+
+    @Test(
+        "the keys that HSM tokens show are noted for other nodes; those of a token that was not opened yet stay noted")
+    func heldKeys() async throws {
+        let (first, second, foreign) = (pair(1), pair(2), pair(3))
+        for hash in [first.hash, second.hash] { try await record(hash) }
+        // Before this start.
+        try await ledger.note(heldKeys: [second.hash])
+        await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
+        try await catalogue.noteHeldKeys()
+        #expect(try await held() == [first.hash, second.hash], "a key that is not in the ledger is nobody's business")
+        await catalogue.hsmTokenHasOpened("second", showing: [], asOf: .now)
+        try await catalogue.noteHeldKeys()
+        #expect(try await held() == [first.hash])
+        try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
+        try await catalogue.noteHeldKeys()
+        #expect(try await held().isEmpty)
         await ledger.close()
     }
 }

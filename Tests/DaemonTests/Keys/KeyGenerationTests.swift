@@ -28,7 +28,7 @@ import WorkerProtocol
         let clock = WallClock { RecordFixture.noon }
         administration = KeyAdministration(
             catalogue: KeyCatalogue(
-                index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
+                index: index, ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet),
             hsmTokens: [hsmToken], ledger: fixture.ledger, gate: fixture.gate, recorder: fixture.recorder,
             rule: TwoPersonRule(people: 1, expire: .seconds(60)), clock: clock)
     }

@@ -330,7 +330,7 @@ private struct ForgedPair {
         index.rebuild(hsmTokens: names.map { ($0, [description]) }, keyRecords: [keyRecord])
         let administration = KeyAdministration(
             catalogue: KeyCatalogue(
-                index: index, ledger: fixture.ledger, clock: clock, logger: RecordFixture.quiet),
+                index: index, ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet),
             hsmTokens: names.map { SoftwareKeyToken($0, isServing: false) }, ledger: fixture.ledger,
             gate: fixture.gate, recorder: fixture.recorder, rule: TwoPersonRule(people: 1, expire: .seconds(60)),
             clock: clock)

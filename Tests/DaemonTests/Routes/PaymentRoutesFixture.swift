@@ -32,7 +32,8 @@ final class PaymentRoutesFixture: Sendable {
     /// - Parameters:
     ///   - rule: members of the one access rule, which is named `shop` and has the role decrypt.
     ///   - inconsistency: why the worker says that the key is out of order.
-    init(rule: String = "", inconsistency: String? = nil) async throws {
+    ///   - answerTime: the longest that an answer may come after its commit.
+    init(rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60)) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
         configuration = try ConfigurationFixture()
@@ -66,7 +67,7 @@ final class PaymentRoutesFixture: Sendable {
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
             recorder: record.recorder, instruments: instruments, faults: record.faults, clock: .system,
-            arrivals: arrivals)
+            arrivals: arrivals, answerTime: answerTime)
         router = Router(
             endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),
             policies: policies,

@@ -81,6 +81,23 @@ struct PaymentRoutesTests {
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
     }
 
+    @Test(
+        "an answer that would leave later than it may after its commit is refused, and had by its reference afterwards")
+    func lateAnswer() async throws {
+        // Every commit takes longer.
+        let fixture = try await PaymentRoutesFixture(answerTime: .zero)
+        let paymentToken = try fixture.mint()
+        let late = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "r"))
+        let refusal = try JSONValue(parsing: late.body).objectValue
+        #expect(late.status == 503 && refusal?["code"] == .string("ledger_unavailable"))
+        #expect(refusal?["message"]?.stringValue?.contains("repeat with the same reference") == true)
+        #expect(refusal?["paymentData"] == nil)
+        // The release stands in the record, and nobody else gets it.
+        #expect(try await fixture.record.entries.last?.outcome == "ok")
+        let other = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "other"))
+        #expect(try JSONValue(parsing: other.body).objectValue?["code"] == .string("transaction_replayed"))
+    }
+
     @Test("a release is one line of the log, with these members and no others")
     func logLine() async throws {
         let fixture = try await PaymentRoutesFixture()

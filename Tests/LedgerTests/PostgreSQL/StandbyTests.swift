@@ -34,6 +34,8 @@ private struct ReplicatedServers: Sendable {
 @Suite("PostgreSQL with a synchronous standby")
 struct StandbyTests {
     private static let waiting = "wait_event = 'SyncRep'"
+    /// A renewal would wait for the standby too.
+    private static let lease = Duration.seconds(3600)
 
     @Test("A named standby is seen, and its absence from the names is insecure and can be refused")
     func named() async throws {
@@ -52,7 +54,7 @@ struct StandbyTests {
     @Test("When the wait for the standby is cancelled the release waits for a commit that the standby acknowledges")
     func cancelled() async throws {
         let servers = try await ReplicatedServers()
-        let fixture = try await PostgreSQLFixture(servers.databases)
+        let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
         try await servers.synchronise()
         try await servers.standby.stop()
         let release = fixture.begin(1)
@@ -74,7 +76,7 @@ struct StandbyTests {
     @Test("After a crash the claim is there though no standby has it: it counts when the standby is back, not before")
     func crashed() async throws {
         let servers = try await ReplicatedServers()
-        let fixture = try await PostgreSQLFixture(servers.databases)
+        let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
         try await servers.synchronise()
         try await servers.standby.stop()
         let release = fixture.begin(1)
@@ -94,7 +96,10 @@ struct StandbyTests {
     )
     func away() async throws {
         let servers = try await ReplicatedServers()
-        let fixture = try await PostgreSQLFixture(servers.databases) { $0.timeout = .seconds(2) }
+        let fixture = try await PostgreSQLFixture(servers.databases) {
+            $0.timeout = .seconds(2)
+            $0.lease = Self.lease
+        }
         #expect(try await fixture.release(1).verdict == .released)
         try await servers.synchronise()
         try await servers.standby.stop()

@@ -15,12 +15,15 @@ import Testing
         _ operation: ApprovalOperation = .keyDestroy, key: PublicKeyHash? = nil, state: KeyState? = nil,
         by uid: UInt32 = 1001, login: UInt32? = nil, at time: Date? = nil
     ) -> Approval {
-        Approval(
+        var approval = Approval(
             identifier: .random(), operation: operation, parameters: parameters, key: key, keyState: state,
             requester: ApprovalRequester(
                 person: PersonIdentities(uid: uid, loginUID: login), name: "staff", gid: 100, groups: [7, 8]),
             reason: AuditReason("rotation"), requestedAt: time ?? now,
             expires: (time ?? now).addingTimeInterval(3600))
+        // As the ledger writes it.
+        approval.node = "node-1"
+        return approval
     }
 
     private func person(_ uid: UInt32, login: UInt32? = nil) -> PersonIdentities {

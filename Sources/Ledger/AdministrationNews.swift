@@ -1,0 +1,32 @@
+public import AuditChain
+public import PaymentToken
+
+/// What may have changed about keys and approvals, whoever changed it.
+public struct AdministrationNews: Sendable, Equatable {
+    /// Keys whose records have changed; nil: any may have, since what came before is not known.
+    public var keys: Set<PublicKeyHash>?
+    /// Approvals of this node's own matters that a second person gave on another node, and that wait to be carried out here.
+    public var approvals: [ApprovalIdentifier]
+
+    public init(keys: Set<PublicKeyHash>? = nil, approvals: [ApprovalIdentifier] = []) {
+        self.keys = keys
+        self.approvals = approvals
+    }
+
+    /// Nobody needs to be told.
+    public var isEmpty: Bool { keys?.isEmpty == true && approvals.isEmpty }
+}
+
+/// How a node learns what others did. No release depends on it: each is decided in the store.
+public protocol AdministrationFollowing: Sendable {
+    /// What has changed, this node's own changes among it, within about a second. The first says that anything may have; so does the one
+    /// after the store could not be reached. It ends when the ledger is closed, and at once where one node alone uses the ledger.
+    /// Whoever iterates must be the only one.
+    func administrationNews() -> AsyncStream<AdministrationNews>
+}
+
+extension OneNodeLedger {
+    public func administrationNews() -> AsyncStream<AdministrationNews> {
+        AsyncStream { $0.finish() }
+    }
+}

@@ -1,0 +1,130 @@
+import AuditChain
+import Foundation
+import PaymentToken
+import Synchronization
+
+/// Tells what other nodes did to keys and approvals: a session of its own on a thread of its own, which looks once a second, and
+/// at once when the server notifies it. Where a notification is lost, nothing is but that second.
+final class PostgreSQLFollower: Sendable {
+    /// What a change of a key's record or of an approval notifies.
+    static let channel = "paytokend_administration"
+
+    /// The pause between two looks.
+    private static let pause = Duration.seconds(1)
+
+    private let slot: PostgreSQLSlot
+    private let node: String
+    private let timeout: Duration
+    /// Whether the server is asked for notifications.
+    private let listens: Bool
+    private let isClosed = Atomic(false)
+
+    init(_ session: PostgreSQLSession, node: String, timeout: Duration, listens: Bool = true) {
+        slot = PostgreSQLSlot(session)
+        self.node = node
+        self.timeout = timeout
+        self.listens = listens
+    }
+
+    func follow() -> AsyncStream<AdministrationNews> {
+        AsyncStream { continuation in
+            continuation.onTermination = { [weak self] _ in self?.close() }
+            Thread.detachNewThread { [self] in
+                run { continuation.yield($0) }
+                continuation.finish()
+            }
+        }
+    }
+
+    /// Ends the thread within a second.
+    func close() {
+        isClosed.store(true, ordering: .relaxed)
+    }
+
+    private func run(_ tell: (AdministrationNews) -> Void) {
+        // Where the session began anew, what happened in between is not known, and numbers may have been given twice by a server
+        // that lost its last ones.
+        var position: Int64?
+        while !isClosed.load(ordering: .relaxed) {
+            let deadline = ContinuousClock.now + timeout
+            do {
+                if !slot.isConnected { position = nil }
+                let connection = try slot.current(until: deadline)
+                let (news, next) = try look(after: position, connection, until: deadline)
+                if !news.isEmpty { tell(news) }
+                position = next
+                try connection.awaitNotification(until: .now + Self.pause)
+            } catch {
+                // The fault of the ledger is told by those who write to it.
+                slot.drop()
+                Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
+            }
+        }
+        slot.drop()
+    }
+
+    private func look(
+        after position: Int64?, _ connection: PostgreSQLConnection, until deadline: ContinuousClock.Instant
+    ) throws -> (AdministrationNews, Int64) {
+        var statements = [
+            PostgreSQLStatement(
+                """
+                SELECT public_key_hash, change FROM merchant_key
+                WHERE change > coalesce($1, (SELECT coalesce(max(change), 0) - 1 FROM merchant_key)) ORDER BY change
+                """, [.integer(position)]),
+            PostgreSQLStatement(
+                """
+                SELECT identifier FROM approval WHERE status = 'approved' AND node = $1 AND operation = ANY ($2)
+                    AND expires_at > present() ORDER BY requested_at
+                """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
+        ]
+        // Before the look: a change after it is notified.
+        if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
+        let results = try connection.exchange(statements, until: deadline).suffix(2)
+        let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])
+        let keys = try changes.rows.map { try $0.publicKeyHash(0) }
+        let news = AdministrationNews(
+            keys: position == nil ? nil : Set(keys),
+            approvals: try approvals.rows.compactMap { ApprovalIdentifier(bytes: try $0.bytes(0)) })
+        return (news, try changes.rows.last?.integer(1) ?? position ?? 0)
+    }
+}
+
+extension PostgreSQLTables {
+    /// By which nodes notice what others changed.
+    static let following = [
+        // Numbered in the order of their commits: whoever changes a key's record has shut all others out (exclude_releases).
+        "ALTER TABLE merchant_key ADD COLUMN change bigint NOT NULL DEFAULT 0",
+        "CREATE SEQUENCE key_change",
+        "CREATE INDEX merchant_key_by_change ON merchant_key (change)",
+        """
+        CREATE FUNCTION number_key_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            NEW.change := nextval('key_change');
+            RETURN NEW;
+        END $$
+        """,
+        """
+        CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON merchant_key
+        FOR EACH ROW EXECUTE FUNCTION number_key_change()
+        """,
+        // Never in a release's transaction: a notification has all commits of the database wait for each other.
+        """
+        CREATE FUNCTION notify_administration() RETURNS trigger LANGUAGE plpgsql
+        SET search_path = paytokend, pg_temp AS $$
+        BEGIN
+            PERFORM pg_notify('\(PostgreSQLFollower.channel)', '');
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER notify_change AFTER INSERT OR UPDATE ON merchant_key
+        FOR EACH STATEMENT EXECUTE FUNCTION notify_administration()
+        """,
+        """
+        CREATE TRIGGER notify_change AFTER INSERT OR UPDATE ON approval
+        FOR EACH STATEMENT EXECUTE FUNCTION notify_administration()
+        """,
+    ]
+}

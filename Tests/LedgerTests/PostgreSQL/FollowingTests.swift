@@ -1,0 +1,171 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+@Suite("What other nodes did to keys and approvals")
+struct FollowingTests {
+    /// What a node is told, one after the other.
+    private struct News {
+        private var iterator: AsyncStream<AdministrationNews>.Iterator
+
+        init(_ ledger: PostgreSQLLedger) {
+            iterator = ledger.administrationNews().makeAsyncIterator()
+        }
+
+        mutating func next() async throws -> AdministrationNews { try #require(await iterator.next()) }
+
+        /// The first that names a key.
+        mutating func next(of key: PublicKeyHash) async throws -> AdministrationNews {
+            while true {
+                let news = try await next()
+                if news.keys?.contains(key) == true { return news }
+            }
+        }
+    }
+
+    private static func approval(_ operation: ApprovalOperation, name: String = "alice") -> Approval {
+        Approval(
+            identifier: .random(), operation: operation, parameters: .of([1]), key: nil, keyState: nil,
+            requester: ApprovalRequester(
+                person: PersonIdentities(uid: 1001), name: name, gid: 100, groups: []),
+            reason: AuditReason("yearly"), requestedAt: Date(),
+            // Beyond the server's time, as the tests' databases have it.
+            expires: Date(timeIntervalSince1970: 9_000_003_600))
+    }
+
+    private static func apply(
+        _ step: AdministrativeChange.ApprovalStep, to ledger: PostgreSQLLedger
+    ) async throws {
+        try await ledger.apply(AdministrativeChange(at: Date(), approval: step, records: []))
+    }
+
+    @Test(
+        "A key that another node changes is named, with the server's notification and without it",
+        arguments: [true, false])
+    func keys(listens: Bool) async throws {
+        let fixture = try await PostgreSQLFixture { $0.listens = listens }
+        let other = try await fixture.node("node-2")
+        var news = News(fixture.ledger)
+        // What was before is not known one by one.
+        #expect(try await news.next() == AdministrationNews(keys: nil))
+        let second = LedgerFixture.hash(2)
+        try await other.store(LedgerFixture.record(second))
+        #expect(try await news.next(of: second).keys == [second])
+        try await other.store(LedgerFixture.record(fixture.key, state: .suspended))
+        #expect(try await news.next(of: fixture.key).keys == [fixture.key])
+        await other.close()
+    }
+
+    @Test("After its session was lost a node is told that anything may have changed")
+    func lostSession() async throws {
+        let fixture = try await PostgreSQLFixture()
+        var news = News(fixture.ledger)
+        #expect(try await news.next().keys == nil)
+        try await fixture.endSessions()
+        while try await news.next().keys != nil {}
+        try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
+        #expect(try await news.next(of: fixture.key).keys == [fixture.key])
+    }
+
+    @Test("News end when the ledger is closed")
+    func closed() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        var iterator = other.administrationNews().makeAsyncIterator()
+        _ = await iterator.next()
+        await other.close()
+        #expect(await iterator.next() == nil)
+    }
+
+    @Test(
+        "What another node approved of a node's own matters is told to that node until it has done it, and to no other; so many operations are of one node's",
+        arguments: ApprovalOperation.allCases)
+    func approvals(operation: ApprovalOperation) async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        let approval = Self.approval(operation)
+        try await Self.apply(.request(approval), to: fixture.ledger)
+        #expect(try await other.approval(approval.identifier)?.node == "node-1")
+        try await Self.apply(
+            .approve(approval.identifier, by: PersonIdentities(uid: 1002, name: "bob"), executes: false), to: other)
+        var (news, others) = (News(fixture.ledger), News(other))
+        let isOfOneNode = [.keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock].contains(operation)
+        #expect(try await news.next().approvals == (isOfOneNode ? [approval.identifier] : []))
+        #expect(try await others.next().approvals == [])
+        guard isOfOneNode else { return await other.close() }
+        // Again, since it is not done.
+        #expect(try await news.next().approvals == [approval.identifier])
+        try await Self.apply(
+            .use(approval.identifier, parameters: approval.parameters, by: approval.requester.person),
+            to: fixture.ledger)
+        #expect(try await fixture.ledger.approval(approval.identifier)?.status == .done)
+        try await other.store(LedgerFixture.record(fixture.key, state: .suspended))
+        #expect(try await news.next(of: fixture.key).approvals == [])
+        await other.close()
+    }
+
+    @Test(
+        "On another node only a person approves whose uids and whose name in the access rules are both another's",
+        arguments: [
+            ("alice", PersonIdentities(uid: 1002, name: "bob"), nil),
+            ("alice", PersonIdentities(uid: 1002, name: "alice"), .sameName(node: "node-1")),
+            ("alice", PersonIdentities(uid: 1002), .sameName(node: "node-1")),
+            // A rule without a name goes by the uid, which is nobody's name on another host.
+            ("1001", PersonIdentities(uid: 1002, name: "bob"), .sameName(node: "node-1")),
+            ("alice", PersonIdentities(uid: 1001, name: "bob"), .samePerson),
+            ("alice", PersonIdentities(uid: 1002, loginUID: 1001, name: "bob"), .samePerson),
+        ] as [(String, PersonIdentities, ApprovalConflict?)])
+    func persons(requester: String, approver: PersonIdentities, conflict: ApprovalConflict?) async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        let approval = Self.approval(.auditKeyChange, name: requester)
+        try await Self.apply(.request(approval), to: fixture.ledger)
+        let step = AdministrativeChange.ApprovalStep.approve(approval.identifier, by: approver, executes: false)
+        if let conflict {
+            await #expect(throws: LedgerFailure.approval(conflict)) { try await Self.apply(step, to: other) }
+        } else {
+            try await Self.apply(step, to: other)
+        }
+        #expect(
+            try await fixture.ledger.approval(approval.identifier)?.status == (conflict == nil ? .approved : .pending))
+        await other.close()
+    }
+
+    @Test("An account of the same uid on another node neither withdraws nor uses what was asked for here")
+    func sameUID() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        let approval = Self.approval(.keyImport)
+        let stranger = PersonIdentities(uid: 1001, name: "alice")
+        try await Self.apply(.request(approval), to: fixture.ledger)
+        await #expect(throws: LedgerFailure.approval(.anotherPerson)) {
+            try await Self.apply(.withdraw(approval.identifier, by: stranger), to: other)
+        }
+        try await Self.apply(
+            .approve(approval.identifier, by: PersonIdentities(uid: 1002, name: "bob"), executes: false), to: other)
+        let use = AdministrativeChange.ApprovalStep.use(
+            approval.identifier, parameters: approval.parameters, by: stranger)
+        await #expect(throws: LedgerFailure.approval(.anotherPerson)) { try await Self.apply(use, to: other) }
+        try await Self.apply(use, to: fixture.ledger)
+        await other.close()
+    }
+
+    @Test("Twenty open requests of an account on one node leave the same uid on another node its own")
+    func limits() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        for _ in 0..<Approval.openLimit {
+            try await Self.apply(.request(Self.approval(.auditKeyChange)), to: fixture.ledger)
+        }
+        await #expect(throws: LedgerFailure.approval(.tooMany(Approval.openLimit))) {
+            try await Self.apply(.request(Self.approval(.auditKeyChange)), to: fixture.ledger)
+        }
+        try await Self.apply(.request(Self.approval(.auditKeyChange)), to: other)
+        await other.close()
+    }
+}
