@@ -32,6 +32,8 @@ struct KeyLifecycle: Sendable {
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
+    /// Held from a destruction's decision until its objects are gone: what completes destructions must not come in between.
+    private let destructionLock = AsyncLock()
 
     func change(
         _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, draft: AuditDraft
@@ -43,6 +45,8 @@ struct KeyLifecycle: Sendable {
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
             // The ledger recorded the destruction while an HSM token could not be reached: this completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
+            await destructionLock.acquire()
+            defer { destructionLock.release() }
             return .changed(try await destroyObjects(entry))
         }
         let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
@@ -206,19 +210,29 @@ struct KeyLifecycle: Sendable {
     private func apply(
         _ change: AdministrativeChange, _ entry: KeyEntry, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
+        guard change.key?.state == .destroyed else {
+            try await recorder.apply(change, for: draft)
+            try await refresh(entry.publicKeyHash)
+            return catalogue.index.entry(entry.publicKeyHash) ?? entry
+        }
+        await destructionLock.acquire()
+        defer { destructionLock.release() }
         try await recorder.apply(change, for: draft)
         try await refresh(entry.publicKeyHash)
-        guard change.key?.state == .destroyed else { return catalogue.index.entry(entry.publicKeyHash) ?? entry }
         return try await destroyObjects(entry)
     }
 
-    /// Removes what this node's HSM tokens hold of keys that the ledger has as destroyed: another node's people have decided it, or an
-    /// HSM token was away when it was done.
+    /// Removes what this node's HSM tokens hold of keys that the ledger has as destroyed: it was decided on another node, or an HSM
+    /// token was away when it was done.
     ///
     /// A ledger that has not been compared with the HSM token, or disagrees with it, destroys nothing.
     func completeDestructions(gate: LedgerGate, faults: FaultLog) async {
         for entry in catalogue.index.entries where entry.state == .destroyed && !entry.shownBy.isEmpty {
             guard case .open = gate.position else { return }
+            await destructionLock.acquire()
+            defer { destructionLock.release() }
+            // Somebody may have done it meanwhile.
+            guard let entry = catalogue.index.entry(entry.publicKeyHash), !entry.shownBy.isEmpty else { continue }
             do throws(Refusal) {
                 // The index may be behind.
                 guard try await keyRecord(of: entry).state == .destroyed else { continue }
