@@ -144,7 +144,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
         case .notNow(let path, let reason):
             "The ledger \(path) cannot be opened now: \(reason) Look at the room on its disk, then start again."
         case .unreachable(let server, let reason):
-            "The ledger on \(server) cannot be opened now: \(reason) Look at the server, then start again."
+            "The ledger on \(server) cannot be opened now: \(reason) Look at the server."
         case .nodeInUse(let node, let server):
             "Another daemon is node \(node) of the ledger on \(server). Give each host a ledger.node of its own, or stop the "
                 + "other daemon."

@@ -59,6 +59,8 @@ import Synchronization
             unsafe places.map { unsafe UnsafePointer(words[$0 + 1].characters) as UnsafePointer<CChar>? } + [nil]
         let handle = unsafe withExtendedLifetime(words) { unsafe PQconnectStartParams(keywords, values, 0) }
         guard let handle = unsafe handle else { throw .unreachable }
+        // With the SQLSTATE, which is the same in every language of a server.
+        unsafe PQsetErrorVerbosity(handle, PQERRORS_VERBOSE)
         return unsafe handle
     }
 
@@ -78,8 +80,8 @@ import Synchronization
         }
     }
 
-    /// libpq keeps no SQLSTATE of a refused login, only the server's text: what it is about is recognised by its words, and
-    /// the text itself is not passed on.
+    /// libpq keeps a refused login as text only. What it is about is recognised by the SQLSTATE in it, and by libpq's own words where
+    /// there is none; the text itself is not passed on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
@@ -89,17 +91,21 @@ import Synchronization
         let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
             where: text.contains)
         if text.contains("certificate") || (!isBroken && (text.contains("SSL") || text.contains("TLS"))) { return .tls }
-        if text.contains("too many connections") || text.contains("remaining connection slots") {
+        if text.contains("53300: ") || text.contains("too many connections")
+            || text.contains("remaining connection slots")
+        {
             return .tooManyConnections
         }
         // Several hosts are tried in turn: a login that one of them refuses is the reason only when none was silent.
         let isSilent = text.contains("refused") || text.contains("timeout") || text.contains("No such file")
         if !isSilent {
-            if text.contains("authentication failed") || text.contains("no pg_hba.conf entry")
+            if text.contains("28P01: ") || text.contains("28000: ") || text.contains("authentication failed")
+                || text.contains("no pg_hba.conf entry")
                 || text.contains("no password supplied") || text.contains("role \"")
             {
                 return .login
             }
+            if text.contains("3D000: ") { return .noDatabase }
             if text.contains("database \"") && text.contains("does not exist") { return .noDatabase }
         }
         if text.contains("read-only") || text.contains("in recovery") || text.contains("hot standby") {

@@ -59,6 +59,8 @@ public enum PostgreSQLSchema {
         do {
             _ = try run("SET lock_timeout = '30s'")
             _ = try run("BEGIN")
+            // Somebody else's is waited for.
+            _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(PostgreSQLTables.schema)'))")
             let outcome = try perform(run, connection, url, role)
             _ = try run(dryRun ? "ROLLBACK" : "COMMIT")
             guard dryRun || !connection.hasWarned else {
@@ -100,6 +102,7 @@ public enum PostgreSQLSchema {
         let owner = try facts.text(0)
         var found: Int?
         if try facts.boolean(2) {
+            try requireOwner(run, url)
             found = try run("SELECT schema_version FROM \(schema).ledger_state FOR UPDATE", []).first.map {
                 Int(try $0.integer(0))
             }
@@ -113,6 +116,7 @@ public enum PostgreSQLSchema {
             let isEmpty = try run(
                 "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')", [])
             guard try isEmpty.first?.integer(0) == 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
+            try requireOwner(run, url)
         } else {
             _ = try run("CREATE SCHEMA \(schema)", [])
         }
@@ -129,6 +133,7 @@ public enum PostgreSQLSchema {
             """, [.integer(Int64(PostgreSQLTables.version))])
         _ = try run(PostgreSQLTables.firstServer, [])
         if let role {
+            try requireOrdinary(role, run, url)
             let quoted = try run("SELECT quote_ident($1)", [.text(role)])
             guard let quoted = try quoted.first?.text(0) else { throw LedgerOpeningError.notALedger(path: url.server) }
             for statement in PostgreSQLTables.grants(to: quoted) { _ = try run(statement, []) }
@@ -136,5 +141,44 @@ public enum PostgreSQLSchema {
         return Outcome(
             server: url.server, owner: owner, found: found, version: PostgreSQLTables.version, granted: role,
             insecureSettings: PostgreSQLURL.insecureSettings(of: connection.parameters))
+    }
+
+    /// Whoever owns the schema can drop its tables, so that must be nobody but the account that looks after it.
+    private static func requireOwner(
+        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
+    ) throws {
+        let isOwner = try run(
+            """
+            SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
+            WHERE nspname = '\(PostgreSQLTables.schema)'
+            """, [])
+        guard try isOwner.first?.boolean(0) == true else {
+            throw LedgerOpeningError.cannotOpen(
+                path: url.server,
+                reason:
+                    "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one, or give it to this one."
+            )
+        }
+    }
+
+    /// The daemon's role is bound by its grants: not everybody, no superuser, and none that can act as the owner.
+    private static func requireOrdinary(
+        _ role: String, _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
+    ) throws {
+        // PostgreSQL takes this name for everybody, quoted or not.
+        let isBound =
+            try role == "public"
+            ? false
+            : run(
+                "SELECT NOT rolsuper AND NOT pg_has_role(oid, current_user, 'MEMBER') FROM pg_roles WHERE rolname = $1",
+                [.text(role)]
+            ).first?.boolean(0) ?? true
+        guard isBound else {
+            throw LedgerOpeningError.cannotOpen(
+                path: url.server,
+                reason:
+                    "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: "
+                    + "make one for the daemons alone (createuser).")
+        }
     }
 }

@@ -156,6 +156,78 @@ struct PostgreSQLSchemaTests {
         #expect(try await fixture.count("claim") == 1)
     }
 
+    @Test(
+        "With the daemon's role an ended key does not serve again, repeats are not taken back, and payment tokens whose claims were pruned stay refused"
+    )
+    func guards() async throws {
+        let fixture = try await PostgreSQLFixture()
+        _ = try await fixture.release(1)
+        _ = try await fixture.release(1)
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        try await daemon.run("SELECT prune_claims(present(), present(), 1000)")
+        #expect(try await fixture.count("claim") == 0)
+        let before = Int64(Date().timeIntervalSince1970 * 1000) - 1000
+        var statements = ["SELECT limit_forgotten(forgotten_before, \(before)) FROM ledger_state"]
+        _ = try await fixture.ledger.probe()
+        try await daemon.run(
+            """
+            INSERT INTO claim VALUES (sha256('t'), sha256('k'), 'c', NULL, sha256('x'), '\\x00', 0, 5, NULL, NULL, 'node-1')
+            """)
+        statements.append("UPDATE claim SET repeats = 4")
+        for state in ["compromised", "destroyed"] {
+            try await daemon.run("UPDATE merchant_key SET state = '\(state)'")
+            statements.append("UPDATE merchant_key SET state = 'active'")
+            for statement in statements {
+                let failure = await #expect(throws: PostgreSQLFailure.self) { try await daemon.run(statement) }
+                #expect("\(try #require(failure))".contains("P0001"), "\(statement): \(String(describing: failure))")
+            }
+        }
+        await #expect(throws: PostgreSQLFailure.self) {
+            try await daemon.run("UPDATE merchant_key SET state = 'compromised'")
+        }
+    }
+
+    @Test(
+        "Rights are given to no role that they would not bind: everybody, a superuser, the owner, or who can act as it")
+    func grantedTo() async throws {
+        let database = try await empty()
+        let owner = try database.url(as: LedgerDatabases.owner)
+        let member = "member\(UInt32.random(in: 0 ... .max))"
+        try await database.server.sql("CREATE ROLE \(member) LOGIN IN ROLE \(LedgerDatabases.owner)")
+        for role in ["public", PostgreSQLServer.superuser, LedgerDatabases.owner, member] {
+            let error = await #expect(throws: LedgerOpeningError.self, "\(role)") {
+                try await PostgreSQLSchema.create(owner, grantTo: role)
+            }
+            #expect("\(try #require(error))".contains("its rights bind nothing"))
+        }
+        #expect(try await PostgreSQLSchema.create(owner, dryRun: true).found == nil, "nothing was made")
+    }
+
+    @Test("A schema that belongs to another role than the account is refused")
+    func foreignSchema() async throws {
+        let database = try await empty()
+        try await database.server.sql(
+            "CREATE SCHEMA paytokend AUTHORIZATION \(LedgerDatabases.daemon)", in: database.name)
+        let error = await #expect(throws: LedgerOpeningError.self) {
+            try await PostgreSQLSchema.create(
+                database.url(as: PostgreSQLServer.superuser), grantTo: LedgerDatabases.daemon)
+        }
+        #expect("\(try #require(error))".contains("belongs to another role"))
+    }
+
+    @Test("Several who make it at once wait for each other")
+    func atOnce() async throws {
+        let database = try await empty()
+        let owner = try database.url(as: LedgerDatabases.owner)
+        let found = try await withThrowingTaskGroup(of: Int?.self) { group in
+            for _ in 0..<4 {
+                group.addTask { try await PostgreSQLSchema.create(owner, grantTo: LedgerDatabases.daemon).found }
+            }
+            return try await group.reduce(into: [Int?]()) { $0.append($1) }
+        }
+        #expect(found.count { $0 == nil } == 1 && found.count { $0 == PostgreSQLSchema.version } == 3)
+    }
+
     @Test("Another role has no rights at all, not of the functions either")
     func others() async throws {
         let fixture = try await PostgreSQLFixture()

@@ -52,6 +52,19 @@ struct PostgreSQLURLTests {
         #expect(isTLS == isConfigured)
     }
 
+    @Test(
+        "A refused login is known by its SQLSTATE, in whatever language the server speaks",
+        arguments: [
+            ("FATAL:  28P01: Passwort-Authentifizierung für Benutzer »paytokend« fehlgeschlagen", .login),
+            ("FATAL:  28000: kein pg_hba.conf-Eintrag für Host »10.0.0.2«, Benutzer »paytokend«", .login),
+            ("FATAL:  3D000: Datenbank »paytokend« existiert nicht", .noDatabase),
+            ("FATAL:  53300: die verbleibenden Verbindungen sind für Superuser reserviert", .tooManyConnections),
+            ("FATAL:  57P03: das Datenbanksystem startet", .unreachable),
+        ] as [(String, PostgreSQLOpeningFailure)])
+    func states(text: String, failure: PostgreSQLOpeningFailure) {
+        #expect(PostgreSQLConnection.openingFailure(saying: text) == failure)
+    }
+
     @Test("It is named for people by its hosts and its database")
     func named() throws {
         #expect(
