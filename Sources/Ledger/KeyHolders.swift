@@ -70,7 +70,13 @@ extension OneNodeLedger {
     /// The daemon holds this ledger itself, at every start anew: there is no other node.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
-    public func standing() async throws(LedgerFailure) -> LedgerStanding { LedgerStanding() }
+    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+        var standing = LedgerStanding()
+        if nodeFacts.widestWindow == nil { standing.unboundedNodes = [node] }
+        return standing
+    }
+
+    public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]> { [] }
 
     public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {
         guard let remembered else { return .continues }

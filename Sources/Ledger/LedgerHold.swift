@@ -76,6 +76,8 @@ public struct LedgerStanding: Sendable, Equatable {
     public var comparing: [String] = []
     /// Whether the present server is another than the one on which all have compared.
     public var isServerChanged = false
+    /// Nodes with a signing-time window that is off, or that have not told theirs: no restored ledger is accepted meanwhile.
+    public var unboundedNodes: [String] = []
 
     public init() {}
 
@@ -122,6 +124,9 @@ public protocol RestoreRecords: Sendable {
     /// Compares this node's chain with what its HSM token remembers of it, on the server that takes the writes, and notes that
     /// it has compared there when they agree. Nil: the token remembers nothing.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
+
+    /// The identifiers of the keys that seal other nodes' records, planned ones too.
+    func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]>
 
     /// The widest of this node's signing-time windows in force; nil while one is off. Before it is told no restored ledger is
     /// accepted.

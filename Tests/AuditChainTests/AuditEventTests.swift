@@ -74,6 +74,11 @@ struct AuditEventTests {
                 #","ledgerSequence":10,"tokenSequence":20,"reason":"because","approval":"01020304""#
             ),
             (
+                .ledgerAcceptRestore(
+                    LedgerRestore(ledgerSequence: 0, hsmTokenSequence: nil, servedFrom: time, reason: nil)),
+                "ledger_accept_restore", #","ledgerSequence":0,"servedFrom":"2026-02-01T00:00:00.000Z""#
+            ),
+            (
                 .claimsPrune(count: 5, before: time), "claims_prune",
                 #","count":5,"before":"2026-02-01T00:00:00.000Z""#
             ),

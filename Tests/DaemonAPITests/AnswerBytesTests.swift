@@ -131,7 +131,7 @@ struct AnswerBytesTests {
                     status: "unchanged", clock: Self.noon, newestRecord: nil, forgottenBefore: nil, servedFrom: nil))
                 == #"{"clock":"\#(noon)","status":"unchanged"}"#)
         #expect(
-            try text(AcceptRestoreAnswer(ledgerSequence: 0, tokenSequence: nil))
+            try text(AcceptRestoreAnswer(ledgerSequence: 0, tokenSequence: nil, servedFrom: nil))
                 == #"{"ledgerSequence":0,"status":"accepted"}"#)
         #expect(try text(LedgerBackupDryRun(ledgerSequence: 3)) == #"{"ledgerSequence":3}"#)
         #expect(try text(AuditPublicKeyAnswer(keys: [])) == #"{"keys":[]}"#)

@@ -79,16 +79,18 @@ struct LedgerTranscripts {
 
     @Test("accept-restore says where the ledger ended and what the token remembered")
     func accept() async throws {
-        let answer = #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150}"#
+        let answer =
+            #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150,"servedFrom":"2026-01-31T12:05:00Z"}"#
         let daemon = try await FakeDaemon([Self.accept: .ok(answer)])
         let result = try await Command.paytokenctl(
             ["ledger", "accept-restore", "--reason", "disk lost"], socket: daemon.path)
         #expect(result.status == 0)
         #expect(
             result.output == """
-                Status                   accepted
-                Ledger ended at record   120
-                Token remembered record  150
+                Status                        accepted
+                Ledger ended at record        120
+                Token remembered record       150
+                Refuses tokens signed before  2026-01-31T12:05:00Z
 
                 """)
         #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"disk lost"}"#.utf8)])

@@ -125,13 +125,21 @@ import TokenForge
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
         #expect(accepted.status == 0, "\(accepted)")
-        // What the backup forgot can be released again: this is what the message warns of.
-        #expect(try await harness.decrypt(paymentToken).status == 200)
+        // What the backup forgot is not released again, nor is what may have been: only what was signed later.
+        let fence = try await harness.restoreFence()
+        for token in [paymentToken, try SharedForge.paymentToken()] {
+            let refused = try await harness.decrypt(token)
+            #expect(refused.status == 409 && refused.code == "transaction_replayed", "\(refused)")
+        }
+        #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
-        try await harness.start()
+        // A later process keeps to it.
+        try await harness.start(untilReady: false)
+        #expect(try await harness.restoreFence() == fence)
+        #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
         #expect(try await harness.stop().status == 0)
     }
 }

@@ -239,7 +239,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).status != 200)
         let accepted = try await daemon.run(.bob, "approval", "approve", restore)
         #expect(accepted.status == 0, "\(accepted)")
-        try await daemon.harness.waitUntilReady()
+        let fence = try await daemon.harness.restoreFence()
 
         // The ledger was copied before the import: the key lies in the token and is nobody's.
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
@@ -248,7 +248,9 @@ struct TwoPersonTests {
         #expect(try await daemon.run(.alice, "approval", "approve", adoption).status == 1)
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
         #expect(try await daemon.run(.bob, "approval", "approve", adoption).status == 0)
-        #expect(try await daemon.decrypt(merchant).status == 200)
+        #expect(try await daemon.decrypt(merchant).code == "transaction_replayed", "signed before the fence")
+        let later = try await daemon.harness.paymentToken(signedAt: fence, for: merchant.merchant)
+        #expect(try await daemon.harness.decrypt(later).status == 200)
         #expect(try await daemon.isIntact())
         #expect(try await daemon.harness.stop().status == 0)
     }

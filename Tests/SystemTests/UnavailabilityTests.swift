@@ -115,7 +115,7 @@ import TokenForge
         try await wait(for: "the new ledger to be taken") {
             try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "begun anew"]).status == 0
         }
-        try await harness.waitUntilReady()
+        _ = try await harness.restoreFence()
         let answer = try await harness.decrypt(SharedForge.paymentToken())
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         let list = try await harness.paytokenctl(["key", "list", "--output", "json"])

@@ -143,11 +143,11 @@ struct ApprovalDecisions: Sendable {
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
-            guard case .held(let disagreement) = gate.position,
-                RestoreAcceptance.parameters(disagreement) == approval.parameters
-            else { throw ApprovalConflict.otherParameters.refusal }
+            guard let matter = try await gate.restoreMatter(), matter.parameters == approval.parameters else {
+                throw ApprovalConflict.otherParameters.refusal
+            }
             _ = try await gate.acceptRestore(
-                reason: approval.reason, by: caller.map(AuditCaller.init), approval: approval.identifier,
+                matter, reason: approval.reason, by: caller.map(AuditCaller.init), approval: approval.identifier,
                 decision: change)
         case .auditKeyChange:
             try await auditKey.carryOut(approval, change, by: caller, draft: draft)

@@ -79,7 +79,8 @@ struct AuditKeyChange: Sendable {
         }
         // What was recorded under the former key is sealed by it.
         try await checkpoints.seal()
-        let next = try await hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger)
+        let next = try await hsmToken.makeAuditKey(
+            planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)
 
         var change = decision
         var auditRecord = recorder.auditRecord(of: draft, by: caller)

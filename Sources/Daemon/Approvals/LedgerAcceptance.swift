@@ -144,8 +144,8 @@ struct ClockAcceptance: ClockAccepting {
 /// Takes an older ledger into service although the HSM token remembers a newer one, which nobody does alone.
 struct RestoreAcceptance: RestoreAccepting {
     enum Outcome: Sendable {
-        /// Where the ledger ends, and the sequence that the HSM token remembered.
-        case accepted(ledgerSequence: Int, hsmTokenSequence: Int?)
+        /// Where the ledger ends, the sequence that was remembered, and the fence.
+        case accepted(ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: Date?)
         case pending(Approval)
     }
 
@@ -154,29 +154,25 @@ struct RestoreAcceptance: RestoreAccepting {
     let recorder: UsageRecorder
     let clock: WallClock
 
-    /// An approval is for the disagreement that was seen then, no other.
-    static func parameters(_ disagreement: LedgerDisagreement) -> AuditDigest {
-        var parameters = OperationParameters(.ledgerAcceptRestore)
-        parameters.add(disagreement.description)
-        return parameters.digest
-    }
-
     func accept(
         reason: AuditReason, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        guard case .held(let disagreement) = gate.position else {
+        guard let matter = try await gate.restoreMatter() else {
             throw Refusal(.invalidState, "Ledger and HSM token agree; there is nothing to accept.")
         }
+        try await gate.requireBoundedWindows()
         guard rule.binds(caller) else {
             let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(
-                reason: reason, by: AuditCaller(caller))
-            return .accepted(ledgerSequence: ledgerSequence, hsmTokenSequence: hsmTokenSequence)
+                matter, reason: reason, by: AuditCaller(caller))
+            let times = try await refusing(ledger: await gate.ledger.times())
+            return .accepted(
+                ledgerSequence: ledgerSequence, hsmTokenSequence: hsmTokenSequence, servedFrom: times.restoreFence)
         }
         return .pending(
             try await recorder.ask(
                 rule.request(
-                    .ledgerAcceptRestore, parameters: Self.parameters(disagreement), reason: reason, by: caller,
-                    at: clock.now()), by: caller, for: draft))
+                    .ledgerAcceptRestore, parameters: matter.parameters, reason: reason, by: caller, at: clock.now()),
+                by: caller, for: draft))
     }
 }
 

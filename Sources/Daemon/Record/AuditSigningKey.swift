@@ -38,6 +38,26 @@ struct AuditSigningKey: Sendable {
     }
 }
 
+/// The identifiers (CKA_ID) of audit keys, 16 bytes: `node`, four random bytes, and the first eight of the SHA-256 of the
+/// node's name. So an HSM token that several nodes share tells each which keys may be its own. Keys of earlier versions have 16
+/// random bytes and may be anybody's.
+enum AuditKeyIdentifier {
+    private static let mark = Array("node".utf8)
+
+    static func random(of node: String) -> [UInt8] {
+        mark + Release.randomAttempt().prefix(4) + digest(of: node)
+    }
+
+    /// False for a key that another node has made.
+    static func mayBe(_ identifier: [UInt8], of node: String) -> Bool {
+        !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
+    }
+
+    private static func digest(of node: String) -> ArraySlice<UInt8> {
+        AuditDigest.of(Array("paytokend audit key of \(node)".utf8)).bytes.prefix(8)
+    }
+}
+
 extension AuditHSMToken {
     /// Makes an audit key under an identifier that the ledger has planned. Should the process end right after, the next one
     /// knows the key by the planned identifier for this ledger's own.

@@ -60,6 +60,9 @@ final class Checkpoints: CheckpointSealing {
         unsealed.restart(end: head.sequence, sealed: newest?.checkpoint.sequence ?? 0)
     }
 
+    /// Nothing is sealed from now on, so that the HSM token goes on remembering what it does.
+    func withhold() { state.withLock { $0.key = nil } }
+
     /// Seals whenever it is due, until cancelled.
     func start() -> Task<Void, Never> {
         let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.look() }

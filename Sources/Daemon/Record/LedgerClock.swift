@@ -48,7 +48,16 @@ struct LedgerClock: Sendable {
 extension LedgerClock.Standing {
     /// Why payments are refused by the clock; none when it agrees with the ledger.
     var reasons: [ReadinessAnswer.Reason] {
-        [forgottenReason, behindReason].compactMap { $0 }
+        [restoreReason, forgottenReason, behindReason].compactMap { $0 }
+    }
+
+    private var restoreReason: ReadinessAnswer.Reason? {
+        guard let fence = times.restoreFence, fence > now else { return nil }
+        return ReadinessAnswer.Reason(
+            component: "ledger", code: RefusalCode.transactionReplayed.rawValue,
+            message: "An older ledger was taken into service, and payment tokens that were signed before "
+                + "\(RFC3339.string(fence)) are refused, since they may have been released before. Payments are served "
+                + "again from then on, without anybody's doing.")
     }
 
     private var forgottenReason: ReadinessAnswer.Reason? {

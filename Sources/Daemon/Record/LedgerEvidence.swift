@@ -7,26 +7,42 @@ struct LedgerEvidence: Sendable {
     let head: ChainHead
     /// The audit keys that the ledger knows, the oldest first.
     let storedKeys: [StoredAuditKey]
+    /// Those that may be this node's: in a ledger of one node all that the HSM token shows.
     let hsmTokenKeys: [AuditSigningKey]
     /// The newest of this node's chain that an audit key in the HSM token, or one that the ledger knows, has signed.
     let remembered: SignedCheckpoint?
-    /// The newest that an audit key in the HSM token has signed: of this node's chain, else of any node's.
+    /// The newest that such a key has signed: of this node's chain, else, in a ledger of one node, of any node's.
     let rememberedByHSMToken: SignedCheckpoint?
-    /// Whether the HSM token has any data object of ours, readable or not.
+    /// Whether the HSM token has a head of this node; in a ledger of one node any data object of ours, readable or not.
     let hsmTokenRemembersSomething: Bool
 
     init(ledger: any Ledger, hsmToken: any AuditHSMToken) async throws(Refusal) {
         head = try await refusing(ledger: await ledger.head())
         storedKeys = try await refusing(ledger: await ledger.auditKeys())
-        hsmTokenKeys = try await refusing(hsm: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
+        let shown = try await refusing(hsm: await hsmToken.auditKeys()).compactMap(AuditSigningKey.init)
         let lines = try await refusing(hsm: await hsmToken.rememberedHeads())
-        hsmTokenRemembersSomething = !lines.isEmpty
         let heads = RememberedHeads(lines)
-        let inHSMToken = hsmTokenKeys.map(\.checkpointKey)
+        let node = head.node
+        let own: [AuditSigningKey]
+        if ledger.isShared {
+            // Other nodes, of this ledger or another one, may have their keys and heads in the same HSM token.
+            let others = try await refusing(ledger: await ledger.auditKeysOfOtherNodes())
+            own = shown.filter { key in
+                !others.contains(key.identifier) && !heads.showAnotherNode(than: node, for: key.checkpointKey)
+                    && AuditKeyIdentifier.mayBe(key.identifier, of: node.name)
+            }
+            hsmTokenRemembersSomething = heads.includes(node)
+        } else {
+            own = shown
+            hsmTokenRemembersSomething = !lines.isEmpty
+        }
+        hsmTokenKeys = own
+        let inHSMToken = own.map(\.checkpointKey)
         let inLedger = storedKeys.compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
         remembered = heads.newest(of: head.node, signedBy: CheckpointKeys(inHSMToken + inLedger))
         let hsmKeys = CheckpointKeys(inHSMToken)
-        rememberedByHSMToken = heads.newest(of: head.node, signedBy: hsmKeys) ?? heads.newest(signedBy: hsmKeys)
+        rememberedByHSMToken =
+            heads.newest(of: head.node, signedBy: hsmKeys) ?? (ledger.isShared ? nil : heads.newest(signedBy: hsmKeys))
     }
 
     /// The last audit key that the ledger put into service.
@@ -61,6 +77,8 @@ enum LedgerDisagreement: Sendable, Equatable {
     case forked(remembered: Checkpoint)
     /// The key that seals this ledger's record is not in the HSM token.
     case anotherHSMToken(keyId: AuditDigest?)
+    /// The database became older while this daemon, or the one before it, was writing to it.
+    case foundBeneath(LedgerHold.Finding)
 
     /// The sequence that the HSM token remembers.
     var hsmTokenSequence: Int? {
@@ -68,6 +86,24 @@ enum LedgerDisagreement: Sendable, Equatable {
         case .lost(let remembered, _): remembered?.sequence
         case .rolledBack(_, let remembered), .forked(let remembered): remembered.sequence
         case .anotherHSMToken: nil
+        case .foundBeneath(let finding): finding.remembered?.sequence
+        }
+    }
+
+    /// What all nodes have to know of it; nil for what is this node's own affair.
+    var finding: LedgerHold.Finding? {
+        switch self {
+        case .lost(let remembered, let keyId):
+            LedgerHold.Finding(
+                kind: .lost, ledgerSequence: 0, remembered: remembered.map(LedgerHold.RememberedEnd.init),
+                keyId: keyId)
+        case .rolledBack(let last, let remembered):
+            LedgerHold.Finding(kind: .rolledBack, ledgerSequence: last, remembered: .init(remembered))
+        case .forked(let remembered):
+            LedgerHold.Finding(
+                kind: .forked, ledgerSequence: remembered.sequence, remembered: .init(remembered))
+        case .anotherHSMToken: nil
+        case .foundBeneath(let finding): finding
         }
     }
 
@@ -93,14 +129,24 @@ enum LedgerDisagreement: Sendable, Equatable {
             "The token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."
+        case .foundBeneath(let finding):
+            "The database is older than what this node had written to it: \(finding.sentence) " + Self.whatItMeans
         }
     }
 
     private static let whatItMeans =
         "It may have forgotten released transactions and suspended or compromised keys; nothing is released. Put the "
         + "right ledger back. To take this one into service knowingly, start paytokend with --await-restore and run "
-        + "paytokenctl ledger accept-restore: whatever it forgot can then be released again, and only the signing-time "
-        + "window stands against that."
+        + "paytokenctl ledger accept-restore: payment tokens that were signed before it, or within the widest "
+        + "signing-time window after it, are refused from then on."
+}
+
+extension LedgerHold.Finding {
+    /// Whether it is about the same record that is remembered: where the ledger ends meanwhile does not matter.
+    func isAbout(_ other: LedgerHold.Finding?) -> Bool {
+        kind == other?.kind && remembered?.sequence == other?.remembered?.sequence
+            && remembered?.hash == other?.remembered?.hash && keyId == other?.keyId
+    }
 }
 
 /// The checkpoints that an HSM token remembers, as far as they can be read: of all nodes, in no order. Anyone with the PIN
@@ -111,6 +157,14 @@ struct RememberedHeads: Sendable {
     /// - Parameter lines: what is no checkpoint's line is left out.
     init(_ lines: [[UInt8]]) {
         heads = lines.compactMap { SignedCheckpoint(line: $0) }
+    }
+
+    func includes(_ node: AuditNode) -> Bool { heads.contains { $0.checkpoint.node == node } }
+
+    /// Whether a key has signed heads, and all of them are another node's.
+    func showAnotherNode(than node: AuditNode, for key: CheckpointKey) -> Bool {
+        let signed = heads.filter { $0.checkpoint.keyId == key.keyId && key.verifies($0) }
+        return !signed.isEmpty && signed.allSatisfy { $0.checkpoint.node != node }
     }
 
     /// The head with the highest sequence among those of a node that one of the keys signed. There are two when a process

@@ -19,25 +19,29 @@ final class LedgerGate: Sendable {
         case held(LedgerDisagreement)
     }
 
-    private let ledger: any Ledger
-    private let hsmToken: any AuditHSMToken
+    let ledger: any Ledger
+    let hsmToken: any AuditHSMToken
     /// As the configuration names it.
     private let hsmTokenName: String
-    private let checkpoints: Checkpoints
-    private let clock: WallClock
-    private let logger: Logger
+    let checkpoints: Checkpoints
+    let clock: WallClock
+    let logger: Logger
+    private let widestWindow: @Sendable () -> Duration?
+    /// The window that the ledger was told last; nil when it was not.
+    private let toldWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
     private let firstVerdict: AsyncStream<Position>.Continuation
     /// The first position after `waiting`, once.
     let verdicts: AsyncStream<Position>
 
+    /// - Parameter widestWindow: of the signing-time windows in force; nil while one is off.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
-        clock: WallClock,
-        logger: Logger
+        clock: WallClock, logger: Logger, widestWindow: @escaping @Sendable () -> Duration?
     ) {
         self.ledger = ledger
+        self.widestWindow = widestWindow
         self.hsmTokenName = hsmTokenName
         self.hsmToken = hsmToken
         self.checkpoints = checkpoints
@@ -47,6 +51,8 @@ final class LedgerGate: Sendable {
     }
 
     var position: Position { state.withLock { $0 } }
+
+    func take(_ position: Position) { state.withLock { $0 = position } }
 
     /// - Throws: ledger_unavailable while nothing may be released.
     func admit() throws(Refusal) {
@@ -74,7 +80,7 @@ final class LedgerGate: Sendable {
             for await _ in openings {
                 repeat {
                     await compare()
-                    guard position == .waiting else { return }
+                    guard position == .waiting else { return await watch() }
                     try? await Task.sleep(for: .milliseconds(100))
                 } while !Task.isCancelled && isServing()
             }
@@ -85,9 +91,9 @@ final class LedgerGate: Sendable {
     func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
-            let position: Position =
-                if let disagreement = try await disagreement() { .held(disagreement) } else { .open }
-            state.withLock { $0 = position }
+            try await tellWindow()
+            let position = try await ledger.isShared ? sharedPosition() : ownPosition()
+            take(position)
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
             firstVerdict.yield(position)
             firstVerdict.finish()
@@ -104,89 +110,35 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Takes the ledger into service as it is, and has the HSM token remember its end from now on.
-    ///
-    /// - Parameter decision: the second person's, written in one transaction with the acceptance.
-    /// - Returns: where the ledger ends, and the sequence that the HSM token remembered.
-    func acceptRestore(
-        reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
-        decision: AdministrativeChange? = nil
-    ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
-        guard case .held(let disagreement) = position else {
-            throw Refusal(.invalidState, "Ledger and HSM token agree; there is nothing to accept.")
-        }
-        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
-        let signing: AuditSigningKey
-        switch disagreement {
-        case .anotherHSMToken:
-            throw Refusal(
-                .invalidState,
-                "The HSM token does not hold the key that sealed this ledger's record; accepting cannot help.",
-                details: "put that HSM token back, or take the ledger that belongs to this one")
-        case .lost(_, let seen):
-            guard let key = evidence.keyOfLostLedger else {
-                throw Refusal(
-                    .invalidState, "The HSM token holds no audit key, or several of which none signed its head.")
-            }
-            guard key.checkpointKey.keyId == seen else {
-                throw Refusal(
-                    .invalidState, "The HSM token shows another audit key than the one that was to be taken over.",
-                    details: "start paytokend anew, and look who has the HSM token's PIN")
-            }
-            signing = key
-        case .rolledBack, .forked:
-            guard let key = evidence.signingKey else { throw .defect }
-            signing = key
-        }
-        guard try await signing.isProven(by: hsmToken) else {
-            throw Refusal(.invalidState, "The HSM's audit key does not sign as its public key says; it is not used.")
-        }
-        let sequence = evidence.head.sequence
-        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
-        change.records.append(
-            AuditRecord(
-                time: AuditTime(clock.now()),
-                event: .ledgerAcceptRestore(
-                    LedgerRestore(
-                        ledgerSequence: sequence, hsmTokenSequence: disagreement.hsmTokenSequence, reason: reason,
-                        approval: approval)),
-                caller: caller))
-        try await refusing(ledger: await ledger.apply(change))
-        if evidence.signingKey == nil {
-            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier))
-            try await refusing(ledger: await confirm(signing))
-        }
-        checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
-        // The acceptance is recorded. The HSM token remembers this chain from the next seal on; a daemon that starts before
-        // that seal asks for the acceptance again.
-        state.withLock { $0 = .open }
-        do throws(Refusal) {
-            try await checkpoints.seal()
-        } catch {
-            logger.error("the accepted ledger is not sealed yet", metadata: ["reason": "\(error.message)"])
-        }
-        logger.warning(
-            "a restored ledger was taken into service",
-            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(disagreement.hsmTokenSequence ?? 0)"])
-        return (sequence, disagreement.hsmTokenSequence)
-    }
-
     // MARK: Comparing
 
-    /// - Returns: nil when they agree; the audit key is in service then.
-    private func disagreement() async throws(Refusal) -> LedgerDisagreement? {
+    private func ownPosition() async throws(Refusal) -> Position {
+        if let disagreement = try await disagreement() { .held(disagreement) } else { .open }
+    }
+
+    /// The ledger is told when it changes: it bounds what a restored ledger may have forgotten.
+    func tellWindow() async throws(Refusal) {
+        let window = widestWindow()
+        guard toldWindow.withLock({ $0 != .some(window) }) else { return }
+        try await refusing(ledger: await ledger.note(widestWindow: window))
+        toldWindow.withLock { $0 = .some(window) }
+    }
+
+    /// - Parameter serves: whether the audit key goes into service when they agree.
+    /// - Returns: nil when they agree.
+    func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
-        guard let signing = evidence.signingKey else { return try await begin(evidence) }
+        guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
             // Either the process ended before the first head was stored, or somebody with the PIN removed it.
             logger.warning("the HSM token remembers no end of this ledger's record; it is told the present one")
-            try await serve(signing, evidence)
+            if serves { try await serve(signing, evidence) }
             return nil
         }
         switch try await refusing(ledger: await ledger.compare(with: remembered.checkpoint)) {
         case .continues:
-            try await serve(signing, evidence)
+            if serves { try await serve(signing, evidence) }
             return nil
         case .behind(let last):
             return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
@@ -209,7 +161,7 @@ final class LedgerGate: Sendable {
     }
 
     /// A ledger without an audit key in service gets one, unless the HSM token shows that another ledger was here.
-    private func begin(_ evidence: LedgerEvidence) async throws(Refusal) -> LedgerDisagreement? {
+    private func begin(_ evidence: LedgerEvidence, serves: Bool) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherHSMToken(keyId: evidence.storedKeyId)
         }
@@ -225,10 +177,12 @@ final class LedgerGate: Sendable {
                     remembered: evidence.rememberedByHSMToken?.checkpoint,
                     keyId: evidence.keyOfLostLedger?.checkpointKey.keyId)
             }
-            try await putIntoService(own)
+            if serves { try await putIntoService(own) }
             return nil
         }
-        try await putIntoService(hsmToken.makeAuditKey(planned ?? Release.randomAttempt(), plannedIn: ledger))
+        guard serves else { return nil }
+        let identifier = planned ?? AuditKeyIdentifier.random(of: ledger.node)
+        try await putIntoService(hsmToken.makeAuditKey(identifier, plannedIn: ledger))
         return nil
     }
 
@@ -240,7 +194,7 @@ final class LedgerGate: Sendable {
         try await checkpoints.seal()
     }
 
-    private func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
+    func confirm(_ key: AuditSigningKey) async throws(LedgerFailure) {
         try await ledger.confirmAuditKey(
             identifier: key.identifier, publicKey: key.publicPoint,
             recording: AuditRecord(

@@ -58,8 +58,10 @@ struct LedgerRoutes: Sendable {
         let outcome = try await restores.accept(
             reason: AuditReason(body.reason), by: request.knownCaller(), draft: request.draft)
         return switch outcome {
-        case .accepted(let ledgerSequence, let hsmTokenSequence):
-            try .json(AcceptRestoreAnswer(ledgerSequence: ledgerSequence, tokenSequence: hsmTokenSequence))
+        case .accepted(let ledgerSequence, let hsmTokenSequence, let servedFrom):
+            try .json(
+                AcceptRestoreAnswer(
+                    ledgerSequence: ledgerSequence, tokenSequence: hsmTokenSequence, servedFrom: servedFrom))
         case .pending(let approval): try .pending(approval)
         }
     }

@@ -76,8 +76,7 @@ struct Assembly: Sendable {
             ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, logger: logger)
         let gate = LedgerGate(
             ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
-            clock: clock,
-            logger: logger)
+            clock: clock, logger: logger, widestWindow: { live.widestWindow })
         let tally = RefusalTally(clock: clock)
         let recorder = UsageRecorder(ledger: ledger, tally: tally, faults: faults, clock: clock)
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)

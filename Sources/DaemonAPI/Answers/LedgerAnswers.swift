@@ -31,11 +31,14 @@ public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     public var ledgerSequence: Int
     /// The record that the token remembered; absent or null when it remembered none.
     public var tokenSequence: Int?
+    /// Payment tokens signed before this are refused from now on, where no release of them is known; later ones are served.
+    public var servedFrom: Date?
 
-    public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?) {
+    public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?, servedFrom: Date?) {
         self.status = status
         self.ledgerSequence = ledgerSequence
         self.tokenSequence = tokenSequence
+        self.servedFrom = servedFrom
     }
 }
 

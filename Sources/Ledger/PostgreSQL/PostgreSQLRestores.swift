@@ -27,7 +27,7 @@ extension PostgreSQLLedger {
                     """
                     SELECT (s.system_identifier, s.timeline) IS DISTINCT FROM (h.system_identifier, h.timeline),
                         (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (h.system_identifier, h.timeline),
-                        s.held_since IS NOT NULL
+                        (s.held_since IS NOT NULL) = EXISTS (SELECT FROM hold WHERE accepted_at IS NULL)
                     FROM ledger_state AS s CROSS JOIN this_server() AS h LEFT JOIN node AS n ON n.name = $1
                     """, [.text(node)]),
                 PostgreSQLStatement(
@@ -37,6 +37,7 @@ extension PostgreSQLLedger {
                         AND (n.system_identifier, n.timeline) IS DISTINCT FROM (h.system_identifier, h.timeline)
                     ORDER BY n.name
                     """, [.text(node)]),
+                PostgreSQLStatement("SELECT name FROM node WHERE widest_window IS NULL ORDER BY name"),
             ])
             let holds = try results[0].rows.map(HoldRow.read)
             guard let row = results[1].rows.first else {
@@ -48,7 +49,8 @@ extension PostgreSQLLedger {
             standing.isServerChanged = try row.boolean(0)
             standing.hasCompared = try row.boolean(1)
             standing.comparing = try results[2].rows.map { try $0.text(0) }
-            guard try row.boolean(2) == !standing.holds.isEmpty else {
+            standing.unboundedNodes = try results[3].rows.map { try $0.text(0) }
+            guard try row.boolean(2) else {
                 throw LedgerFailure.unavailable(reason: "What the nodes have found and the ledger's state disagree.")
             }
             return standing
@@ -69,6 +71,13 @@ extension PostgreSQLLedger {
             }
             _ = try transaction.run("SELECT compare_server($1, $2)", transaction.holder)
             return .continues
+        }
+    }
+
+    public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]> {
+        try await read { [node] queries in
+            let rows = try queries.rows("SELECT identifier FROM audit_key WHERE node <> $1", [.text(node)])
+            return Set(try rows.map { try $0.bytes(0) })
         }
     }
 

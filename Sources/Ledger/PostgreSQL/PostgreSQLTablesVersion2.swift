@@ -127,6 +127,7 @@ extension PostgreSQLTables {
                 RETURN false;
             END IF;
             UPDATE hold SET accepted_at = present(), accepted_on = named WHERE accepted_at IS NULL;
+            DELETE FROM hold WHERE node = named;
             UPDATE ledger_state SET held_since = NULL, restore_fence = greatest(restore_fence, served_from);
             RETURN true;
         END $$

@@ -51,8 +51,13 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
             softokn remembers nothing: there an older ledger is noticed only by audit verify with --head.)
 
             When there is no other ledger, start paytokend with --await-restore, which releases nothing, and accept it. \
-            The reason, the ledger's last record and what the token remembered are recorded. Then set the states of \
-            suspended and compromised keys again.
+            The reason, the ledger's last record and what the token remembered are recorded. From then on every payment \
+            token is refused that was signed before the acceptance, or within the widest signing-time window after it, \
+            since it may have been released: payments go on after some minutes. While a window is off, nothing is \
+            accepted. Then set the states of suspended and compromised keys again.
+
+            With a ledger in PostgreSQL one node's finding stops all hosts, and paytokenctl status says which node found \
+            what. One acceptance, on any of them, is for all that was found until then.
 
               paytokend --config /etc/paytokend/paytokend.yaml --await-restore
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
@@ -77,6 +82,7 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
             Table(pairs: [
                 ("Status", answer.status), ("Ledger ended at record", String(answer.ledgerSequence)),
                 ("Token remembered record", answer.tokenSequence.map(String.init) ?? "-"),
+                ("Refuses tokens signed before", answer.servedFrom.map(RFC3339.string) ?? "-"),
             ]).text)
     }
 }

@@ -206,10 +206,27 @@ import Testing
         #expect(restored.gate.position == .open)
         let record = try #require(try await restored.entries.last)
         #expect(record.event == "ledger_accept_restore")
+        #expect(try await restored.ledger.times().restoreFence == later + 300)
         await restored.ledger.close()
         let next = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await next.gate.compare()
         #expect(next.gate.position == .open)
+    }
+
+    @Test("while a signing-time window is off an older ledger is not accepted, since nothing bounds what it forgot")
+    func windowOff() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+        let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, widestWindow: nil)
+        await restored.gate.compare()
+        let refusal = await #expect(throws: Refusal.self) {
+            try await restored.gate.acceptRestore(reason: AuditReason("please"), by: RecordFixture.root)
+        }
+        #expect(refusal?.code == .invalidState && refusal?.message.contains("window") == true)
+        #expect(restored.gate.position != .open)
+        #expect(try await restored.ledger.times().restoreFence == nil)
     }
 
     @Test("a lost ledger's successor takes over the token's audit key when it is accepted")

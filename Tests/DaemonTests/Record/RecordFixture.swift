@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import Ledger
 import Logging
+import Refusals
 import TestSupport
 import Testing
 
@@ -20,8 +21,10 @@ struct RecordFixture {
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
-    init(ledger path: String, node: String = "node-1", hsmToken: SoftwareAuditToken, at time: Date = noon) async throws
-    {
+    init(
+        ledger path: String, node: String = "node-1", hsmToken: SoftwareAuditToken, at time: Date = noon,
+        widestWindow: Duration? = .seconds(300)
+    ) async throws {
         let unsealed = UnsealedRecords()
         self.unsealed = unsealed
         ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: node)) { event in
@@ -33,7 +36,7 @@ struct RecordFixture {
             ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock, logger: Self.quiet)
         gate = LedgerGate(
             ledger: ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: checkpoints, clock: clock,
-            logger: Self.quiet)
+            logger: Self.quiet, widestWindow: { widestWindow })
         faults = FaultLog(logger: Self.quiet)
         recorder = UsageRecorder(
             ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
@@ -65,5 +68,15 @@ struct RecordFixture {
 extension LedgerGate.Position {
     var disagreement: LedgerDisagreement? {
         if case .held(let disagreement) = self { disagreement } else { nil }
+    }
+}
+
+extension LedgerGate {
+    /// Accepts whatever there is to accept.
+    func acceptRestore(
+        reason: AuditReason, by caller: AuditCaller
+    ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
+        guard let matter = try await restoreMatter() else { throw Refusal(.invalidState, "nothing") }
+        return try await acceptRestore(matter, reason: reason, by: caller)
     }
 }

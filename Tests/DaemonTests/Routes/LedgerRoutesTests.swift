@@ -143,7 +143,10 @@ struct LedgerRoutesTests {
         let answer = try await fixture.administration.acceptRestore(
             RecordRoutesFixture.request(body: "{\"reason\":\"the disk of 4111 1111 1111 1111 died\"}"))
         let accepted = try JSONCoding.decode(AcceptRestoreAnswer.self, from: try await answer.bytes)
-        #expect(accepted == AcceptRestoreAnswer(ledgerSequence: 17, tokenSequence: 40))
+        #expect(
+            accepted
+                == AcceptRestoreAnswer(
+                    ledgerSequence: 17, tokenSequence: 40, servedFrom: RecordRoutesFixture.noon + 300))
         #expect(fixture.restores.reasons == ["the disk of **** **** **** **** died"])
         #expect(fixture.restores.callers == ["auditor"])
     }

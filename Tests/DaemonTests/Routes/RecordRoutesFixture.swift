@@ -213,7 +213,9 @@ final class LedgerLooks: AuditLooking {
 /// Accepts everything, and remembers what.
 final class RecordedRestores: RestoreAccepting {
     private let accepted = Mutex<[(reason: String, caller: String)]>([])
-    private let outcome = Mutex(RestoreAcceptance.Outcome.accepted(ledgerSequence: 17, hsmTokenSequence: 40))
+    private let outcome = Mutex(
+        RestoreAcceptance.Outcome.accepted(
+            ledgerSequence: 17, hsmTokenSequence: 40, servedFrom: RecordRoutesFixture.noon + 300))
 
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
     var callers: [String] { accepted.withLock { $0.map(\.caller) } }

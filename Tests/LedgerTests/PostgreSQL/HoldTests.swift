@@ -161,6 +161,19 @@ struct HoldTests {
         }
         #expect(try await other.head().sequence == 0)
         #expect(try await fixture.release(1).verdict == .held)
+        // The second person's, in the same transaction.
+        let request = Approval(
+            identifier: approval, operation: .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil,
+            requester: ApprovalRequester(person: PersonIdentities(uid: 1001), name: "staff", gid: 1, groups: []),
+            reason: AuditReason("restored"), requestedAt: LedgerFixture.noon, expires: LedgerFixture.noon + 60)
+        var asking = AdministrativeChange(at: LedgerFixture.noon, records: [])
+        asking.approval = .request(request)
+        try await other.apply(asking)
+        let holds = try await other.standing().holds
+        var accepting = change(.accept(holds, newestRelease: nil, approval: approval))
+        accepting.approval = .approve(approval, by: PersonIdentities(uid: 1002), executes: true)
+        try await other.apply(accepting)
+        #expect(try await fixture.release(1).verdict == .released)
         await other.close()
     }
 
@@ -170,16 +183,18 @@ struct HoldTests {
         for number in 1...3 { _ = try await fixture.release(number) }
         // What a lossy fail-over takes: the last records with their claims.
         try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
-        #expect(try await fixture.begin(2).value().isUnavailable)
+        // It finds it with this batch, or has found it when it renewed its lease.
+        let found = try await fixture.begin(2).value()
+        #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
         let holds = try await other.standing().holds
         #expect(holds.first?.finding.kind == .rolledBack && holds.first?.finding.ledgerSequence == 1)
         #expect(holds.first?.finding.remembered?.sequence == 3)
         #expect(fixture.events.all.contains { if case .held = $0 { true } else { false } })
         #expect(try await fixture.release(2, on: other).verdict == .held)
         // It goes on with what is there, so that it can record the acceptance.
-        #expect(try await fixture.release(4) == RecordedVerdict(.held, sequence: 2))
+        let refused = try await fixture.release(4)
+        #expect(refused.verdict == .held && refused.sequence != nil)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
-        try await fixture.ledger.apply(change(.takeUp))
         #expect(try await fixture.release(5).verdict == .released)
         await other.close()
     }
@@ -198,7 +213,8 @@ struct HoldTests {
         try await fixture.database.sql(
             "DELETE FROM audit_record WHERE sequence = 3; UPDATE audit_record SET hash = sha256(hash) WHERE sequence = 2"
         )
-        #expect(try await fixture.begin(3).value().isUnavailable)
+        let found = try await fixture.begin(3).value()
+        #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
         #expect(try await other.standing().holds.first?.finding.kind == .forked)
         await other.close()
     }

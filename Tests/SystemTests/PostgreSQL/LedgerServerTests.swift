@@ -144,13 +144,14 @@ import TokenForge
         }
         try await harness.start(["--await-restore"], untilReady: false)
         try await wait(for: "the comparison") {
-            try await Curl.request("/readyz", socket: harness.socket).text.contains("accept-restore")
+            try await Curl.request("/readyz", socket: harness.socket).text.contains("is an older copy")
         }
         #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "server lost"])
         #expect(accepted.status == 0, "\(accepted)")
-        try await harness.waitUntilReady()
-        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let fence = try await harness.restoreFence()
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "transaction_replayed")
+        #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
     }

@@ -1,0 +1,252 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import Refusals
+
+/// What there is to accept: what this node has found at its start, and what all nodes have.
+struct RestoreMatter: Sendable, Equatable {
+    let node: String
+    let disagreement: LedgerDisagreement?
+    /// None in a ledger of one node.
+    let holds: [LedgerHold]
+
+    /// An approval is for what was found then, on the node where it was asked for, and nothing else.
+    var parameters: AuditDigest {
+        var parameters = OperationParameters(.ledgerAcceptRestore)
+        parameters.add(disagreement?.description)
+        guard !holds.isEmpty else { return parameters.digest }
+        parameters.add(node)
+        for hold in holds {
+            parameters.add(hold.node)
+            parameters.add(AuditTime(hold.foundAt).text)
+            parameters.add(hold.finding.sentence)
+        }
+        return parameters.digest
+    }
+
+    /// What is remembered outside the ledger.
+    var rememberedSequence: Int? {
+        disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
+    }
+}
+
+// An older ledger goes on in service.
+extension LedgerGate {
+    /// Nil when there is nothing to accept.
+    ///
+    /// - Throws: ledger_unavailable before this node has compared: what it finds belongs to the matter.
+    func restoreMatter() async throws(Refusal) -> RestoreMatter? {
+        if position == .waiting { try admit() }
+        let standing = try await refusing(ledger: await ledger.standing())
+        var disagreement: LedgerDisagreement?
+        if case .held(let found) = position {
+            disagreement = found
+        } else if let own = standing.holds.first(where: { $0.node == ledger.node }) {
+            disagreement = .foundBeneath(own.finding)
+        }
+        guard disagreement != nil || !standing.holds.isEmpty else { return nil }
+        return RestoreMatter(node: ledger.node, disagreement: disagreement, holds: standing.holds)
+    }
+
+    /// - Throws: invalid_state while a window is off: then nothing bounds what was forgotten.
+    func requireBoundedWindows() async throws(Refusal) {
+        try await tellWindow()
+        let unbounded = try await refusing(ledger: await ledger.standing()).unboundedNodes
+        guard unbounded.isEmpty else { throw LedgerFailure.windowOff(nodes: unbounded).refusal }
+    }
+
+    /// Takes the ledger into service as it is, sets the fence, and has the HSM token remember the ledger's end from now on.
+    ///
+    /// - Parameters:
+    ///   - matter: as it was found by who decided.
+    ///   - decision: the second person's, written in one transaction with the acceptance.
+    /// - Returns: where the ledger ends, and the sequence that was remembered.
+    func acceptRestore(
+        _ matter: RestoreMatter, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
+        decision: AdministrativeChange? = nil
+    ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
+        try await requireBoundedWindows()
+        let signing = try await signingKey(after: matter.disagreement)
+        let sequence = try await refusing(ledger: await ledger.head()).sequence
+        let newest = try await refusing(ledger: await ledger.newestRelease())
+        var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
+        change.records.append(
+            AuditRecord(
+                time: AuditTime(clock.now()),
+                event: .ledgerAcceptRestore(
+                    LedgerRestore(
+                        ledgerSequence: sequence, hsmTokenSequence: matter.rememberedSequence, reason: reason,
+                        approval: approval)),
+                caller: caller))
+        change.restore = .accept(matter.holds, newestRelease: newest, approval: approval)
+        try await refusing(ledger: await ledger.apply(change))
+        if let signing { try await serve(signing) }
+        logger.warning(
+            "a restored ledger was taken into service",
+            metadata: ["ledger.sequence": "\(sequence)", "token.sequence": "\(matter.rememberedSequence ?? 0)"])
+        return (sequence, matter.rememberedSequence)
+    }
+
+    /// This node goes on after an acceptance on another one, which covered what it has found.
+    func takeUp(_ accepted: LedgerHold, after disagreement: LedgerDisagreement) async throws(Refusal) {
+        guard let signing = try await signingKey(after: disagreement) else { return }
+        let sequence = try await refusing(ledger: await ledger.head()).sequence
+        var change = AdministrativeChange(
+            at: clock.now(),
+            records: [
+                AuditRecord(
+                    time: AuditTime(clock.now()),
+                    event: .ledgerAcceptRestore(
+                        LedgerRestore(
+                            ledgerSequence: sequence, hsmTokenSequence: disagreement.hsmTokenSequence,
+                            reason: AuditReason("accepted on node \(accepted.acceptedOn ?? "-")"))))
+            ])
+        change.restore = .takeUp
+        try await refusing(ledger: await ledger.apply(change))
+        try await serve(signing)
+        logger.warning(
+            "a restored ledger was taken into service, as another node accepted it",
+            metadata: ["accepted.on": "\(accepted.acceptedOn ?? "-")", "ledger.sequence": "\(sequence)"])
+    }
+
+    /// The audit key that goes on sealing; nil when nothing was wrong with this node's own.
+    private func signingKey(after disagreement: LedgerDisagreement?) async throws(Refusal) -> AuditSigningKey? {
+        guard let disagreement else { return nil }
+        let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
+        let signing: AuditSigningKey
+        switch disagreement {
+        case .anotherHSMToken:
+            throw Refusal(
+                .invalidState,
+                "The HSM token does not hold the key that sealed this ledger's record; accepting cannot help.",
+                details: "put that HSM token back, or take the ledger that belongs to this one")
+        case .lost(_, let seen):
+            guard let key = evidence.keyOfLostLedger else {
+                throw Refusal(
+                    .invalidState, "The HSM token holds no audit key, or several of which none signed its head.")
+            }
+            guard key.checkpointKey.keyId == seen else {
+                throw Refusal(
+                    .invalidState, "The HSM token shows another audit key than the one that was to be taken over.",
+                    details: "start paytokend anew, and look who has the HSM token's PIN")
+            }
+            signing = key
+        case .rolledBack, .forked:
+            guard let key = evidence.signingKey else { throw .defect }
+            signing = key
+        case .foundBeneath:
+            guard let key = evidence.signingKey ?? evidence.keyOfLostLedger else {
+                throw Refusal(
+                    .invalidState, "The HSM token does not show this node's audit key; start paytokend anew.")
+            }
+            signing = key
+        }
+        guard try await signing.isProven(by: hsmToken) else {
+            throw Refusal(.invalidState, "The HSM's audit key does not sign as its public key says; it is not used.")
+        }
+        return signing
+    }
+
+    /// The acceptance is recorded. The HSM token remembers this chain from the next seal on; a daemon that starts before that
+    /// seal asks for the acceptance again.
+    private func serve(_ signing: AuditSigningKey) async throws(Refusal) {
+        let known = try await refusing(ledger: await ledger.auditKeys())
+        if !known.contains(where: { $0.identifier == signing.identifier && $0.publicKey == signing.publicPoint }) {
+            try await refusing(ledger: await ledger.planAuditKey(identifier: signing.identifier))
+            try await refusing(ledger: await confirm(signing))
+        }
+        checkpoints.use(signing, newest: nil, head: try await refusing(ledger: await ledger.head()))
+        _ = try await refusing(ledger: await ledger.confirm(remembered: nil))
+        take(.open)
+        do throws(Refusal) {
+            try await checkpoints.seal()
+        } catch {
+            logger.error("the accepted ledger is not sealed yet", metadata: ["reason": "\(error.message)"])
+        }
+    }
+}
+
+// A ledger of several nodes: what this one finds holds all, and it looks once a second what the others have found.
+extension LedgerGate {
+    /// This node's position at its start.
+    func sharedPosition() async throws(Refusal) -> Position {
+        let standing = try await refusing(ledger: await ledger.standing())
+        let own = standing.holds.first { $0.node == ledger.node } ?? standing.accepted
+        // While this node's own finding stands, the HSM token goes on remembering what it does.
+        if let disagreement = try await disagreement(serves: own == nil) {
+            try await hold(disagreement, own)
+            return try await takenUp(own, disagreement) ? .open : .held(disagreement)
+        }
+        if let own {
+            let disagreement = LedgerDisagreement.foundBeneath(own.finding)
+            return try await takenUp(own, disagreement) ? .open : .held(disagreement)
+        }
+        try await compareServer()
+        return position == .waiting ? .open : position
+    }
+
+    private func takenUp(_ own: LedgerHold?, _ disagreement: LedgerDisagreement) async throws(Refusal) -> Bool {
+        guard let own, own.acceptedOn != nil, own.finding.isAbout(disagreement.finding) else { return false }
+        try await takeUp(own, after: disagreement)
+        return true
+    }
+
+    /// Has all nodes hold, unless the ledger knows it already.
+    private func hold(_ disagreement: LedgerDisagreement, _ known: LedgerHold?) async throws(Refusal) {
+        guard let finding = disagreement.finding, known?.finding.isAbout(finding) != true else { return }
+        try await refusing(ledger: await ledger.hold(finding))
+    }
+
+    /// The comparison with what the HSM token remembers, made on the server that takes the writes and noted there.
+    private func compareServer() async throws(Refusal) {
+        let remembered = try await checkpoints.remembered()?.checkpoint
+        let head = try await refusing(ledger: await ledger.head())
+        let disagreement: LedgerDisagreement
+        switch try await refusing(ledger: await ledger.confirm(remembered: remembered)) {
+        case .continues: return
+        case .behind(let last):
+            guard let remembered else { return }
+            disagreement = .rolledBack(ledgerSequence: last, remembered: remembered)
+        case .forked, .anotherNode:
+            guard let remembered else { return }
+            disagreement = .forked(remembered: remembered)
+        }
+        checkpoints.withhold()
+        try await hold(disagreement, nil)
+        take(.held(disagreement))
+        logger.critical("\(disagreement.description)", metadata: ["ledger.sequence": "\(head.sequence)"])
+    }
+
+    /// Until it is cancelled.
+    func watch() async {
+        while !Task.isCancelled {
+            do throws(Refusal) {
+                try await look()
+            } catch {
+                // The ledger is away, or the HSM token: whoever asks to release is told so.
+                logger.debug("the other nodes' findings were not read", metadata: ["reason": "\(error.message)"])
+            }
+            try? await Task.sleep(for: .seconds(1))
+        }
+    }
+
+    func look() async throws(Refusal) {
+        try await tellWindow()
+        guard ledger.isShared else { return }
+        let standing = try await refusing(ledger: await ledger.standing())
+        switch position {
+        case .waiting: return
+        case .held(let disagreement):
+            if let accepted = standing.accepted { _ = try await takenUp(accepted, disagreement) }
+        case .open:
+            if let own = standing.holds.first(where: { $0.node == ledger.node }) {
+                // The writer has found it: the database is older than what this process has written.
+                checkpoints.withhold()
+                take(.held(.foundBeneath(own.finding)))
+            } else if standing.isServerChanged || !standing.hasCompared {
+                try await compareServer()
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// One HSM for several hosts, as a network HSM is: each node finds its own audit key and head among the others'.
+@Suite struct SharedHSMTests {
+    private func configuration(
+        _ node: String, _ hsmToken: any WorkersToken, _ database: DaemonDatabase
+    ) -> DaemonConfiguration {
+        var configuration = DaemonConfiguration()
+        configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
+        configuration.database = database
+        configuration.ledger = ["node: \(node)"]
+        return configuration
+    }
+
+    @Test("three nodes serve with one token and one database; one that is new, or whose name comes back, starts")
+    func threeNodes() async throws {
+        let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
+        defer { withExtendedLifetime(hsmToken) {} }
+        let first = try await DaemonHarness(
+            configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
+        var nodes = [first]
+        for name in ["node-2", "node-3"] {
+            nodes.append(try await DaemonHarness(configuration(name, hsmToken, database)))
+        }
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await nodes[1].decrypt(paymentToken).status == 200)
+        for node in nodes {
+            #expect(try await node.decrypt(paymentToken).code == "transaction_replayed")
+            #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
+            #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
+        }
+        // Each has a key of its own in the ledger, and each of these carries its node.
+        let keys = try await database.sql("SELECT count(DISTINCT identifier), count(*) FROM audit_key")
+        #expect(keys == "3|3")
+        let marked = try await database.sql(
+            """
+            SELECT count(*) FROM audit_key WHERE substr(identifier, 1, 4) = 'node'
+            AND substr(identifier, 9) = substr(sha256(convert_to('paytokend audit key of ' || node, 'UTF8')), 1, 8)
+            """)
+        #expect(marked == "3")
+        for node in nodes { #expect(try await node.stop().status == 0) }
+        // They come back in another order, node-2 on a host that has nothing of it but its name.
+        let again = try await DaemonHarness(configuration("node-2", hsmToken, database))
+        try await nodes[2].start()
+        try await nodes[0].start()
+        for node in [again, nodes[2], nodes[0]] {
+            #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
+            #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
+            #expect(try await node.stop().status == 0)
+        }
+        #expect(try await database.sql("SELECT count(*) FROM audit_key") == "3", "no other key was made")
+    }
+
+    @Test("a lost database is still noticed by each node that it knew, and then holds those too that are new")
+    func lostDatabase() async throws {
+        let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
+        defer { withExtendedLifetime(hsmToken) {} }
+        let first = try await DaemonHarness(
+            configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
+        let second = try await DaemonHarness(configuration("node-2", hsmToken, database))
+        for node in [first, second] { #expect(try await node.stop().status == 0) }
+
+        let empty = try await DaemonDatabase()
+        let lost = try await DaemonHarness(prepared: configuration("node-1", hsmToken, empty))
+        let refused = try await Program.run(Program.built("paytokend"), ["--config", lost.configurationFile])
+        #expect(refused.status == 78 && refused.error.contains("a ledger was lost"), "\(refused)")
+        #expect(refused.error.contains("of node node-1"), "\(refused)")
+
+        let new = try await DaemonHarness(prepared: configuration("node-9", hsmToken, empty))
+        try await new.start(untilReady: false)
+        try await wait(for: "the other node's finding") {
+            try await Curl.request("/readyz", socket: new.socket).text.contains("Found on node-1")
+        }
+        let status = try await new.paytokenctl(["status"])
+        #expect(status.status == 1 && status.error.contains("accept-restore"), "\(status)")
+        #expect(try await new.stop().status == 0)
+    }
+
+    @Test("audit keys of earlier versions, which carry no node, are told by their heads and by the ledger")
+    func earlierKeys() async throws {
+        let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
+        defer { withExtendedLifetime(hsmToken) {} }
+        // Planned as an earlier version did: 16 random bytes. The daemon makes the key that is planned.
+        let identifier = (0..<16).map { _ in UInt8.random(in: 0x80...0xff) }
+        let hex = identifier.map { String($0, radix: 16) }.joined()
+        try await database.sql(
+            "INSERT INTO audit_key (node, ordinal, identifier, planned_at) VALUES ('node-1', 1, '\\x\(hex)', 0)")
+        let first = try await DaemonHarness(
+            configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
+        let second = try await DaemonHarness(configuration("node-2", hsmToken, database))
+        #expect(try await second.decrypt(SharedForge.paymentToken()).status == 200)
+        for node in [first, second] { #expect(try await node.stop().status == 0) }
+        try await first.start()
+        #expect(try await first.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await first.stop().status == 0)
+        #expect(try await database.sql("SELECT count(*) FROM audit_key WHERE identifier = '\\x\(hex)'") == "1")
+
+        // In a ledger that does not know the key its head says whose it is.
+        let other = try await DaemonDatabase()
+        let stranger = try await DaemonHarness(configuration("node-5", hsmToken, other))
+        #expect(try await stranger.stop().status == 0)
+        let lost = try await DaemonHarness(prepared: configuration("node-1", hsmToken, other))
+        let refused = try await Program.run(Program.built("paytokend"), ["--config", lost.configurationFile])
+        #expect(refused.status == 78 && refused.error.contains("a ledger was lost"), "\(refused)")
+    }
+}
