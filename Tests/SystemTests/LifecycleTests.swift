@@ -128,7 +128,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0")
+    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0", .everyLedger)
     func drain() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
@@ -150,7 +150,7 @@ import TokenForge
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("kill -9 of the worker under load loses no request, and is counted")
+    @Test("kill -9 of the worker under load loses no request, and is counted", .everyLedger)
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]

@@ -5,10 +5,18 @@ import TokenForge
 
 /// Nothing that the programs write contains an account number, a cryptogram, a PIN or a key.
 @Suite struct SecrecyTests {
-    @Test("log, ledger, HSM store, metrics, status and refusals contain no secrets after all kinds of requests")
+    @Test(
+        "log, ledger, its server's files, HSM store, metrics, status and refusals contain no secrets after all kinds of requests",
+        .everyLedger)
     func nothingLeaks() async throws {
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
+        if DaemonLedger.current == .postgresql {
+            // One of its own, which says much and keeps its write-ahead log: all that it writes is searched.
+            let server = try await PostgreSQLServer(
+                settings: ["log_statement=all", "log_min_messages=debug1", "wal_keep_size=1GB"])
+            configuration.database = try await DaemonDatabase(on: DaemonDatabase.prepared(server))
+        }
         let merchants = [try SharedForge.ecMerchant, try SharedForge.rsaMerchant]
         let harness = try await DaemonHarness(configuration, merchants: merchants)
         var secrets = Set<String>()
@@ -57,8 +65,13 @@ import TokenForge
         let files = try harness.files().filter {
             !["pin", "so-pin"].contains(URL(filePath: $0.path).lastPathComponent)
         }
-        #expect(files.contains { $0.path.hasSuffix("ledger.sqlite") })
+        #expect(files.contains { $0.path.hasSuffix("ledger.sqlite") } == (harness.database == nil))
         written += files.map { ($0.path, $0.bytes) }
+        if let database = harness.database {
+            let dump = try await database.server.dump(database.name)
+            #expect(dump.holds(Array("COPY paytokend.audit_record".utf8)))
+            written.append(("a dump of the database", dump))
+        }
 
         var needles = secrets.map { ($0, Array($0.utf8)) }
         needles += spelled.map { ("card data, encoded", $0) }
@@ -75,12 +88,31 @@ import TokenForge
                 ("a private key", Array(part.hexadecimal.utf8)),
             ]
         }
+        if let server = harness.database?.server {
+            try await search(server, for: needles, seeing: merchants[0].merchant.publicKeyHash)
+        }
         for (place, bytes) in written {
             let data = Data(bytes)
             for (secret, needle) in needles {
                 #expect(data.range(of: Data(needle)) == nil, "\(secret) in \(place)")
             }
         }
+    }
+
+    /// Searches a server's tables, write-ahead log and log.
+    ///
+    /// - Parameter known: what the record has of every release, to be found in all three: a search that sees nothing finds nothing.
+    private func search(
+        _ server: PostgreSQLServer, for needles: [(secret: String, bytes: [UInt8])], seeing known: [UInt8]
+    ) async throws {
+        let seen = try await server.stopAndSearch(
+            for: [Data(known).base64EncodedString(), known.hexadecimal].map { Array($0.utf8) })
+        for place in ["base/", "pg_wal/", "log"] { #expect(seen.contains { $0.hasPrefix(place) }, "\(place): \(seen)") }
+        // Of binary ones the longest part without a line feed.
+        let texts = needles.map { $0.bytes.split(separator: 0x0a).max { $0.count < $1.count }.map(Array.init) ?? [] }
+        #expect(texts.allSatisfy { $0.count >= 6 })
+        let found = try await server.stopAndSearch(for: texts)
+        #expect(found.isEmpty, "\(found)")
     }
 
     /// One for each comparison that a payment can fail; the tokens have 840, 1099 and the applicationData 01.

@@ -47,7 +47,8 @@ enum Staff: UInt32, CaseIterable {
                 "{ name: alice, user: \"21001\", roles: [admin, audit] }",
                 "{ name: bob, user: \"21002\", roles: [admin, audit] }",
                 "{ name: carol, user: \"21003\", roles: [monitor] }",
-                "{ user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
+                // A ledger in PostgreSQL asks for a name, and records have it on both.
+                "{ name: root, user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
             ]
         return configuration
     }

@@ -10,6 +10,8 @@ public final class PostgreSQLServer: Sendable {
     private let account: ServerAccount
     private let settings: [String]
     private let process = Mutex<RunningProgram?>(nil)
+    /// What it wrote to standard error, its log, before it was stopped.
+    private let said = Mutex<[UInt8]>([])
 
     /// The port that names the socket, and of TCP, which is off unless a setting turns it on.
     public let port: Int
@@ -84,7 +86,8 @@ public final class PostgreSQLServer: Sendable {
     public func stop(_ how: Stop = .fast) async throws {
         guard let program = process.withLock({ $0 }) else { return }
         program.signal(how == .fast ? SIGINT : SIGQUIT)
-        _ = try await program.result()
+        let ended = try await program.result()
+        said.withLock { $0 += ended.errorBytes }
         ExitCleanup.remove(server: program.processIdentifier)
         process.withLock { $0 = nil }
     }
@@ -143,20 +146,27 @@ public final class PostgreSQLServer: Sendable {
         return result.outputBytes
     }
 
-    /// The names of those of its files, what it has said among them, that contain one of the texts.
+    /// The files in its data directory, and its log, that contain one of the texts: `base/5/1259`, `log`. It is stopped first, which
+    /// writes what only its memory had, and no file goes while it is searched.
     ///
-    /// - Parameter patterns: a file with a text a line.
-    public func search(_ patterns: String) async throws -> [String] {
-        let said = try FreshDirectory()
-        try said.write(process.withLock { $0?.errorBytes } ?? [], to: "log")
+    /// - Parameter texts: bytes of any kind but line feeds, which grep takes for the end of a text.
+    public func stopAndSearch(for texts: [[UInt8]]) async throws -> [String] {
+        precondition(!texts.isEmpty && texts.allSatisfy { !$0.isEmpty && !$0.contains(0x0a) })
+        try await stop()
+        // Many megabytes: grep is fast.
+        let search = try FreshDirectory()
+        try search.write(said.withLock { $0 }, to: "log")
+        let patterns = try search.write(Array(texts.joined(separator: [0x0a])), to: "patterns")
         let result = try await Program.run(
             Program.installed("grep"),
-            ["--recursive", "--text", "--fixed-strings", "--files-with-matches", "--file", patterns, data, said.path],
-            environment: ["LC_ALL": "C"])
-        guard result.status < 2 || !result.output.isEmpty else {
-            throw HarnessFailure(description: "grep: \(result.error)")
+            [
+                "--recursive", "--text", "--fixed-strings", "--files-with-matches", "--file", patterns, data,
+                search.path("log"),
+            ], environment: ["LC_ALL": "C"])
+        guard result.status < 2 else { throw HarnessFailure(description: "grep: \(result.error)") }
+        return result.output.split(separator: "\n").map { path in
+            path.hasPrefix(data + "/") ? String(path.dropFirst(data.count + 1)) : "log"
         }
-        return result.output.split(separator: "\n").map(String.init)
     }
 
     /// From now on a line of pg_hba.conf before all others decides.
