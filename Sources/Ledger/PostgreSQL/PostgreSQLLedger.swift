@@ -124,7 +124,12 @@ public final class PostgreSQLLedger: Ledger {
         } catch {
             throw .cannotOpen(path: server, reason: LedgerFailure(error).description)
         }
-        let reading = [("default_transaction_read_only", "on")]
+        let reading = [
+            ("default_transaction_read_only", "on"),
+            // Pages are read in an index's order, whatever the server knows of a table that has just grown: with a plan that sorts
+            // what is left, each page costs as much as the whole.
+            ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
+        ]
         reader = PostgreSQLReader(
             Self.session(settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines,
             faults: faults)
