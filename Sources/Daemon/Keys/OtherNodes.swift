@@ -1,7 +1,6 @@
 import AuditChain
 import Foundation
 import Ledger
-import Logging
 import MerchantKeys
 import PaymentToken
 import Refusals
@@ -18,7 +17,6 @@ struct OtherNodes: Sendable {
     let lifecycle: KeyLifecycle
     let decisions: ApprovalDecisions
     let faults: FaultLog
-    let logger: Logger
 
     func start() -> [Task<Void, Never>] {
         [

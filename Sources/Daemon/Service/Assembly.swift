@@ -130,8 +130,7 @@ struct Assembly: Sendable {
             requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
         let others = OtherNodes(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
-            faults: faults,
-            logger: logger)
+            faults: faults)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
