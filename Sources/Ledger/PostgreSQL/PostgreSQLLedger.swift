@@ -109,6 +109,8 @@ public final class PostgreSQLLedger: Ledger {
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
                 // What a batch reads it finds by keys; a plan made while the tables were empty would read them whole.
                 ("enable_seqscan", "off"),
+                // Statements are planned once; otherwise the server plans that of the keys anew for each batch.
+                ("plan_cache_mode", "force_generic_plan"),
             ], facts)
         let lease: PostgreSQLNodeLease
         let slot: PostgreSQLSlot

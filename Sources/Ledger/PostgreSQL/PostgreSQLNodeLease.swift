@@ -90,26 +90,38 @@ final class PostgreSQLNodeLease: Sendable {
         ]
     }
 
-    /// Locks the row, so that whoever comes later waits for this transaction's end.
+    /// Locks the row, so that whoever comes later waits for this transaction's end; and has this transaction, whatever the role's
+    /// settings are, wait for the disk and the standby.
     var lock: PostgreSQLStatement {
         PostgreSQLStatement(
-            "SELECT fence, last_batch, signed_ahead FROM node WHERE name = $1 FOR NO KEY UPDATE", [.text(node)],
-            prepared: "node_lock")
+            """
+            SELECT fence, last_batch, signed_ahead, set_config('synchronous_commit', 'on', true) FROM node
+            WHERE name = $1 FOR NO KEY UPDATE
+            """, [.text(node)], prepared: "node_lock")
     }
 
     /// Renews the lease.
-    /// - Parameter batch: the name of the batch that does it; nil keeps the last one's.
-    func renewal(batch: [UInt8]?, signedAhead: Int64) -> PostgreSQLStatement {
-        PostgreSQLStatement(
+    ///
+    /// - Parameters:
+    ///   - batch: the name of the batch that does it; nil keeps the last one's.
+    ///   - records: an insertion that is carried out with it, as one statement: a statement by itself costs the server about
+    ///     as much as what it does.
+    func renewal(batch: [UInt8]?, signedAhead: Int64, behind records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
+    {
+        let first = (records?.values.count ?? 0) + 1
+        let sql = """
+            UPDATE node SET last_batch = coalesce($\(first + 2), last_batch),
+                signed_ahead = greatest(signed_ahead, $\(first + 3)), seen_at = clock_timestamp(),
+                lease_until = clock_timestamp() + $\(first + 4) * interval '1 millisecond'
+            WHERE name = $\(first) AND fence = $\(first + 1)
             """
-            UPDATE node SET last_batch = coalesce($3, last_batch), signed_ahead = greatest(signed_ahead, $4),
-                seen_at = clock_timestamp(), lease_until = clock_timestamp() + $5 * interval '1 millisecond'
-            WHERE name = $1 AND fence = $2
-            """,
-            [
-                .text(node), .integer(fence), .bytes(batch), .integer(signedAhead),
-                .integer(StoredTime.milliseconds(duration)),
-            ], prepared: "node_renewal")
+        let values: [PostgreSQLValue] = [
+            .text(node), .integer(fence), .bytes(batch), .integer(signedAhead),
+            .integer(StoredTime.milliseconds(duration)),
+        ]
+        guard let records else { return PostgreSQLStatement(sql, values, prepared: "node_renewal") }
+        return PostgreSQLStatement(
+            "WITH recorded AS (\(records.sql)) \(sql)", records.values + values, prepared: "records_and_node_renewal")
     }
 
     /// Gives the name back, so that the next daemon need not wait.

@@ -32,7 +32,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
     private let deadline: ContinuousClock.Instant
 
     /// How many statements begin every batch, before those of its own.
-    static let beginning = 5
+    static let beginning = 3
 
     /// - Parameters:
     ///   - excludesReleases: waits for all nodes' batches and keeps them out until the commit.
@@ -43,36 +43,40 @@ final class PostgreSQLTransaction: LedgerTransaction {
         excludesReleases: Bool = false, further: [PostgreSQLStatement] = [],
         until deadline: ContinuousClock.Instant
     ) throws -> (PostgreSQLTransaction, [PostgreSQLResult]) {
-        var statements = [
-            PostgreSQLStatement("BEGIN", prepared: "begin"),
-            PostgreSQLStatement("SET LOCAL synchronous_commit = on", prepared: "synchronous"), lease.lock,
-        ]
+        var statements = [PostgreSQLStatement("BEGIN", prepared: "begin"), lease.lock]
         // Before the row is shared: a lock that is raised afterwards would deadlock with another node's.
         if excludesReleases { statements.append(PostgreSQLStatement("SELECT exclude_releases()")) }
         let state = statements.count
-        statements += [Self.state, Self.head(of: node)]
+        statements.append(Self.state(andHeadOf: node))
         let results = try connection.exchange(statements + further, until: deadline)
         let transaction = try PostgreSQLTransaction(
-            lease, node, connection, deadline, row: results[2], state: results[state], head: results[state + 1])
+            lease, node, connection, deadline, row: results[1], state: results[state])
         return (transaction, Array(results.dropFirst(statements.count)))
     }
 
-    private static let state = PostgreSQLStatement(
-        """
-        SELECT schema_version, forgotten_before, current_setting('synchronous_standby_names') <> '', held_since IS NOT NULL,
-            restore_fence, system_identifier, timeline
-        FROM ledger_state FOR SHARE
-        """, prepared: "state")
+    private static let lastRecord =
+        "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
+
+    /// The head first. It is read by a statement behind the one that locks the node's row, so it is what stands there until the
+    /// commit, however long `ledger_state` is waited for.
+    private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            SELECT head.sequence, head.hash, schema_version, forgotten_before,
+                current_setting('synchronous_standby_names') <> '', held_since IS NOT NULL, restore_fence,
+                system_identifier, timeline
+            FROM ledger_state LEFT JOIN LATERAL (\(lastRecord)) AS head ON true
+            FOR SHARE OF ledger_state
+            """, [.text(node.name)], prepared: "state")
+    }
 
     static func head(of node: AuditNode) -> PostgreSQLStatement {
-        PostgreSQLStatement(
-            "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1",
-            [.text(node.name)], prepared: "head")
+        PostgreSQLStatement(lastRecord, [.text(node.name)], prepared: "head")
     }
 
     static func head(_ result: PostgreSQLResult, of node: AuditNode) throws(LedgerFailure) -> ChainHead {
-        guard let row = result.rows.first else { return ChainHead(node: node) }
-        guard let head = ChainHead(node: node, sequence: Int(try row.integer(0)), hash: try row.digest(1)) else {
+        guard let row = result.rows.first, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
+        guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
             throw .unavailable(reason: "The last audit record has an impossible sequence.")
         }
         return head
@@ -80,7 +84,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
 
     private init(
         _ lease: PostgreSQLNodeLease, _ node: AuditNode, _ connection: PostgreSQLConnection,
-        _ deadline: ContinuousClock.Instant, row: PostgreSQLResult, state: PostgreSQLResult, head: PostgreSQLResult
+        _ deadline: ContinuousClock.Instant, row: PostgreSQLResult, state result: PostgreSQLResult
     ) throws {
         guard let row = row.rows.first, try row.integer(0) == lease.fence else {
             let found = try row.rows.first?.integer(0) ?? 0
@@ -89,11 +93,11 @@ final class PostgreSQLTransaction: LedgerTransaction {
             guard found > lease.fence else {
                 throw DatabaseBehind(
                     finding: LedgerHold.Finding(
-                        kind: .rolledBack, ledgerSequence: try Self.head(head, of: node).sequence, remembered: nil))
+                        kind: .rolledBack, ledgerSequence: try Self.head(result, of: node).sequence, remembered: nil))
             }
             throw PostgreSQLNodeLease.taken
         }
-        guard let state = state.rows.first, try state.integer(0) == PostgreSQLTables.version else {
+        guard let state = result.rows.first, try state.integer(2) == PostgreSQLTables.version else {
             throw LedgerFailure.unavailable(reason: "The ledger's schema was upgraded; start the newer program.")
         }
         self.node = node
@@ -101,16 +105,16 @@ final class PostgreSQLTransaction: LedgerTransaction {
         self.deadline = deadline
         lastBatch = try row.bytesIfAny(1)
         signedAhead = try row.integer(2)
-        limits = ReleaseLimits(forgottenBefore: try state.integerIfAny(1), restoreFence: try state.integerIfAny(4))
-        isStandbyNamed = try state.boolean(2)
-        hasHold = try state.boolean(3)
+        limits = ReleaseLimits(forgottenBefore: try state.integerIfAny(3), restoreFence: try state.integerIfAny(6))
+        isStandbyNamed = try state.boolean(4)
+        hasHold = try state.boolean(5)
         let server = connection.server
         isHeld =
-            try hasHold || server == nil || state.textIfAny(5) != server?.systemIdentifier
-            || state.integerIfAny(6) != server?.timeline
+            try hasHold || server == nil || state.textIfAny(7) != server?.systemIdentifier
+            || state.integerIfAny(8) != server?.timeline
         fencingNumber = lease.fence
-        start = try Self.head(head, of: node)
-        self.head = start
+        start = try Self.head(result, of: node)
+        head = start
     }
 
     /// A statement of its own, and one more round trip.
@@ -155,9 +159,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
 
     /// All that is left to be sent, but the commit.
     func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
-        var statements = closing
-        if !records.isEmpty { statements.append(Self.insertion(of: records, node)) }
-        return statements + [lease.renewal(batch: batch, signedAhead: signedAhead)]
+        let records = records.isEmpty ? nil : Self.insertion(of: records, node)
+        return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, behind: records)]
     }
 
     private static func insertion(

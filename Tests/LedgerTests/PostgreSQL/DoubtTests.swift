@@ -84,7 +84,7 @@ struct DoubtTests {
 
     @Test("While every commit warns nothing is answered as written, and nothing more is sent")
     func onlyWarnings() async throws {
-        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         try await fixture.database.sql(
             """
             CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql

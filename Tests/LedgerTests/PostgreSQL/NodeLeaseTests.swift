@@ -49,7 +49,7 @@ struct NodeLeaseTests {
 
     @Test("Without any call the lease is renewed")
     func renewed() async throws {
-        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(3) }
         func end() async throws -> String { try await fixture.database.sql("SELECT lease_until FROM node") }
         let first = try await end()
         try await wait(for: "a renewal") { try await end() != first }

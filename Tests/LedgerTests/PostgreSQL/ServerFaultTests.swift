@@ -41,7 +41,7 @@ struct ServerFaultTests {
     @Test("A server that stands still keeps nobody waiting past the deadline, not at connecting either")
     func standsStill() async throws {
         let server = try await PostgreSQLServer()
-        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server)) { $0.timeout = .seconds(1) }
+        let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server)) { $0.timeout = .seconds(3) }
         try await server.signalAll(SIGSTOP)
         for number in 1...3 { #expect(try await fixture.begin(number).value().isUnavailable) }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
@@ -133,7 +133,7 @@ struct ServerFaultTests {
     @Test(
         "While another program holds a lock on the node's row calls end by the deadline, and refusals have their codes")
     func lockOnTheNode() async throws {
-        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         #expect(try await fixture.release(1).verdict == .released)
         let other = try await fixture.database.session()
         try await other.run("BEGIN")
@@ -148,7 +148,7 @@ struct ServerFaultTests {
     @Test(
         "A claim that another session has not decided blocks its own transaction only, and no longer than the deadline")
     func undecidedClaim() async throws {
-        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(4) }
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         let other = try await fixture.database.session()
         try await other.run("BEGIN")
         let identifier = try fixture.request(1).transactionId.bytes.map { String(format: "%02x", $0) }.joined()
@@ -175,7 +175,7 @@ struct ServerFaultTests {
 
     @Test("A connection that falls silent after the commit was sent is given up at the deadline, and its claim found")
     func silence() async throws {
-        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(2) }
+        let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         #expect(try await fixture.release(1).verdict == .released)
         fixture.proxy.fault = .silence
         #expect(try await fixture.begin(2).value().isUnavailable)

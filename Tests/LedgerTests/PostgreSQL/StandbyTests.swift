@@ -97,7 +97,7 @@ struct StandbyTests {
     func away() async throws {
         let servers = try await ReplicatedServers()
         let fixture = try await PostgreSQLFixture(servers.databases) {
-            $0.timeout = .seconds(2)
+            $0.timeout = .seconds(4)
             $0.lease = Self.lease
         }
         #expect(try await fixture.release(1).verdict == .released)
