@@ -128,7 +128,7 @@ struct ConfigurationTests {
 
     @Test(
         "a sample configuration starts as it is, with the accounts that the unit file asks for and no others",
-        arguments: ["paytokend.yaml", "paytokend-minimal.yaml"])
+        arguments: ["paytokend.yaml", "paytokend-minimal.yaml", "paytokend-postgresql.yaml"])
     func sample(file: String) throws {
         let samples = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../hsm-config")
         let unit = try String(contentsOf: samples.appending(path: "paytokend.service").standardized, encoding: .utf8)
@@ -136,6 +136,8 @@ struct ConfigurationTests {
         // Its accounts and files belong to an installation; what is here stands for what that makes. A number is an
         // account without a name.
         let fixture = try ConfigurationFixture()
+        try fixture.directory.write("password\n", to: "ledger-password")
+        try fixture.directory.write("certificate\n", to: "db-ca.pem")
         let users = Self.made(by: "useradd", unit)
         let groups = Self.made(by: "groupadd", unit)
         try #require(users == ["paytokend"] && groups == ["payments"])
