@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-SOAKS = ["throughput", "ledger-cost", "kill", "race", "full-disk", "records", "keys", "faults", "storm", "derives",
+SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
          "boundary", "differential"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],

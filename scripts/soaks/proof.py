@@ -63,11 +63,12 @@ class LedgerFile:
 
 
 def compare(ledger, answers):
-    """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts.
+    """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts: of claims and
+    records; and released twice by the record, answered and not recorded so, answered and not claimed.
 
     ledger: a LedgerFile, or one of database.py.
     """
-    wrong, recorded, repeats, dropped, refused = [], {}, set(), 0, 0
+    wrong, recorded, repeats, dropped, refused, twice, unrecorded, lost = [], {}, set(), 0, 0, 0, 0, 0
     for line in map(json.loads, ledger.lines()):
         where = (line["node"], line["sequence"])
         if line["event"] == "records_dropped":
@@ -79,20 +80,26 @@ def compare(ledger, answers):
             if line["outcome"] == "repeat":
                 repeats.add((transaction, *where))
             elif transaction in recorded:
+                twice += 1
                 wrong.append(f"{transaction} was released twice by the record: {recorded[transaction]} and {where}")
             else:
                 recorded[transaction] = where
     claimed = ledger.claims()
+    there = set(claimed)
     for transaction, (_, node, sequence) in answers.released.items():
+        lost += transaction not in there
         if recorded.get(transaction) != (node, sequence):
+            unrecorded += 1
             wrong.append(f"{transaction} was answered as record {(node, sequence)}, recorded {recorded.get(transaction)}")
     for repeat in answers.repeated:
+        lost += repeat[0] not in there
         if repeat not in repeats:
+            unrecorded += 1
             wrong.append(f"the repeat {repeat} was answered and is not recorded")
-    if set(claimed) != set(recorded):
-        wrong.append(f"{len(set(claimed) ^ set(recorded))} transactions are claimed and not recorded as released, or not both")
+    if there != set(recorded):
+        wrong.append(f"{len(there ^ set(recorded))} transactions are claimed and not recorded as released, or not both")
     counts = {"claims": len(claimed), "released": len(recorded), "repeats": len(repeats), "refused": refused,
-              "dropped": dropped}
+              "dropped": dropped, "twice": twice, "unrecorded": unrecorded, "lost": lost}
     return wrong, counts
 
 

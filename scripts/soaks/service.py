@@ -202,6 +202,43 @@ def family(process):
     return found
 
 
+def stop(process):
+    """SIGSTOP to it and its children. Returns them all, for go_on."""
+    os.kill(process, signal.SIGSTOP)
+    # It has no more of them from now on.
+    stopped = family(process)
+    for child in stopped[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGSTOP)
+    return stopped
+
+
+def go_on(stopped):
+    for process in stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGCONT)
+
+
+def end(process):
+    """SIGKILL to it and its children; returns when they are gone."""
+    ended = stop(process)
+    for each in ended:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    until = time.monotonic() + GUARD
+    while any(map(is_running, ended)):
+        if time.monotonic() > until:
+            raise Failed("a process was still there after SIGKILL")
+        time.sleep(0.005)
+
+
+def is_running(process):
+    try:
+        return stat(process)[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def processor_time(process):
     """Seconds that it has taken, those of its threads that have ended among them."""
     fields = stat(process)

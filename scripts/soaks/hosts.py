@@ -1,0 +1,228 @@
+"""Three daemons with a ledger on a PostgreSQL primary and its synchronous standby, under load, while both servers, the network
+between the hosts and the daemons fail. Each daemon has an HSM token of its own with the same merchant key, and each of the
+five a network namespace of its own.
+
+Fail-overs: SIGKILL of the primary, promotion of the standby, and the old primary, rewound or copied anew, as the standby. Among
+them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In the middle a base backup from the start
+takes the place of both servers; all nodes must hold until two people accept it, and what it has forgotten must stay refused.
+
+At the end everything that was asked for must be answered, once; every answer must be in the record of the node that gave it;
+no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is
+another ledger.timeout, for all that has to be done beside the ledger. Without a deadline an answer would come when the fault
+ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the time is not
+counted.
+"""
+import argparse
+import collections
+import contextlib
+import os
+import random
+import statistics
+import sys
+import time
+
+import cluster
+import deployment
+import network
+import outages
+import patroni_cluster
+import payments
+import proof
+import service
+
+NODES = ["node-1", "node-2", "node-3"]
+FAIL_OVERS = ["fail-over", "leader-killed"]
+FAULTS = ["fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
+          "stopped-daemon", "full-disk", "flood", "restore"]
+# Of the servers' file systems, which can then be filled.
+SIZE = "400m"
+
+
+def plan(faults, rounds, others):
+    """The order of the faults: so many fail-overs, the others among them so many times each, and the restore in the middle."""
+    chosen = [fault for fault in faults if fault not in (*FAIL_OVERS, "restore")] * others
+    order = [fault for fault in faults if fault in FAIL_OVERS] * rounds
+    if not order:
+        order = chosen
+    else:
+        for number, fault in enumerate(chosen):
+            order.insert((number + 1) * (rounds + len(chosen)) // (len(chosen) + 1), fault)
+    if "restore" in faults:
+        order.insert((len(order) + 1) // 2, "restore")
+    return order
+
+
+def missing(faults, there):
+    """By fault: why it cannot be had here."""
+    found = {}
+    if isinstance(there.network, network.Machine):
+        found |= {fault: there.why for fault in faults if fault.startswith("partitioned")}
+    if "full-disk" in faults and not there.cluster.primary.disk:
+        found["full-disk"] = "a file system for the primary alone needs root"
+    return {fault: why for fault, why in found.items() if fault in faults}
+
+
+class Hosts:
+    """Servers, daemons and load. A context."""
+
+    def __init__(self, timeout, lasting, rate, seed, servers, faults):
+        """timeout: ledger.timeout, in seconds. lasting: of a fault, as a rule. servers, faults: the classes of the cluster and of
+        what happens to it."""
+        self.servers, self.faults, self.lasting = servers, faults, lasting
+        self.timeout, self.rate, self.chance = timeout, rate, random.Random(seed)
+        self.limit = 2 * timeout
+        self.why = network.Network.missing()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as ending:
+            # Others pass through to the sockets: the people of the security team.
+            os.chmod(".", 0o711)
+            self.network = network.Machine()
+            if not self.why:
+                self.network = ending.enter_context(network.Network([*NODES, *cluster.Cluster.NAMES, patroni_cluster.STORE]))
+            self.cluster = ending.enter_context(self.servers(self.network, SIZE))
+            self.daemons = {node: ending.enter_context(self._daemon(node)) for node in NODES}
+            self.load = payments.Payments({node: there.socket for node, there in self.daemons.items()}, self.limit, self.rate,
+                                          self.chance.random())
+            self.outages = self.faults(self.cluster, self.network, self.daemons, self.load, self.chance, self.lasting,
+                                        self.limit)
+            self.ending = ending.pop_all()
+        return self
+
+    def _daemon(self, node):
+        ledger = self.cluster.ledger.settings(
+            node, self.cluster.hosts, timeout=f"{self.timeout}s", require_standby="true")
+        # HSM tokens are not what is tried here.
+        there = deployment.Deployment(
+            node, {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="60s",
+            program=(*self.network.within(node), "paytokend", "--config"), listener={"admin_mode": '"0666"'},
+            ledger=ledger + outages.rules())
+        os.chmod(node, 0o711)
+        return there
+
+    def __exit__(self, *error):
+        self.ending.__exit__(*error)
+
+    def strike(self, number, fault):
+        """One fault. Returns the times until the servers were repaired, until all nodes released again, and of the latter the
+        part after the repair."""
+        before, lost = self.load.counts.copy(), len(self.outages.lost)
+        event = getattr(self.outages, fault.replace("-", "_"))()
+        back = max(self.load.wait_for_releases(NODES, event.since, fault).values())
+        since = self.load.counts - before
+        self.load.ask_again(self.outages.lost[lost:])
+        times = event.repaired - event.struck, back - event.struck, max(0.0, back - event.repaired)
+        print(f"{number:3}  {fault:20}{times[0]:8.1f} s {times[1]:9.1f} s {times[2]:9.1f} s {since['released']:8}"
+              f"{since['ledger_unavailable']:8}   {event.what}", flush=True)
+        return times
+
+    def steady(self, count):
+        """Until so many more payment tokens were released."""
+        until, before = time.monotonic() + service.GUARD, self.load.released()
+        while self.load.released() < before + count:
+            if time.monotonic() > until or not self.load.is_alive():
+                raise service.Failed(f"the load stands still: {self.load.failure}")
+            time.sleep(0.02)
+
+
+def check(hosts):
+    """What the answers say, the ledger, and the verifiers: what is wrong, with counts of what must be none."""
+    load = hosts.load
+    answers = proof.Answers()
+    answers.released, answers.repeated = load.kept()
+    wrong, counts = proof.compare(hosts.cluster.ledger, answers)
+    wrong += load.wrong + load.twice + load.hung + hosts.outages.wrong
+    unserved = load.unserved()
+    wrong += [f"soak-{payment.number} was refused to all who asked for it" for payment in unserved]
+    again = sum(payment.is_lost and payment.era < load.era and payment.transaction in answers.released
+                for payment in hosts.outages.lost)
+    if again:
+        wrong.append(f"{again} payment tokens that the restore had lost were released again")
+    print(f"payments    {len(load.payments)} payment tokens; {load.counts['released']} released, "
+          f"{load.counts['repeated']} repeated, {load.counts['replayed']} refused as replays")
+    print("asked again " + ", ".join(f"{load.counts[why]} after {why}" for why in sorted(load.counts)
+                                     if why not in ("released", "repeated", "replayed")))
+    print(f"ledger      {counts['claims']} claims, {counts['released']} releases and {counts['repeats']} repeats recorded; "
+          f"{len(hosts.outages.lost)} releases were lost by the restore, {again} of them released again")
+    nones = {"released twice": len(load.twice) + counts["twice"] + again, "unrecorded": counts["unrecorded"],
+             "answered and lost": counts["lost"] + len(unserved), "hung past the deadline": len(load.hung)}
+    print(f"zeros       {', '.join(f'{name} {count}' for name, count in nones.items())}; the longest answer took "
+          f"{load.longest:.1f} s of {hosts.limit:.0f}")
+    return wrong
+
+
+def table(times, skipped):
+    """Of each fault: how long until it was repaired, until all daemons released again, and of that after the repair."""
+    print(f"{'fault':22}{'times':>6}{'repaired after':>20}{'released by all':>20}{'after the repair':>20}")
+    for fault, each in times.items():
+        columns = "".join(f"{statistics.median(column):9.1f} ({max(column):5.1f}) s" + " " for column in zip(*each))
+        print(f"{fault:22}{len(each):6}   {columns}")
+    for fault, why in skipped.items():
+        print(f"{fault:22}  SKIPPED: {why}")
+    print("            the median, and the longest in brackets")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak hosts", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, help="fail-overs (50; 1 with --short)")
+    parser.add_argument("--others", type=int, help="how often each other fault comes (2; 1 with --short)")
+    parser.add_argument("--faults", help="some of them only, with commas between")
+    parser.add_argument("--list", action="store_true", help="the faults' names")
+    parser.add_argument("--timeout", type=int, help="ledger.timeout, in seconds (5; 3 with --short)")
+    parser.add_argument("--rate", type=int, help="payment tokens a second at most (60; 20 with --short)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the load, and of who is struck")
+    parser.add_argument("--patroni", action="store_true",
+                        help="the servers in the hands of Patroni and etcd: their leader killed five times (--rounds), a "
+                             "switchover, a leader that stands still")
+    options = service.arguments(parser)
+    known = patroni_cluster.Outages.FAULTS if options.patroni else FAULTS
+    if options.list:
+        print("\n".join(known))
+        return 0
+    faults = options.faults.split(",") if options.faults else known
+    if unknown := set(faults) - set(known):
+        parser.error(f"there is no fault {', '.join(unknown)}; --list names them")
+    rounds, others = options.rounds or (1 if options.short else 5 if options.patroni else 50), options.others or (1 if options.short or options.patroni else 2)
+    timeout, rate = options.timeout or (3 if options.short else 5), options.rate or (20 if options.short else 60)
+    began = time.monotonic()
+    servers, kind = cluster.Cluster, outages.Outages
+    if options.patroni:
+        if lacking := patroni_cluster.missing() or network.Network.missing():
+            raise service.Failed(f"--patroni lacks: {lacking if isinstance(lacking, str) else ' '.join(lacking)}")
+        servers, kind = patroni_cluster.Cluster, patroni_cluster.Outages
+    # Longer than an answer may take; at least so long that callers are refused.
+    lasting = timeout + 1 if options.short else 2 * timeout + 1
+    with Hosts(timeout, lasting, rate, options.seed, servers, kind) as hosts:
+        skipped = missing(faults, hosts)
+        order = plan([fault for fault in faults if fault not in skipped], rounds, others)
+        times = collections.defaultdict(list)
+        hosts.load.mint()
+        hosts.load.start()
+        hosts.steady(rate)
+        if "restore" in order:
+            hosts.outages.back_up()
+        print(f"{len(order)} faults, {rate} payment tokens a second at most, ledger.timeout {timeout} s, "
+              f"--seed {options.seed}; ready in {time.monotonic() - began:.1f} s")
+        print(f"     {'':20}{'repaired':>10}{'released':>12}{'after it':>12}{'new':>8}{'503':>8}")
+        for number, fault in enumerate(order, start=1):
+            # At a random moment of the load.
+            hosts.steady(hosts.chance.randint(1, rate))
+            times[fault].append(hosts.strike(number, fault))
+        hosts.steady(rate)
+        hosts.load.finish()
+        table(times, skipped)
+        wrong = check(hosts)
+        for node, there in hosts.daemons.items():
+            print(f"verified    {node}")
+            wrong += proof.verify(there.daemon)
+        for node, there in hosts.daemons.items():
+            if not there.daemon.stop():
+                wrong.append(f"{node}: the daemon did not end with 0 at SIGTERM")
+        print(f"took        {time.monotonic() - began:.0f} s")
+    return proof.verdict(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())

@@ -1,0 +1,262 @@
+"""What happens to the hosts of one service: each fault with its name, and what must hold while it lasts."""
+import collections
+import datetime
+import os
+import socket
+import struct
+import subprocess
+import time
+
+import database
+import service
+
+# Of a node's name, in seconds, as the daemon has it.
+LEASE = 15
+# The signing-time window of a deployment, in seconds.
+WINDOW = 86_400
+# The people of the security team, by numbers that are nobody's.
+STAFF = {"alice": 21001, "bob": 21002}
+
+# struck: after the fault. repaired: when the servers were as they should be. since: releases asked for from then on tell of the
+# recovery. what: in a few words.
+Event = collections.namedtuple("Event", "struck repaired since what")
+
+
+class Outages:
+    """The faults of a primary and its standby with the daemons that they serve.
+
+    daemons: deployments by node. lasting: for how many seconds a fault stays, when nothing else ends it. past: seconds after
+    which every answer must have come; one fault at least stays for longer.
+    """
+
+    def __init__(self, cluster, network, daemons, payments, chance, lasting, past):
+        self.cluster, self.network, self.daemons = cluster, network, daemons
+        self.payments, self.chance, self.lasting, self.past = payments, chance, lasting, past
+        self.fail_overs, self.wrong, self.lost, self.backup = 0, [], [], None
+
+    @property
+    def nodes(self):
+        return list(self.daemons)
+
+    def _last(self, struck, seconds=0.0):
+        time.sleep(max(0.0, struck + max(self.lasting, seconds) - time.monotonic()))
+
+    def _nothing_since(self, struck, why, node=None):
+        """To be called before the fault ends."""
+        now = time.monotonic()
+        for each in [node] if node else self.nodes:
+            released = sum(began >= struck and ended <= now for began, ended in self.payments.releases[each][-5000:])
+            if released:
+                self.wrong.append(f"{each} released {released} payment tokens {why}")
+
+    # The servers.
+
+    def fail_over(self):
+        """SIGKILL of the primary; the standby is promoted, and the old one rejoins."""
+        self.fail_overs += 1
+        self.cluster.primary.kill()
+        struck = time.monotonic()
+        self.cluster.promote()
+        # Now and then from a fresh copy, as after the loss of a disk.
+        how = self.cluster.rejoin(anew=self.fail_overs % 10 == 0)
+        return Event(struck, time.monotonic(), struck, how)
+
+    def two_primaries(self):
+        """The primary stands still, the standby is promoted, and then both run: nobody ends the old one for a while."""
+        stopped = self.cluster.primary.stop()
+        struck = time.monotonic()
+        self.cluster.promote()
+        service.go_on(stopped)
+        self._last(struck)
+        self.cluster.standby.kill()
+        how = self.cluster.rejoin()
+        return Event(struck, time.monotonic(), struck, how)
+
+    def stopped_server(self):
+        stopped = self.cluster.primary.stop()
+        struck = time.monotonic()
+        self._last(struck, self.past + 1)
+        self._nothing_since(struck, "while the primary stood still")
+        service.go_on(stopped)
+        self.cluster.wait_for_standby()
+        return Event(struck, time.monotonic(), struck, "")
+
+    def stopped_standby(self):
+        stopped = self.cluster.standby.stop()
+        struck = time.monotonic()
+        self._last(struck)
+        self._nothing_since(struck, "while the standby stood still")
+        service.go_on(stopped)
+        self.cluster.wait_for_standby()
+        return Event(struck, time.monotonic(), struck, "")
+
+    def full_disk(self):
+        """The primary's disk fills up, and is freed some seconds after the first refusal."""
+        primary = self.cluster.primary
+        before, until = self.payments.counts["ledger_unavailable"], time.monotonic() + service.GUARD
+        struck = time.monotonic()
+        while self.payments.counts["ledger_unavailable"] < before + 10:
+            primary.fill()
+            # It has room in files of its log that it uses again; a new one needs the disk.
+            primary.try_sql("SELECT pg_switch_wal()")
+            if time.monotonic() > until:
+                raise service.Failed("a full disk was not felt")
+        # What it frees by itself is taken too.
+        until = time.monotonic() + self.lasting
+        while time.monotonic() < until:
+            primary.fill()
+            time.sleep(0.05)
+        has_ended = not primary.is_running()
+        primary.empty()
+        primary.revive()
+        self.cluster.wait_for_standby()
+        repaired = time.monotonic()
+        return Event(struck, repaired, repaired, "the server had ended" if has_ended else "the server went on")
+
+    def flood(self):
+        """Others take all connections, and those of the daemons break."""
+        primary, taken = self.cluster.primary, []
+        struck = time.monotonic()
+        try:
+            while time.monotonic() < struck + self.lasting:
+                taken += all_connections(primary)
+                # The few that are kept for a superuser may be taken too, for a moment.
+                primary.try_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{database.DAEMON}'")
+        finally:
+            for connection in taken:
+                connection.close()
+        repaired = time.monotonic()
+        return Event(struck, repaired, repaired, f"{len(taken)} connections")
+
+    # The network.
+
+    def partitioned_daemon(self):
+        """One daemon and the primary do not hear each other; the others go on."""
+        node = self.chance.choice(self.nodes)
+        self.network.separate(node, self.cluster.primary.name)
+        struck = time.monotonic()
+        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "beside a partition")
+        self._last(struck)
+        self._nothing_since(struck, "without the primary", node)
+        self.network.join()
+        return Event(struck, time.monotonic(), struck, node)
+
+    def partitioned_standby(self):
+        self.network.separate(self.cluster.primary.name, self.cluster.standby.name)
+        struck = time.monotonic()
+        self._last(struck)
+        self._nothing_since(struck, "without the standby")
+        self.network.join()
+        self.cluster.wait_for_standby()
+        return Event(struck, time.monotonic(), struck, "")
+
+    # The daemons.
+
+    def stopped_daemon(self):
+        """For longer than its lease; the others go on."""
+        node = self.chance.choice(self.nodes)
+        stopped = service.stop(self.daemons[node].daemon.process.pid)
+        struck = time.monotonic()
+        self.payments.stands_still(node)
+        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "beside a stopped daemon")
+        self._last(struck, LEASE + 2)
+        service.go_on(stopped)
+        self.payments.goes_on(node)
+        return Event(struck, time.monotonic(), struck, node)
+
+    # A restore.
+
+    def back_up(self):
+        self.backup = f"{self.cluster.primary.directory}/backup"
+        self.cluster.primary.copy(self.backup)
+
+    def restore(self):
+        """Both servers are lost, and the backup takes their place beneath the daemons: all hold until two people accept it."""
+        for member in self.cluster.members:
+            member.kill()
+        struck = time.monotonic()
+        self.cluster.restore(self.backup)
+        ledger = self.cluster.ledger
+        heads = dict(line.split("|") for line in ledger.sql(
+            "SELECT node, max(sequence) FROM audit_record GROUP BY node"))
+        lost = self.payments.restored(struck, {node: int(head) for node, head in heads.items()}, set(ledger.claims()))
+        self.cluster.rejoin(anew=True)
+        self._wait("all nodes' findings",
+                   lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
+        # People read what each node has found before they accept it; a daemon itself looks once a second.
+        time.sleep(2)
+        self.payments.accept()
+        self._accept()
+        self._wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
+        # Payment tokens that were signed a second behind the fence, once the window admits them.
+        signed = int(ledger.sql("SELECT restore_fence FROM ledger_state")[0]) // 1000 + 1
+        time.sleep(max(0.0, signed - WINDOW - time.time()))
+        repaired = time.monotonic()
+        moment = datetime.datetime.fromtimestamp(signed, datetime.timezone.utc)
+        self.payments.mint("--signing-time", moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self.lost += lost
+        return Event(struck, repaired, repaired, f"{len(lost)} releases lost")
+
+    def _wait(self, what, has_come):
+        until = time.monotonic() + service.GUARD
+        while not has_come():
+            if time.monotonic() > until:
+                raise service.Failed(f"{what} did not come within {service.GUARD} s")
+            time.sleep(0.1)
+
+    def _accept(self):
+        """One person asks, another one approves on another host; as root nobody else is needed."""
+        first, second = (self.daemons[node].daemon for node in self.nodes[:2])
+        asking = ["ledger", "accept-restore", "--reason", "both servers lost"]
+        if not can_be_several():
+            first.ctl(*asking)
+            return
+        asked = as_person("alice", first, *asking)
+        words = asked.stderr.decode().split()
+        if asked.returncode != 75 or "approve" not in words:
+            raise service.Failed(f"accept-restore: exit {asked.returncode}: {' '.join(words)}")
+        approval = words[words.index("approve") + 1]
+        approved = as_person("bob", second, "approval", "approve", approval)
+        if approved.returncode != 0:
+            raise service.Failed(f"approval approve: exit {approved.returncode}: {approved.stderr.decode()}")
+
+
+def rules():
+    """Of the configuration's access section, for the people."""
+    return "".join(f'  - {{ name: {name}, user: "{number}", roles: [admin, audit] }}\n' for name, number in STAFF.items())
+
+
+def can_be_several():
+    return os.geteuid() == 0
+
+
+def as_person(name, daemon, *arguments):
+    """paytokenctl as one of them."""
+    number = str(STAFF[name])
+    command = ["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "paytokenctl", *arguments]
+    with open("/proc/self/loginuid") as file:
+        if file.read() != str(2**32 - 1):
+            # Otherwise both would be whoever has logged in here.
+            command = ["sh", "-c", f'echo {number} >/proc/self/loginuid && exec "$@"', "sh", *command]
+    return subprocess.run(command, env=daemon.environment, capture_output=True)
+
+
+def all_connections(server):
+    """All that the server still gives to one who is not its superuser."""
+    words = b"user\0" + database.OWNER.encode() + b"\0database\0ledger\0\0"
+    startup, taken = struct.pack("!ii", len(words) + 8, 3 << 16) + words, []
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(service.GUARD)
+        connection.connect(f"{server.directory}/.s.PGSQL.{database.PORT}")
+        connection.sendall(startup)
+        # Messages of a type, a length and what they say, until it is ready for a query or gives an error.
+        kind = b""
+        with connection.makefile("rb") as answer:
+            while kind not in (b"Z", b"E") and (head := answer.read(5)):
+                kind = head[:1]
+                answer.read(int.from_bytes(head[1:], "big") - 4)
+        if kind != b"Z":
+            connection.close()
+            return taken
+        taken.append(connection)

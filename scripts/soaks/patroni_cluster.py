@@ -1,0 +1,173 @@
+"""The same two servers in the hands of Patroni and etcd, with synchronous_mode_strict, as packages of Debian bring them."""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+import cluster
+import database
+import outages
+import service
+
+PACKAGES = {"patroni": "patroni", "etcd": "etcd-server", "curl": "curl"}
+# The host that etcd is on.
+STORE = "store"
+# Seconds without a sign of life after which another one leads; Patroni takes none shorter.
+TTL = 20
+
+
+def missing():
+    """The packages to install."""
+    return [package for program, package in PACKAGES.items() if shutil.which(program) is None]
+
+
+class Member(cluster.Member):
+    """A host with PostgreSQL and the Patroni that starts it, promotes it and has it rejoin."""
+
+    def configuration(self):
+        # JSON is YAML.
+        return json.dumps({
+            "scope": "soak", "name": self.name,
+            "restapi": {"listen": f"{self.host}:8008", "connect_address": f"{self.host}:8008"},
+            "etcd3": {"hosts": [f"{self.network.addresses[STORE]}:2379"]},
+            "bootstrap": {
+                "dcs": {
+                    "ttl": TTL, "loop_wait": 1, "retry_timeout": 3, "maximum_lag_on_failover": 1 << 20,
+                    "synchronous_mode": True, "synchronous_mode_strict": True,
+                    "postgresql": {"use_pg_rewind": True, "parameters": cluster.SETTINGS}},
+                "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, {"auth": "trust"}]},
+            "postgresql": {
+                "listen": f"0.0.0.0:{database.PORT}", "connect_address": f"{self.host}:{database.PORT}",
+                "data_dir": self.data, "bin_dir": os.path.dirname(database.program("postgres")),
+                "pgpass": f"{self.directory}/disk/pgpass",
+                "authentication": {role: {"username": database.SUPERUSER, "password": "trusted"}
+                                   for role in ("superuser", "replication", "rewind")},
+                "pg_hba": ["local all all trust", "host all all 127.0.0.1/32 trust", "host all all 10.77.0.0/16 trust",
+                           "host replication all 10.77.0.0/16 trust"],
+                "parameters": {"unix_socket_directories": self.directory}}})
+
+    def start(self):
+        """Returns at once: Patroni does the rest."""
+        file = f"{self.directory}/patroni.yaml"
+        with open(file, "w") as written:
+            written.write(self.configuration())
+        os.chmod(file, 0o644)
+        with open(f"{self.directory}/patroni.log", "ab") as log:
+            self.process = subprocess.Popen(self._command("patroni", file), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            cwd=self.directory)
+
+    def server(self):
+        """The process of PostgreSQL itself, which is not Patroni's child; None while there is none."""
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            with open(f"{self.data}/postmaster.pid") as file:
+                process = int(file.readline())
+            return process if service.is_running(process) else None
+        return None
+
+    def kill(self):
+        if self.process.poll() is None:
+            service.end(self.process.pid)
+        self.process.wait()
+        if server := self.server():
+            service.end(server)
+
+    def stop(self):
+        stopped = service.stop(self.process.pid)
+        server = self.server()
+        return stopped + (service.stop(server) if server else [])
+
+    def is_primary(self):
+        with contextlib.suppress(service.Failed):
+            return self.server() is not None and self.sql("SELECT pg_is_in_recovery()") == ["f"]
+        return False
+
+    def __exit__(self, *error):
+        if self.process is not None:
+            self.kill()
+        super().__exit__(*error)
+
+
+class Cluster(cluster.Cluster):
+    """Which of the two is the primary is Patroni's affair."""
+
+    def __init__(self, network, size=None):
+        self.network, self.ledger = network, None
+        self.members = [Member(name, network) for name in self.NAMES]
+
+    def __enter__(self):
+        with contextlib.ExitStack() as ending:
+            self.place = tempfile.mkdtemp(prefix="paytokend-store.")
+            ending.callback(shutil.rmtree, self.place, ignore_errors=True)
+            address = f"http://{self.network.addresses[STORE]}"
+            with open(f"{self.place}/log", "ab") as log:
+                store = subprocess.Popen(
+                    [*self.network.within(STORE), "setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir", f"{self.place}/data",
+                     "--listen-client-urls", f"{address}:2379", "--advertise-client-urls", f"{address}:2379",
+                     "--listen-peer-urls", f"{address}:2380", "--initial-advertise-peer-urls", f"{address}:2380",
+                     "--initial-cluster", f"default={address}:2380"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            ending.callback(store.kill)
+            for member in self.members:
+                ending.enter_context(member)
+                member.start()
+            self.find_primary()
+            self.wait_for_standby()
+            for role in (database.OWNER, database.DAEMON):
+                self.primary.sql(f"CREATE ROLE {role} LOGIN")
+            self.ledger = self.primary.ledger("ledger")
+            self.ending = ending.pop_all()
+        return self
+
+    def find_primary(self, other_than=None):
+        """Waits until there is one."""
+        found = []
+
+        def look():
+            found[:] = [member for member in self.members if member is not other_than and member.is_primary()]
+            return len(found) == 1
+        self._wait("a primary", look)
+        self.primary, = found
+        self.standby, = [member for member in self.members if member is not self.primary]
+        if self.ledger:
+            self.ledger.server = self.primary
+
+
+class Outages(outages.Outages):
+    """What Patroni has to get over."""
+
+    FAULTS = ["leader-killed", "switchover", "stopped-leader"]
+
+    def leader_killed(self):
+        """SIGKILL of the primary and its Patroni, which are started again once the other one leads."""
+        old = self.cluster.primary
+        old.kill()
+        struck = time.monotonic()
+        self.cluster.find_primary(other_than=old)
+        led = time.monotonic() - struck
+        old.start()
+        self.cluster.wait_for_standby()
+        return outages.Event(struck, time.monotonic(), struck, f"another one led after {led:.1f} s")
+
+    def switchover(self):
+        old, struck = self.cluster.primary, time.monotonic()
+        service.run(*self.network.within(old.name), "curl", "--silent", "--fail", "--data",
+                    json.dumps({"leader": old.name, "candidate": self.cluster.standby.name}),
+                    f"http://{old.host}:8008/switchover")
+        self.cluster.find_primary(other_than=old)
+        led = time.monotonic() - struck
+        self.cluster.wait_for_standby()
+        repaired = time.monotonic()
+        return outages.Event(struck, repaired, repaired, f"another one led after {led:.1f} s")
+
+    def stopped_leader(self):
+        """The primary's host stands still until another one leads, and then goes on as if nothing had been."""
+        old = self.cluster.primary
+        stopped = old.stop()
+        struck = time.monotonic()
+        self.cluster.find_primary(other_than=old)
+        led = time.monotonic() - struck
+        service.go_on(stopped)
+        self.cluster.wait_for_standby()
+        return outages.Event(struck, time.monotonic(), struck, f"another one led after {led:.1f} s")
