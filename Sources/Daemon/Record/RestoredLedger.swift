@@ -244,6 +244,12 @@ extension LedgerGate {
                 // The writer has found it: the database is older than what this process has written.
                 checkpoints.withhold()
                 take(.held(.foundBeneath(own.finding)))
+            } else if let accepted = standing.accepted {
+                // The writer has found it, and another node accepted it since the last look.
+                let disagreement = LedgerDisagreement.foundBeneath(accepted.finding)
+                checkpoints.withhold()
+                take(.held(disagreement))
+                _ = try await takenUp(accepted, disagreement)
             } else if standing.isServerChanged || !standing.hasCompared {
                 try await compareServer()
             }

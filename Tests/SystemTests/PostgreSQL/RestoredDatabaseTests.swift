@@ -178,4 +178,27 @@ import TokenForge
         #expect(try await first.restoreFence() == fence)
         #expect(try await first.stop().status == 0)
     }
+
+    @Test("what the writer has found and another node accepts before the daemon looks is taken up all the same")
+    func acceptedBeforeTheNextLook() async throws {
+        let database = try await DaemonDatabase()
+        let hsmToken = try await TokenDirectory()
+        defer { withExtendedLifetime(hsmToken) {} }
+        let node = try await DaemonHarness(
+            configuration("node-1", hsmToken, database), merchants: [SharedForge.ecMerchant])
+        #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
+        // The daemon looks once a second: here both came in between.
+        try await database.sql(
+            """
+            INSERT INTO hold (node, kind, ledger_sequence, found_at, accepted_at, accepted_on)
+            VALUES ('node-1', 'rolled_back', 1, present(), present(), 'node-2')
+            """)
+        try await wait(for: "its end") { try await database.sql("SELECT count(*) FROM hold") == "0" }
+        let accepted = "event = 'ledger_accept_restore' AND outcome = 'ok' AND node = 'node-1'"
+        #expect(try await database.sql("SELECT count(*) FROM audit_record WHERE \(accepted)") == "1")
+        try await node.waitUntilReady()
+        #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
+        #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await node.stop().status == 0)
+    }
 }
