@@ -139,6 +139,43 @@ struct SeveralHostsTests {
         try await stop()
     }
 
+    @Test(
+        "a restored database, found on both hosts, serves again once somebody else on the other host has approved its acceptance"
+    )
+    func acceptRestore() async throws {
+        let merchant = try await merchant("restored")
+        let forgotten = try SharedForge.paymentToken(for: merchant.merchant)
+        #expect(try await first.harness.decrypt(forgotten).status == 200)
+        try await database.sql(
+            "DELETE FROM audit_record WHERE sequence > 2; DELETE FROM checkpoint WHERE sequence > 2; DELETE FROM claim")
+        for daemon in [first, second] {
+            try await wait(for: "both findings") {
+                // Each finds it with its next commit.
+                _ = try await daemon.decrypt(merchant)
+                let ready = try await Curl.request("/readyz", socket: daemon.harness.socket).text
+                return ready.contains("host-1: ") && ready.contains("host-2: ")
+            }
+        }
+        let approval = try await first.ask(.alice, "ledger", "accept-restore", "--reason", "standby promoted")
+        let herself = try await second.run(.carol, "approval", "approve", approval)
+        #expect(herself.status == 1, "\(herself)")
+        #expect(try await second.decrypt(merchant).code == "ledger_unavailable")
+        let approved = try await second.run(.bob, "approval", "approve", approval)
+        #expect(approved.status == 0 && approved.output.contains("the node host-1 does it"), "\(approved)")
+        try await wait(for: "the first host's part") { try await first.approval(approval)?.string("status") == "done" }
+        let fence = try await first.harness.restoreFence()
+        #expect(try await second.harness.restoreFence() == fence)
+        for daemon in [first, second] {
+            #expect(try await daemon.harness.decrypt(forgotten).code == "transaction_replayed")
+            let served = try await daemon.harness.paymentToken(signedAt: fence, for: merchant.merchant)
+            #expect(try await daemon.harness.decrypt(served).status == 200)
+        }
+        #expect(try await database.sql("SELECT count(*) FROM hold") == "0")
+        let accepted = "SELECT DISTINCT node FROM audit_record WHERE event = 'ledger_accept_restore' ORDER BY node"
+        #expect(try await database.sql(accepted) == "host-1\nhost-2")
+        try await stop()
+    }
+
     @Test("a key that only the other host's token holds is refused here as hsm_unavailable, and served there")
     func absent() async throws {
         let merchant = try await first.merchant("absent")
