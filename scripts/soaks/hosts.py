@@ -33,7 +33,9 @@ import service
 NODES = ["node-1", "node-2", "node-3"]
 FAIL_OVERS = ["fail-over", "leader-killed"]
 FAULTS = ["fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
-          "stopped-daemon", "full-disk", "flood", "restore"]
+          "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
+# Not with --short, for their time.
+LONG = ["lost-daemon", "restore-at-rest"]
 # Of the servers' file systems, which can then be filled.
 SIZE = "400m"
 
@@ -180,7 +182,8 @@ def main():
     if options.list:
         print("\n".join(known))
         return 0
-    faults = options.faults.split(",") if options.faults else known
+    usual = [fault for fault in known if not (options.short and fault in LONG)]
+    faults = options.faults.split(",") if options.faults else usual
     if unknown := set(faults) - set(known):
         parser.error(f"there is no fault {', '.join(unknown)}; --list names them")
     rounds, others = options.rounds or (1 if options.short else 5 if options.patroni else 50), options.others or (1 if options.short or options.patroni else 2)
@@ -200,7 +203,7 @@ def main():
         hosts.load.mint()
         hosts.load.start()
         hosts.steady(rate)
-        if "restore" in order:
+        if {"restore", "restore-at-rest"} & set(order):
             hosts.outages.back_up()
         print(f"{len(order)} faults, {rate} payment tokens a second at most, ledger.timeout {timeout} s, "
               f"--seed {options.seed}; ready in {time.monotonic() - began:.1f} s")

@@ -32,7 +32,9 @@ class Outages:
     def __init__(self, cluster, network, daemons, payments, chance, lasting, past):
         self.cluster, self.network, self.daemons = cluster, network, daemons
         self.payments, self.chance, self.lasting, self.past = payments, chance, lasting, past
-        self.fail_overs, self.wrong, self.lost, self.backup = 0, [], [], None
+        self.fail_overs, self.wrong, self.lost = 0, [], []
+        # And the nodes that were started later than it was made.
+        self.backup, self.later = None, set()
 
     @property
     def nodes(self):
@@ -164,6 +166,21 @@ class Outages:
         self.payments.goes_on(node)
         return Event(struck, time.monotonic(), struck, node)
 
+    def lost_daemon(self):
+        """SIGKILL of a daemon and of the primary at once: the others wait for no longer than its lease. Then it is started."""
+        node = self.chance.choice(self.nodes)
+        others = [other for other in self.nodes if other != node]
+        self.daemons[node].daemon.kill()
+        self.cluster.primary.kill()
+        struck = time.monotonic()
+        self.cluster.promote()
+        self.cluster.rejoin()
+        back = max(self.payments.wait_for_releases(others, struck, "without a daemon").values())
+        # Behind a fence no daemon calls itself ready; it has to release.
+        self.daemons[node].daemon.start(ready=False)
+        self.later.add(node)
+        return Event(struck, time.monotonic(), struck, f"{node}; the others released after {back - struck:.1f} s")
+
     # A restore.
 
     def back_up(self):
@@ -175,12 +192,43 @@ class Outages:
         for member in self.cluster.members:
             member.kill()
         struck = time.monotonic()
+
+        def start():
+            # The backup does not know that they took their names again: such a daemon has to be started anew.
+            for node in self.later:
+                self.daemons[node].daemon.stop()
+                self._await_restore(node)
+        return self._go_on_from_backup(struck, start)
+
+    def restore_at_rest(self):
+        """The same as people do it who know beforehand: the daemons are stopped first, and started with --await-restore."""
+        for node, there in self.daemons.items():
+            if not there.daemon.stop():
+                self.wrong.append(f"{node} did not end with 0 before a restore")
+        for member in self.cluster.members:
+            member.kill()
+        struck = time.monotonic()
+
+        def start():
+            for node in self.nodes:
+                self._await_restore(node)
+        return self._go_on_from_backup(struck, start)
+
+    def _await_restore(self, node):
+        daemon = self.daemons[node].daemon
+        daemon.command.append("--await-restore")
+        daemon.start(ready=False)
+        daemon.command.pop()
+        self.later.add(node)
+
+    def _go_on_from_backup(self, struck, start):
         self.cluster.restore(self.backup)
         ledger = self.cluster.ledger
         heads = dict(line.split("|") for line in ledger.sql(
             "SELECT node, max(sequence) FROM audit_record GROUP BY node"))
         lost = self.payments.restored(struck, {node: int(head) for node, head in heads.items()}, set(ledger.claims()))
         self.cluster.rejoin(anew=True)
+        start()
         self._wait("all nodes' findings",
                    lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
         # People read what each node has found before they accept it; a daemon itself looks once a second.

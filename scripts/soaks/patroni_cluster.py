@@ -45,8 +45,8 @@ class Member(cluster.Member):
                 "pgpass": f"{self.directory}/disk/pgpass",
                 "authentication": {role: {"username": database.SUPERUSER, "password": "trusted"}
                                    for role in ("superuser", "replication", "rewind")},
-                "pg_hba": ["local all all trust", "host all all 127.0.0.1/32 trust", "host all all 10.77.0.0/16 trust",
-                           "host replication all 10.77.0.0/16 trust"],
+                "pg_hba": ["local all all trust", *[f"host {what} all {network} trust" for what in ("all", "replication")
+                                                    for network in ("127.0.0.1/32", "10.77.0.0/16")]],
                 "parameters": {"unix_socket_directories": self.directory}}})
 
     def start(self):
@@ -58,6 +58,11 @@ class Member(cluster.Member):
         with open(f"{self.directory}/patroni.log", "ab") as log:
             self.process = subprocess.Popen(self._command("patroni", file), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             cwd=self.directory)
+
+    def ask(self, path, *words):
+        """Says whether its Patroni answers with success."""
+        return subprocess.run([*self.network.within(self.name), "curl", "--silent", "--fail", "--output", "/dev/null", *words,
+                               f"http://{self.host}:8008/{path}"]).returncode == 0
 
     def server(self):
         """The process of PostgreSQL itself, which is not Patroni's child; None while there is none."""
@@ -120,6 +125,11 @@ class Cluster(cluster.Cluster):
             self.ending = ending.pop_all()
         return self
 
+    def wait_for_standby(self):
+        """Until Patroni knows of it too: it promotes no other."""
+        super().wait_for_standby()
+        self._wait("Patroni's synchronous standby", lambda: self.standby.ask("synchronous"))
+
     def find_primary(self, other_than=None):
         """Waits until there is one."""
         found = []
@@ -152,9 +162,8 @@ class Outages(outages.Outages):
 
     def switchover(self):
         old, struck = self.cluster.primary, time.monotonic()
-        service.run(*self.network.within(old.name), "curl", "--silent", "--fail", "--data",
-                    json.dumps({"leader": old.name, "candidate": self.cluster.standby.name}),
-                    f"http://{old.host}:8008/switchover")
+        if not old.ask("switchover", "--data", json.dumps({"leader": old.name, "candidate": self.cluster.standby.name})):
+            raise service.Failed("Patroni refused the switchover")
         self.cluster.find_primary(other_than=old)
         led = time.monotonic() - struck
         self.cluster.wait_for_standby()
