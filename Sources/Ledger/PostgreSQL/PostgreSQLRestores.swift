@@ -209,9 +209,15 @@ extension PostgreSQLWriter {
 
     /// Has all nodes hold, and goes on from what the database has: what this process writes then is records, and one is the
     /// acceptance. Where it cannot be written every later batch finds the same.
+    ///
+    /// A daemon that the restored database does not know of can write nothing, so every batch finds it. The hold is put once:
+    /// each is a matter of its own to accept.
     func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
+        let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(
-            reason: "The database is older than what this daemon has written: \(finding.sentence)")
+            reason: "The database is older than what this daemon has written: \(finding.sentence)"
+                + (isFromBefore ? " It does not know of this daemon's start: start the daemon anew." : ""))
+        guard !isFromBefore || heldFor != finding else { return failure }
         guard let connection = try? slot.current(until: .now + timeout) else { return failure }
         let results = try? connection.exchange(
             [
@@ -226,6 +232,7 @@ extension PostgreSQLWriter {
             return failure
         }
         lastEnd.set([head])
+        heldFor = finding
         observe(.held(finding))
         return failure
     }

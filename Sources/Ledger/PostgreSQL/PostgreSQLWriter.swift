@@ -59,6 +59,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
     var doubt: PostgreSQLUnit?
     /// What a commit that did not take place has left to be done.
     var backlog: [PostgreSQLWrite] = []
+    /// What every batch of a daemon from before the restore finds, once all nodes hold for it.
+    var heldFor: LedgerHold.Finding?
 
     init(
         _ slot: PostgreSQLSlot, lease: PostgreSQLNodeLease, node: AuditNode, settings: PostgreSQLLedger.Settings,
