@@ -109,6 +109,9 @@ public enum LedgerEvent: Sendable, Equatable {
     case readBack(ReadBackOutcome)
     /// The store is older than what this process has written to it; all nodes hold from now on.
     case held(LedgerHold.Finding)
+    /// The store is being opened, and another daemon has this node's name or has ended without giving it back: that one's lease
+    /// is waited for.
+    case awaitsName(NodeNameHolder)
 }
 
 /// What the store says of a commit that was not acknowledged; `paytokend_ledger_reads_back_total{outcome}`.

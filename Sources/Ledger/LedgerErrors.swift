@@ -113,8 +113,14 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case nodeInUse(node: String, server: String)
     /// There is a database, but no schema of ours in it.
     case noSchema(server: String)
+    /// The daemon's role cannot do all that it has to.
+    case missingRights(server: String, missing: String)
     /// An older program made the schema, and the daemon's role cannot change it.
     case olderSchema(server: String, found: Int, known: Int)
+    /// The file's content is on its way into a database, and the file does not know whether it has been taken over there.
+    case moving(path: String, server: String)
+    /// The file's content was moved into a database, and goes on there.
+    case moved(path: String, server: String, node: String)
 
     public var description: String {
         switch self {
@@ -151,9 +157,18 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
         case .noSchema(let server):
             "There is no ledger on \(server). Make it with an account that may create a schema there: paytokenctl ledger "
                 + "create URL --grant ROLE"
+        case .missingRights(let server, let missing):
+            "The daemon's role lacks rights in the ledger on \(server): \(missing). Give them with its owner's account: paytokenctl "
+                + "ledger create URL --grant ROLE"
         case .olderSchema(let server, let found, let known):
             "The ledger on \(server) has schema \(found), and this program needs schema \(known). Upgrade it with its owner's "
                 + "account: paytokenctl ledger create URL --grant ROLE"
+        case .moving(let path, let server):
+            "The ledger \(path) is being moved to \(server), and only a look there tells whether it was taken over: repeat "
+                + "paytokenctl ledger move, or take it back with --give-up. It does not serve before."
+        case .moved(let path, let server, let node):
+            "The ledger \(path) was moved to \(server) and never serves again. Name that database in ledger.url, with "
+                + "ledger.node: \(node)."
         }
     }
 }

@@ -182,7 +182,7 @@ struct LedgerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
         subcommands: [
-            LedgerCreateCommand.self, LedgerBackupCommand.self, LedgerAcceptRestoreCommand.self,
-            LedgerAcceptClockCommand.self,
+            LedgerCreateCommand.self, LedgerMoveCommand.self, LedgerBackupCommand.self,
+            LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self,
         ])
 }

@@ -26,8 +26,9 @@ struct Paytokend: AsyncParsableCommand {
               0   stopped by a signal, or --check found nothing wrong
               64  wrong usage
               70  a defect
-              75  another daemon serves the socket or uses the ledger, or the ledger's disk is full
-              78  the configuration is wrong, or the ledger is not the one that the token remembers
+              75  try again later: another daemon serves the socket, uses the ledger or has this node's name in it;
+                  the ledger's disk is full, or its server is away
+              78  the configuration is wrong, the ledger was moved away, or it is not the one that the token remembers
             """,
         version: "paytokend \(ProductVersion.current)")
 

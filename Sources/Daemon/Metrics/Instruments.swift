@@ -18,7 +18,7 @@ struct Instruments: Sendable {
     let ledgerCommitSeconds = Histogram(
         "paytokend_ledger_commit_seconds", help: "Making releases durable.", bounds: latencies)
     let ledgerBatchSize = Histogram(
-        "paytokend_ledger_batch_size", help: "Releases in one commit.",
+        "paytokend_ledger_batch_size", help: "Writes that share one commit: releases, records, changes, probes.",
         bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
     let ledgerBatchRoundTrips = Histogram(
         "paytokend_ledger_batch_round_trips", help: "Round trips to the ledger's server for one commit.",

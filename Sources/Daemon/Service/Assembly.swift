@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import Ledger
 import Logging
@@ -43,8 +44,22 @@ struct Assembly: Sendable {
                 logger.critical(
                     "the ledger is older than what this daemon has written to it; nothing is released on any node",
                     metadata: ["found": "\(finding.sentence)"])
+            case .awaitsName(let holder):
+                let whose =
+                    holder.isConnected
+                    ? "a daemon at \(holder.address ?? "the server's own host")" : "a daemon that has no session there"
+                logger.notice(
+                    "another daemon has this node's name in the ledger, and its lease is waited for",
+                    metadata: [
+                        "node": "\(holder.node)", "holder": "\(whose)", "version": "\(holder.version)",
+                        "until": "\(RFC3339.string(holder.until))",
+                    ])
             case .failed, .dropped: break
             }
+        }
+        let known = Set(configuration.warnings.map(\.setting.rawValue))
+        for setting in (ledger as? any DatabaseLedger)?.insecureSettings ?? [] where !known.contains(setting.rawValue) {
+            logger.warning("insecure setting", metadata: ["place": "ledger.url", "reason": "\(setting)"])
         }
         do throws(StartFailure) {
             return try await make(

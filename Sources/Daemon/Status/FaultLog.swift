@@ -2,8 +2,9 @@ import Logging
 import Synchronization
 
 /// Logs why requests are being answered with 503: at once when a fault begins, then at most every ten seconds with the
-/// number of requests, and once when it has ended. A thousand refused requests a second take one line, and so does a fault
-/// that comes and goes, as with a disk's last free blocks: it has ended when it has stayed away for a second.
+/// number of requests, and once when it has ended: at the first success after an outage. A thousand refused requests a second
+/// take one line, and so does a fault that comes and goes within a second, as with a disk's last free blocks: it has ended when
+/// it has stayed away for a second.
 ///
 /// A component has one fault at a time, whatever the reasons: they may differ with each request, as when a refusal says how
 /// many calls wait. The line has the reason of the request with which it is logged, and counts all since the line before.
@@ -12,6 +13,8 @@ final class FaultLog: Sendable {
         var loggedAt: ContinuousClock.Instant
         /// Requests since then, for whatever reason.
         var unlogged = 0
+        /// The first request since the last success.
+        var lastingSince: ContinuousClock.Instant
         /// Since when it stays away; nil while it is there.
         var awaySince: ContinuousClock.Instant?
     }
@@ -36,15 +39,14 @@ final class FaultLog: Sendable {
     func began(_ component: String, _ reason: String) {
         let now = now()
         let count = faults.withLock { faults -> Int? in
-            if var known = faults[component], now - known.loggedAt < Self.pause {
-                known.unlogged += 1
-                known.awaySince = nil
-                faults[component] = known
-                return nil
-            }
-            let unlogged = faults[component]?.unlogged ?? 0
-            faults[component] = Fault(loggedAt: now)
-            return unlogged + 1
+            var fault = faults[component] ?? Fault(loggedAt: now - Self.pause, lastingSince: now)
+            if fault.awaySince != nil { fault.lastingSince = now }
+            fault.awaySince = nil
+            fault.unlogged += 1
+            defer { faults[component] = fault }
+            guard now - fault.loggedAt >= Self.pause else { return nil }
+            defer { (fault.loggedAt, fault.unlogged) = (now, 0) }
+            return fault.unlogged
         }
         guard let count else { return }
         logger.error(
@@ -62,11 +64,12 @@ final class FaultLog: Sendable {
             // The usual case takes no more than a look.
             guard let fault = faults[component] else { return false }
             let now = now()
-            guard let since = fault.awaySince else {
+            if let since = fault.awaySince {
+                guard now - since >= Self.rest else { return false }
+            } else if now - fault.lastingSince < Self.rest {
                 faults[component]?.awaySince = now
                 return false
             }
-            guard now - since >= Self.rest else { return false }
             faults[component] = nil
             return true
         }

@@ -43,6 +43,8 @@ struct SQLState: Sendable, Hashable, CustomStringConvertible {
     static let insufficientPrivilege = SQLState(known: "42501")
     static let undefinedObject = SQLState(known: "42704")
     static let noDatabase = SQLState(known: "3D000")
+    /// This schema's own: a daemon wants the name of a node whose file is being moved into the database.
+    static let nodeIsMoving = SQLState(known: "PTM01")
 
     /// The row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22, 23, P0).
     var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
@@ -66,7 +68,8 @@ struct SQLState: Sendable, Hashable, CustomStringConvertible {
         "53200": "out of memory", "53300": "too many connections", "55P03": "another program holds a lock",
         "57014": "the statement was cancelled", "57P01": "an administrator ended the session",
         "57P02": "the server crashed", "57P03": "the server is starting or stopping",
-        "57P05": "the session was idle for too long", "25P03": "the transaction was idle for too long",
+        "PTM01": "the node's own ledger is being moved in", "57P05": "the session was idle for too long",
+        "25P03": "the transaction was idle for too long",
     ]
     private static let classes = [
         "08": "connection", "22": "a value", "23": "a constraint", "25": "transaction state", "28": "login",

@@ -117,6 +117,10 @@ public final class PostgreSQLLedger: Ledger {
         do {
             try faults.opening()
             let connection = try writing.open(until: .now + settings.timeout)
+            try Self.requireRights(connection, server: server, timeout: settings.timeout)
+            if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
+                observe(.awaitsName(holder))
+            }
             lease = try PostgreSQLNodeLease.take(settings, connection)
             slot = PostgreSQLSlot(writing, connection)
         } catch let error as LedgerOpeningError {

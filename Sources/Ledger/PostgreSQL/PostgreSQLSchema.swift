@@ -144,7 +144,7 @@ public enum PostgreSQLSchema {
     }
 
     /// Whoever owns the schema can drop its tables, so that must be nobody but the account that looks after it.
-    private static func requireOwner(
+    static func requireOwner(
         _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
     ) throws {
         let isOwner = try run(

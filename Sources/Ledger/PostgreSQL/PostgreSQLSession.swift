@@ -110,6 +110,14 @@ final class PostgreSQLSession: Sendable {
         return connection
     }
 
+    static func pooled(_ url: PostgreSQLURL) -> LedgerOpeningError {
+        .cannotOpen(
+            path: url.server,
+            reason:
+                "a connection pooler stands before the server, and could mix this session's settings and statements "
+                + "with others': name the server itself.")
+    }
+
     private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
         let connection = try Self.connection(to: url, parameters, passwordFile: passwordFile, until: deadline)
         do {
@@ -118,13 +126,7 @@ final class PostgreSQLSession: Sendable {
                 throw LedgerOpeningError.notALedger(path: url.server)
             }
             // A pooler has sessions of its own with the server, and hands out numbers of its own, by which it finds them.
-            guard try facts.integer(6) == connection.serverProcess else {
-                throw LedgerOpeningError.cannotOpen(
-                    path: url.server,
-                    reason:
-                        "a connection pooler stands before the server, and could mix this session's settings and statements "
-                        + "with others': name the server itself.")
-            }
+            guard try facts.integer(6) == connection.serverProcess else { throw Self.pooled(url) }
             let known = PostgreSQLTables.version
             guard found <= known else {
                 throw LedgerOpeningError.newerSchema(path: url.server, found: Int(found), known: known)
@@ -169,7 +171,10 @@ final class PostgreSQLSession: Sendable {
         """
         SELECT current_user::text, current_setting('server_version'), system_identifier::text,
             \(timeline), current_setting('synchronous_commit'),
-            current_setting('synchronous_standby_names'), pg_backend_pid()::bigint
+            current_setting('synchronous_standby_names'), pg_backend_pid()::bigint,
+            EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper)
+                OR EXISTS (SELECT FROM pg_namespace
+                    WHERE nspname = '\(PostgreSQLTables.schema)' AND pg_has_role(nspowner, 'MEMBER'))
         FROM pg_control_system()
         """)
 
@@ -178,6 +183,7 @@ final class PostgreSQLSession: Sendable {
         // `local` and `off` do not wait for a standby.
         if ["off", "local"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }
         if try row.text(5).isEmpty { insecure.insert(.databaseStandby) }
+        if try row.boolean(7) { insecure.insert(.databaseOwner) }
         return Facts(
             host: connection.host, database: connection.database, role: try row.text(0),
             serverVersion: try row.text(1), systemIdentifier: try row.text(2), timeline: Int(try row.integer(3)),
@@ -201,6 +207,12 @@ extension LedgerOpeningError {
                 path: server,
                 reason:
                     "its role lacks a privilege: paytokenctl ledger create URL --grant ROLE, with the owner's account.")
+        case .refused(let state, _) where state == .nodeIsMoving:
+            self = .cannotOpen(
+                path: server,
+                reason:
+                    "this node's former ledger, a file, is being moved into it, and that was not completed: repeat paytokenctl "
+                    + "ledger move.")
         case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
             self = .cannotOpen(path: server, reason: "PostgreSQL says \(state).")
         case .refused(let state, _): self = .unreachable(server: server, reason: "PostgreSQL says \(state).")

@@ -6,7 +6,7 @@ enum PostgreSQLTables {
 
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a database in the field was made by it.
-    static let steps = [version1, version2 + following + guards]
+    static let steps = [version1, version2 + following + guards, version3]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -213,21 +213,6 @@ enum PostgreSQLTables {
             "GRANT USAGE ON SCHEMA paytokend TO \(role)",
             "REVOKE ALL ON ALL TABLES IN SCHEMA paytokend FROM \(role)",
             "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA paytokend FROM \(role)",
-            "GRANT SELECT ON ALL TABLES IN SCHEMA paytokend TO \(role)",
-            "GRANT INSERT ON node, merchant_key, claim, audit_record, checkpoint, audit_key, approval TO \(role)",
-            "GRANT UPDATE (guard) ON ledger_state TO \(role)",
-            """
-            GRANT UPDATE (fence, lease_until, seen_at, version, last_batch, signed_ahead, clock_accepted_after)
-            ON node TO \(role)
-            """,
-            "GRANT UPDATE (state, cut_off) ON merchant_key TO \(role)",
-            "GRANT UPDATE (repeats, repeat_attempt, repeated_at) ON claim TO \(role)",
-            "GRANT UPDATE (public_key) ON audit_key TO \(role)",
-            "GRANT UPDATE (status, decided_by, decided_at) ON approval TO \(role)",
-            """
-            GRANT EXECUTE ON FUNCTION present(), exclude_releases(), prune_claims(bigint, bigint, bigint),
-            limit_forgotten(bigint, bigint), forget_approvals(bigint, bigint) TO \(role)
-            """,
-        ] + grantsOfVersion2(to: role)
+        ] + PostgreSQLRight.all.map { $0.grant(to: role) }
     }
 }

@@ -177,17 +177,4 @@ extension PostgreSQLTables {
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL
         """
-
-    /// - Parameter role: quoted as an identifier.
-    static func grantsOfVersion2(to role: String) -> [String] {
-        [
-            "GRANT UPDATE (widest_window) ON node TO \(role)",
-            """
-            GRANT EXECUTE ON FUNCTION this_server(), earliest_fence(), note_key_holder(text, bigint, bytea[]),
-            put_hold(text, text, bigint, bigint, bytea, bigint, bytea),
-            accept_restore(text, bigint, bigint, bytea, bigint, text[], bigint[]), end_hold(text, bigint, bigint),
-            compare_server(text, bigint) TO \(role)
-            """,
-        ]
-    }
 }

@@ -17,12 +17,32 @@ public struct PostgreSQLURL: Sendable, Equatable {
     private static let secrets = ["password", "sslpassword"]
     private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
 
+    /// Parameters of which libpq takes these values only, and says so when it connects (PostgreSQL documentation, *Parameter Key
+    /// Words*).
+    private static let choices = [
+        ("sslmode", ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]),
+        ("channel_binding", ["disable", "prefer", "require"]),
+        ("ssl_min_protocol_version", ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]),
+        ("ssl_max_protocol_version", ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]),
+    ]
+
     public init(_ text: String) throws(PostgreSQLURLError) {
         guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://"), text.utf8.count <= Self.maximumBytes
         else { throw .notAURL }
         guard let parameters = Self.parse(text) else { throw .unreadable }
         for name in Self.secrets where parameters[name] != nil { throw .secret(parameter: name) }
         for name in Self.fixed where parameters[name] != nil { throw .fixed(parameter: name) }
+        for (name, values) in Self.choices {
+            guard let chosen = parameters[name], !values.contains(chosen) else { continue }
+            throw .choice(parameter: name, values: values)
+        }
+        let counts = ["host", "hostaddr", "port"].map { parameters[$0].map(Self.count) }
+        let (addressed, ports) = (max(counts[0] ?? 0, counts[1] ?? 0), counts[2] ?? 1)
+        // One port is for all hosts.
+        guard ports == 1 || ports == max(addressed, 1) else { throw .ports(ports, hosts: max(addressed, 1)) }
+        if let hosts = counts[0], let addresses = counts[1], hosts != addresses {
+            throw .addresses(addresses, hosts: hosts)
+        }
         for port in Self.list(parameters["port"]) where Int(port).map((1...65_535).contains) != true { throw .port }
         self.text = text
         self.parameters = parameters
@@ -55,6 +75,9 @@ public struct PostgreSQLURL: Sendable, Equatable {
         }
     }
 
+    /// The service, of a service file, that says what the URL leaves open; nil: none is named.
+    public var service: String? { parameters["service"] }
+
     /// What is insecure by the URL alone, without a look at a service file or at the server.
     public var insecureSettings: Set<InsecureLedgerSetting> {
         // A service file may say all that the URL leaves open; it is looked at when there is a connection.
@@ -69,6 +92,11 @@ public struct PostgreSQLURL: Sendable, Equatable {
         let isLocal =
             hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") } && list(parameters["hostaddr"]).isEmpty
         return isLocal || parameters["sslmode"] == "verify-full" ? [] : [.databaseTLS]
+    }
+
+    /// How many elements libpq finds in a list, empty ones too.
+    private static func count(_ text: String) -> Int {
+        text.split(separator: ",", omittingEmptySubsequences: false).count
     }
 
     private static func list(_ text: String?) -> [String] {
@@ -105,6 +133,11 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
     case secret(parameter: String)
     /// A parameter of libpq that the daemon sets itself.
     case fixed(parameter: String)
+    /// A parameter that has none of the values that libpq takes. What stands there may be anything, so it is not repeated.
+    case choice(parameter: String, values: [String])
+    /// As many ports as hosts, or one for all.
+    case ports(Int, hosts: Int)
+    case addresses(Int, hosts: Int)
     /// What stands where the port belongs may be a mistyped password, so it is not repeated.
     case port
 
@@ -117,6 +150,12 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
             "must not contain a \(parameter): use ledger.password_file, peer authentication, a client certificate or a "
                 + "service file"
         case .fixed(let parameter): "must not set \(parameter), which the daemon sets itself"
+        case .choice(let parameter, let values):
+            "has a \(parameter) that is none of \(values.joined(separator: ", "))"
+        case .ports(let ports, let hosts):
+            "has \(ports) ports for \(hosts == 1 ? "1 host" : "\(hosts) hosts"); give each host one, or one for all"
+        case .addresses(let addresses, let hosts):
+            "has \(addresses) addresses (hostaddr) for \(hosts) hosts; give each host one"
         case .port: "has a port that is no number from 1 to 65535"
         }
     }
@@ -130,6 +169,8 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     case databaseStandby = "database_standby"
     /// `synchronous_commit` is turned off for the daemon's role. Every batch turns it on again for itself.
     case databaseSynchronousCommit = "database_synchronous_commit"
+    /// The daemon logs in as a superuser or as one who owns the tables: no right binds it.
+    case databaseOwner = "database_owner"
 
     public var description: String {
         switch self {
@@ -142,6 +183,10 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
         case .databaseSynchronousCommit:
             "synchronous_commit is turned off for the daemon's role or database; the daemon turns it on for each of its "
                 + "transactions. Reset it."
+        case .databaseOwner:
+            "The daemon logs in to the ledger's server as a superuser, or as a role that owns the tables or can act as their owner: "
+                + "whoever has its login can change records and delete claims. Use a role of its own, with the rights that "
+                + "paytokenctl ledger create URL --grant ROLE gives."
         }
     }
 }

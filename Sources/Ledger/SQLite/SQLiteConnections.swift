@@ -23,6 +23,20 @@ final class SQLiteConnections: Sendable {
     init(
         path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
     ) throws {
+        writer = try Self.writing(path, busyTimeout: busyTimeout)
+        try writer.writeWithoutTransaction { db in
+            try Self.requireDurability(db, path: path)
+            try prepare(db)
+        }
+        checkpointing = try WALCheckpointing(path: path, busyTimeout: busyTimeout)
+        reader = SQLiteReader(
+            try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
+        searcher = SQLiteReader(
+            try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
+    }
+
+    /// The one connection that writes, with the settings on which a commit's durability depends; blocks.
+    static func writing(_ path: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "ledger.writer"
         configuration.qos = Self.threadQuality
@@ -41,16 +55,7 @@ final class SQLiteConnections: Sendable {
             // Savepoints need no room in a directory for temporary files, which may be full or not writable.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
-        writer = try DatabaseQueue(path: path, configuration: configuration)
-        try writer.writeWithoutTransaction { db in
-            try Self.requireDurability(db, path: path)
-            try prepare(db)
-        }
-        checkpointing = try WALCheckpointing(path: path, busyTimeout: busyTimeout)
-        reader = SQLiteReader(
-            try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
-        searcher = SQLiteReader(
-            try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
+        return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// A connection that only reads; blocks.

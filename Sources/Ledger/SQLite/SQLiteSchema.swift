@@ -25,11 +25,12 @@ struct SQLiteSchema {
     }
 
     /// The version and node of the ledger in the database; nil when the database is empty.
-    private func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
+    func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
-        guard tables.contains("ledger_meta"),
-            let version = try value(db, "schema_version").flatMap({ Int($0) }), version > 0,
+        guard tables.contains("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
+        if let mark = try SQLiteMoveMark.read(db) { throw mark.refusal(path: path, node: try value(db, "node") ?? "") }
+        guard let version = try value(db, "schema_version").flatMap({ Int($0) }), version > 0,
             let recorded = try value(db, "node").flatMap(AuditNode.init)
         else { throw LedgerOpeningError.notALedger(path: path) }
         guard version <= SQLiteTables.version else {

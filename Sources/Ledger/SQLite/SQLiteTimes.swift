@@ -6,7 +6,7 @@ struct SQLiteTimes {
     let node: String
 
     func times(_ db: Database) throws -> LedgerTimes {
-        let accepted = try value(Self.acceptedName, db) ?? 0
+        let accepted = try clockAcceptedAfter(db)
         // From the newest time downwards, for which the plus sees to the index by time. What is passed over are the records
         // that a wrong clock wrote before it was accepted: usually none.
         let newest = try Int64.fetchOne(
@@ -62,6 +62,9 @@ struct SQLiteTimes {
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
         try put(Self.aheadName, ahead, db)
     }
+
+    /// Records up to it were written by a clock that was not believed later; 0 when there are none.
+    func clockAcceptedAfter(_ db: Database) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
 
     func newestClaim(_ db: Database) throws -> Int64? {
         try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(claimed_at) FROM claim"))

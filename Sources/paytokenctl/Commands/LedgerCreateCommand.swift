@@ -1,7 +1,6 @@
 import ArgumentParser
 import DaemonAPI
 import Ledger
-import SecretMemory
 import StrictJSON
 
 struct LedgerCreateCommand: AsyncParsableCommand {
@@ -37,47 +36,23 @@ struct LedgerCreateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The daemon's role, which exists; it gets the least it needs.", valueName: "role"))
     var grant: String?
 
-    @Option(
-        help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
-    var passwordFile: String?
-
-    @Flag(help: "Asks for the account's password on the terminal.")
-    var askPassword = false
-
+    @OptionGroup var account: OwnerAccountOptions
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
 
     func validate() throws {
-        // Its own words would show the argument, which may hold a password.
-        do throws(PostgreSQLURLError) {
-            _ = try PostgreSQLURL(url)
-        } catch {
-            throw ValidationError(Self.sentence(error))
-        }
-        guard passwordFile == nil || !askPassword else {
-            throw ValidationError("--password-file and --ask-password exclude each other.")
-        }
+        _ = try OwnerAccountOptions.url(url)
         guard grant.map({ !$0.isEmpty && $0.utf8.count <= 63 }) ?? true else {
             throw ValidationError("A role's name has 1 to 63 bytes.")
         }
     }
 
-    private static func sentence(_ error: PostgreSQLURLError) -> String {
-        switch error {
-        case .secret(let parameter):
-            "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
-                + "--password-file or --ask-password."
-        case .fixed(let parameter): "The URL must not set \(parameter)."
-        case .notAURL, .unreadable, .port: "The URL \(error)."
-        }
-    }
-
     func run() async throws {
-        let url = try PostgreSQLURL(url)
-        let typed = askPassword ? try TypedPassword(asking: "Password of \(url.user ?? "the account")") : nil
-        if let passwordFile { try Self.check(passwordFile) }
-        let outcome = try await create(url, typed?.path ?? passwordFile)
-        for setting in outcome.insecureSettings.map(\.description).sorted() { Console.error("warning: \(setting)") }
+        let url = try OwnerAccountOptions.url(url)
+        let outcome = try await account.withPassword(for: url) { file throws(CommandFailure) in
+            try await create(url, file)
+        }
+        OwnerAccountOptions.warn(of: outcome.insecureSettings)
         try show(outcome)
         dryRun.report(
             outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
@@ -94,21 +69,11 @@ struct LedgerCreateCommand: AsyncParsableCommand {
         }
     }
 
-    /// So that a wrong file ends with its own status.
-    private static func check(_ file: String) throws(CommandFailure) {
-        do throws(SecretFileError) {
-            _ = try SecretBytes(contentsOfFile: file)
-        } catch {
-            if case .accessibleToOthers = error.reason { throw CommandFailure(.notPermitted, error.description) }
-            throw CommandFailure(.unreadable, error.description)
-        }
-    }
-
+    /// A dry run shows what is there, and beside it what would be.
     private func show(_ outcome: PostgreSQLSchema.Outcome) throws(CommandFailure) {
+        let (isDry, isUpToDate) = (dryRun.isDryRun, outcome.found == outcome.version)
         let status =
-            if dryRun.isDryRun || outcome.found == outcome.version {
-                "unchanged"
-            } else {
+            if isUpToDate { "unchanged" } else if isDry { "possible" } else {
                 outcome.found == nil ? "created" : "upgraded"
             }
         var json = JSONWriter()
@@ -117,15 +82,25 @@ struct LedgerCreateCommand: AsyncParsableCommand {
         json.member("server", outcome.server)
         json.member("owner", outcome.owner)
         json.member("found", outcome.found)
-        json.member("version", outcome.version)
-        json.member("granted", outcome.granted)
+        json.member("version", isDry ? outcome.found : outcome.version)
+        json.member("granted", isDry ? nil : outcome.granted)
+        if isDry {
+            json.member("wouldBecome", outcome.version)
+            json.member("wouldGrant", outcome.granted)
+        }
         json.endObject()
+        func shown(_ now: String?, _ none: String, wouldBe next: String?) -> String {
+            guard isDry, let next, next != now else { return (isDry ? now : next) ?? none }
+            return "\(now ?? none), would be \(next)"
+        }
+        let found = outcome.found.map(String.init)
         try format.show(
             json.bytes,
             Table(pairs: [
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
-                ("Schema found", outcome.found.map(String.init) ?? "none"),
-                ("Schema", String(outcome.version)), ("Granted to", outcome.granted ?? "nobody"),
+                ("Schema found", found ?? "none"),
+                ("Schema", shown(found, "none", wouldBe: String(outcome.version))),
+                ("Granted to", shown(nil, "nobody", wouldBe: outcome.granted)),
             ]).text)
     }
 }
@@ -133,13 +108,11 @@ struct LedgerCreateCommand: AsyncParsableCommand {
 extension CommandFailure {
     fileprivate init(creating error: LedgerOpeningError) {
         switch error {
-        case .unreachable, .notNow: self.init(.tryAgainLater, error.description)
-        case .newerSchema: self.init(.no, error.description)
         case .notALedger(let server):
             self.init(
                 .no,
                 "The schema paytokend on \(server) is not a ledger's, and nothing was changed. Use another database.")
-        default: self.init(.configuration, error.description)
+        default: self.init(owner: error)
         }
     }
 }

@@ -21,6 +21,12 @@ enum NextStep {
         "the node \(approval.node ?? "that it was asked for on") does it within seconds; paytokenctl approval list shows when it is done"
     }
 
+    /// To whoever has moved a ledger into a database.
+    static func startOnDatabase(node: String, server: String) -> String {
+        "The file never serves again. In paytokend.yaml name \(server) in ledger.url, with the daemon's own role, and set "
+            + "ledger.node: \(node); then paytokend --check, and start it."
+    }
+
     static let giveAuditorsTheKey =
         "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
 

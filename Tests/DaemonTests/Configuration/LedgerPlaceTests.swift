@@ -70,6 +70,15 @@ struct LedgerPlaceTests {
             WrongDatabase(
                 "url: \"postgresql://db1/x?sslmode=verify-full&sslrootcert=/no/hunter\"", "node: a",
                 problem: "7 ledger.url: the file of its sslrootcert, /no/hunter, cannot be read"),
+            WrongDatabase(
+                "url: \"postgresql://db1/x?sslmode=hunter2\"", "node: a",
+                problem: "7 ledger.url: has a sslmode that is none of disable"),
+            WrongDatabase(
+                "url: \"postgresql://db1,db2,db3/x?port=1,2&sslmode=verify-full\"", "node: a",
+                problem: "7 ledger.url: has 2 ports for 3 hosts"),
+            WrongDatabase(
+                "url: \"postgresql:///x?service=no-such-service\"", "node: a",
+                problem: "7 ledger.url: names the service no-such-service, which no service file defines"),
             WrongDatabase("url: \(url)", problem: "7 ledger.node: is missing; hosts that share a ledger in PostgreSQL"),
             WrongDatabase(
                 "url: \(url)", "node: a", "password_file: gone",
@@ -126,6 +135,22 @@ struct LedgerPlaceTests {
         arguments: ["postgresql:///paytokend", "postgresql:///x?host=/run/postgresql"])
     func local(url: String) throws {
         #expect(try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings.isEmpty)
+    }
+
+    @Test("a service is looked for where libpq does")
+    func service() throws {
+        let fixture = try ConfigurationFixture()
+        let text = text(["url: postgresql:///x?service=ledger", "node: a"])
+        try fixture.directory.write("# ours\n[ledger]\nhost=db1\n", to: ".pg_service.conf")
+        let home = ["HOME": fixture.directory.path, "PGSYSCONFDIR": fixture.directory.path("none")]
+        #expect(fixture.problems(text, environment: home).isEmpty)
+        // The file that the environment names takes the place of the one at home.
+        let named = home.merging(["PGSERVICEFILE": fixture.directory.path("none")]) { $1 }
+        #expect(fixture.problems(text, environment: named).count == 1)
+        let system = ["HOME": "/nowhere", "PGSYSCONFDIR": fixture.directory.path]
+        #expect(fixture.problems(text, environment: system).count == 1, "there it is called pg_service.conf")
+        try fixture.directory.write("[other]\n[ledger]\n", to: "pg_service.conf")
+        #expect(fixture.problems(text, environment: system).isEmpty)
     }
 
     @Test("a reload takes no rule without a name while the ledger in use is shared, whatever the file names by now")

@@ -22,6 +22,8 @@ struct MetricsTests {
             ])
         #expect(lines.count { $0.hasPrefix("# HELP ") } == types.count)
         #expect(lines.contains("paytokend_connections 0"))
+        let batches = lines.first { $0.hasPrefix("# HELP paytokend_ledger_batch_size ") } ?? ""
+        #expect(batches.contains("Writes") && batches.contains("records"), "not releases alone: \(batches)")
     }
 
     @Test("counters and gauges show their labels in order")

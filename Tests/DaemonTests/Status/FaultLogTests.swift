@@ -83,6 +83,18 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
+    @Test("an outage has ended with the first success, though no other request comes")
+    func outage() {
+        faults.began("ledger", "server away")
+        clock.pass(.milliseconds(600))
+        faults.began("ledger", "server away")
+        clock.pass(.milliseconds(400))
+        faults.ended("ledger")
+        #expect(lines.taken() == ["unavailable 1", "available again -"])
+        faults.ended("ledger")
+        #expect(lines.taken().isEmpty)
+    }
+
     @Test("reasons that differ with each request take no more lines than one reason, and every request is counted once")
     func changingReasons() {
         for waiting in 0..<100 { faults.began("hsm", "\(1024 + waiting) calls wait") }

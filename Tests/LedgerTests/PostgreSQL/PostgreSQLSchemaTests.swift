@@ -92,12 +92,13 @@ struct PostgreSQLSchemaTests {
         let server = try database.url().server
         try await owner.run("GRANT USAGE ON SCHEMA paytokend TO \(LedgerDatabases.daemon)")
         try await owner.run("GRANT SELECT ON ledger_state TO \(LedgerDatabases.daemon)")
-        await #expect(throws: LedgerOpeningError.olderSchema(server: server, found: 1, known: 2)) {
+        await #expect(throws: LedgerOpeningError.olderSchema(server: server, found: 1, known: PostgreSQLSchema.version))
+        {
             try await open(database)
         }
         let outcome = try await PostgreSQLSchema.create(
             database.url(as: LedgerDatabases.owner), grantTo: LedgerDatabases.daemon)
-        #expect(outcome.found == 1 && outcome.version == 2)
+        #expect(outcome.found == 1 && outcome.version == PostgreSQLSchema.version)
         let ledger = try await open(database)
         #expect(try await ledger.times().forgottenBefore == Date(timeIntervalSince1970: 4.711))
         #expect(try await ledger.keyRecords().count == 1)

@@ -16,6 +16,20 @@ struct PostgreSQLURLTests {
             ("postgresql://db/x?hunter2=1", .unreadable), ("postgresql://[hunter2/x", .unreadable),
             ("postgresql://:hunter2/x", .port), ("postgresql://db:0/x", .port), ("postgresql://db:65536/x", .port),
             ("postgresql://db1:5432,db2:hunter2/x", .port),
+            (
+                "postgresql://db/x?sslmode=hunter2",
+                .choice(
+                    parameter: "sslmode",
+                    values: ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"])
+            ),
+            (
+                "postgresql://db/x?channel_binding=hunter2",
+                .choice(parameter: "channel_binding", values: ["disable", "prefer", "require"])
+            ),
+            ("postgresql://db1:1,db2:2,db3/x?port=1,2", .ports(2, hosts: 3)),
+            ("postgresql:///x?host=/run&port=1,2", .ports(2, hosts: 1)),
+            ("postgresql:///x?port=1,2", .ports(2, hosts: 1)),
+            ("postgresql:///x?host=a,b&hostaddr=10.0.0.1", .addresses(1, hosts: 2)),
             ("host=db password=hunter2", .notAURL), ("mysql://db/x", .notAURL), ("", .notAURL),
         ])
     func refused(text: String, error: PostgreSQLURLError) {
@@ -63,6 +77,17 @@ struct PostgreSQLURLTests {
         ] as [(String, PostgreSQLOpeningFailure)])
     func states(text: String, failure: PostgreSQLOpeningFailure) {
         #expect(PostgreSQLConnection.openingFailure(saying: text) == failure)
+    }
+
+    @Test(
+        "What libpq takes is taken",
+        arguments: [
+            "postgresql://db1,db2/x?port=6432", "postgresql://db1:1,db2:2/x", "postgresql://db1:1,db2/x",
+            "postgresql:///x?host=a,b&hostaddr=10.0.0.1,10.0.0.2&port=1,2", "postgresql:///x?hostaddr=10.0.0.1&port=1",
+            "postgresql:///x", "postgresql://db/x?sslmode=verify-ca&ssl_min_protocol_version=TLSv1.3",
+        ])
+    func taken(text: String) throws {
+        #expect(try PostgreSQLURL(text).text == text)
     }
 
     @Test("It is named for people by its hosts and its database")

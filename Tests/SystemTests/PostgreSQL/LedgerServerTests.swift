@@ -96,6 +96,10 @@ import TokenForge
         let second = try await start(configuration(database))
         #expect(second.status == 75, "\(second)")
         #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
+        // Before it gives up it waits, and says for whom.
+        #expect(
+            second.error.contains("its lease is waited for") && second.error.contains("\"until\":\"20"), "\(second)")
+        #expect(second.error.contains("a daemon at the server's own host"), "\(second)")
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
         try await harness.start()
@@ -114,12 +118,45 @@ import TokenForge
         try await missing.sql("DROP SCHEMA paytokend CASCADE")
         let without = try await start(configuration(missing))
         #expect(without.status == 78 && without.error.contains("paytokenctl ledger create"), "\(without)")
+        let rights = try await DaemonDatabase(on: server)
+        try await rights.sql("REVOKE UPDATE (repeats) ON claim FROM \(DaemonDatabase.daemon)")
+        let lacking = try await start(configuration(rights))
+        #expect(lacking.status == 78 && lacking.error.contains("repeated_at on claim"), "\(lacking)")
+        #expect(lacking.error.contains("paytokenctl ledger create URL --grant ROLE"), "\(lacking)")
         try await server.require("local all \(DaemonDatabase.daemon) scram-sha-256")
         let login = try await start(configuration(DaemonDatabase(on: server)))
         #expect(login.status == 78 && login.error.contains("refuses the login"), "\(login)")
         try await server.stop()
         let away = try await start(configuration(newer))
         #expect(away.status == 75, "\(away)")
+    }
+
+    @Test(
+        "a daemon that logs in as the tables' owner, or as a superuser, is warned of",
+        arguments: [
+            DaemonDatabase.owner, PostgreSQLServer.superuser,
+        ])
+    func unboundRole(role: String) async throws {
+        var database = try await DaemonDatabase()
+        database.url = database.server.url(database.name, user: role)
+        let harness = try await DaemonHarness(configuration(database))
+        #expect(try await harness.metric("paytokend_insecure_settings", "setting=\"database_owner\"") == [1])
+        let status = try await harness.paytokenctl(["status"])
+        let said = status.output + status.error
+        #expect(said.contains("logs in to the ledger's server as a superuser"), "\(status)")
+        let stopped = try await harness.stop()
+        #expect(
+            stopped.status == 0 && stopped.error.contains("logs in to the ledger's server as a superuser"), "\(stopped)"
+        )
+        let bound = try await DaemonHarness(configuration(DaemonDatabase()))
+        #expect(try await bound.metric("paytokend_insecure_settings", "setting=\"database_owner\"").isEmpty)
+        #expect(try await bound.stop().status == 0)
+    }
+
+    @Test("the help names the server among what may be tried again")
+    func help() async throws {
+        let help = try await Program.run(Program.built("paytokend"), ["--help"])
+        #expect(help.status == 0 && help.output.contains("or its server is away"), "\(help)")
     }
 
     @Test("with an older database the daemon exits 78 and says what to do; once accepted, it serves")

@@ -1,0 +1,148 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+
+// The one transaction by which the database accepts a node, and those around it.
+extension MoveDestination {
+    /// Everything but records and claims, which are there: keys, approvals, audit keys, times, and the node itself. No node
+    /// releases while it lasts, which is as long as these few rows take.
+    ///
+    /// - Parameters:
+    ///   - head: where the file's record ends.
+    ///   - version: of this program, which status shows until the node's daemon has started.
+    ///   - beforeCommit: called when all is sent but the commit.
+    func accept(
+        _ file: MovedFile, head: ChainHead, version: String, beforeCommit: () throws -> Void
+    ) throws -> [LedgerMoveReport.DifferingKey] {
+        let node = file.node
+        try enter(
+            node,
+            first: [
+                PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
+                PostgreSQLStatement("SELECT exclude_releases()"),
+            ])
+        let standing = try standing(of: node)
+        guard standing.sequence == Int64(head.sequence), standing.hash == (head.sequence > 0 ? head.hash.bytes : nil)
+        else { throw LedgerMoveError.overtaken(node: node.name) }
+        let merged = try merge(file.keys())
+        try exchange(
+            merged.records.map { PostgreSQLStatement(Self.putKey, KeyRecordRow.values($0) + [.text(node.name)]) })
+        try exchange(try file.approvals().map(Self.put))
+        try exchange(try file.auditKeys().map { Self.put($0, of: node) })
+        try put(file.times(), head, version, of: node)
+        try beforeCommit()
+        try commit()
+        return merged.differing
+    }
+
+    private static let putKey = """
+        INSERT INTO merchant_key (\(KeyRecordRow.columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
+        """
+
+    /// The file's keys as both sides permit them; those that change nothing here are left out.
+    func merge(_ keys: [KeyRecord]) throws -> (records: [KeyRecord], differing: [LedgerMoveReport.DifferingKey]) {
+        let (known, now) = try self.keys()
+        var records: [KeyRecord] = []
+        var differing: [LedgerMoveReport.DifferingKey] = []
+        for key in keys {
+            guard let other = known[key.publicKeyHash] else {
+                records.append(key)
+                continue
+            }
+            let next: KeyRecord
+            do throws(KeyRecordConflict) {
+                next = try other.stricter(with: key, at: now)
+            } catch {
+                throw LedgerMoveError.key(hash: key.publicKeyHash.hex, error)
+            }
+            if next != other { records.append(next) }
+            if key.state != other.state || key.cutOff != other.cutOff {
+                differing.append(
+                    .init(
+                        publicKeyHash: key.publicKeyHash, inFile: key.state, inDatabase: other.state,
+                        becomes: next.state))
+            }
+        }
+        return (records, differing)
+    }
+
+    /// As it stands there: open ones can be decided on any node from then on, ended ones are shown.
+    private static func put(_ approval: Approval) throws -> PostgreSQLStatement {
+        guard let node = approval.node.flatMap(AuditNode.init) else {
+            throw LedgerFailure.unavailable(reason: "An approval in the file names no node.")
+        }
+        let places = (1...17).map { "$\($0)" }.joined(separator: ", ")
+        return PostgreSQLStatement(
+            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(places)) ON CONFLICT (identifier) DO NOTHING",
+            ApprovalRow.values(approval, node))
+    }
+
+    private static func put(_ key: MovedAuditKey, of node: AuditNode) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            "INSERT INTO audit_key (node, ordinal, identifier, public_key, planned_at) VALUES ($1, $2, $3, $4, $5)",
+            [
+                .text(node.name), .integer(key.ordinal), .bytes(key.identifier), .bytes(key.publicKey),
+                .integer(key.plannedAt),
+            ])
+    }
+
+    private func put(_ times: MovedTimes, _ head: ChainHead, _ version: String, of node: AuditNode) throws {
+        let name = PostgreSQLValue.text(node.name)
+        try exchange([
+            PostgreSQLStatement(
+                """
+                UPDATE ledger_state SET forgotten_before = greatest(forgotten_before, $1),
+                    restore_fence = greatest(restore_fence, $2)
+                """, [.integer(times.limits.forgottenBefore), .integer(times.limits.restoreFence)]),
+            PostgreSQLStatement(
+                """
+                UPDATE moved_ledger SET accepted_at = present(), last_sequence = $2, last_hash = $3 WHERE node = $1
+                """, [name, .integer(Int64(head.sequence)), .bytes(head.hash.bytes)]),
+            // Its first daemon takes the name from here, and tells window and server.
+            PostgreSQLStatement(
+                """
+                INSERT INTO node (name, fence, lease_until, seen_at, version, signed_ahead, clock_accepted_after)
+                VALUES ($1, 0, '-infinity', clock_timestamp(), $2, $3, $4)
+                ON CONFLICT (name) DO UPDATE SET signed_ahead = greatest(node.signed_ahead, excluded.signed_ahead),
+                    clock_accepted_after = excluded.clock_accepted_after
+                """,
+                [name, .text(version), .integer(times.signedAhead), .integer(times.clockAcceptedAfter)]),
+        ])
+    }
+
+    /// An acceptance that is seen may not have reached the standby: it counts once a later commit was acknowledged.
+    func confirm(_ node: AuditNode) throws {
+        try exchange([
+            PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
+            PostgreSQLStatement("UPDATE moved_ledger SET run = run + 1 WHERE node = $1", [.text(node.name)]),
+        ])
+        try commit()
+    }
+
+    /// Takes back what was copied of the node's record, unless the database has accepted it. Claims stay: those transactions were
+    /// released.
+    ///
+    /// - Parameter check: of what the database has of the node.
+    /// - Returns: false when it has accepted it.
+    func forget(_ node: AuditNode, _ check: (Standing) throws -> Void) throws -> Bool {
+        try exchange([PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on")])
+        // A commit that is under way on a session that was given up is waited for.
+        let row = try rows(
+            "SELECT accepted_at IS NOT NULL FROM moved_ledger WHERE node = $1 FOR UPDATE", [.text(node.name)]
+        ).first
+        if try row?.boolean(0) == true {
+            try exchange([PostgreSQLStatement("ROLLBACK")])
+            return false
+        }
+        if row != nil {
+            try check(try standing(of: node))
+            try exchange(
+                ["audit_record", "checkpoint", "moved_ledger"].map { table in
+                    PostgreSQLStatement("DELETE FROM \(table) WHERE node = $1", [.text(node.name)])
+                })
+        }
+        try commit()
+        return true
+    }
+}

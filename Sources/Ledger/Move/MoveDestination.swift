@@ -1,0 +1,277 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import PaymentToken
+
+/// The database that a file is moved into, through one session of its owner's; blocking.
+///
+/// What is large, records and claims, comes in transactions of a thousand rows, each done once whatever breaks off. All else
+/// comes with the one transaction by which the database accepts the node: before it no daemon can take the node's name, after
+/// it the file is not needed any more.
+final class MoveDestination {
+    /// What the database has of a node.
+    struct Standing: Equatable {
+        /// The last record that is there; 0 for none.
+        var sequence: Int64 = 0
+        var hash: [UInt8]?
+        /// Whether a daemon has the name.
+        var isLeased = false
+        /// Whether there are audit keys.
+        var hasKeys = false
+        var move: Move?
+    }
+
+    /// What it has of the move of a node's file.
+    struct Move: Equatable {
+        let run: Int64
+        let isAccepted: Bool
+        /// Where the file's record ended when it was accepted.
+        let sequence: Int64?
+        let hash: [UInt8]?
+    }
+
+    let server: String
+    /// By which this ledger is told from others.
+    let identity: String
+    let insecureSettings: Set<InsecureLedgerSetting>
+    private let connection: PostgreSQLConnection
+    /// Of this program, among those that worked at the move.
+    private(set) var currentRun: Int64 = 0
+
+    /// The longest wait for an answer of the server's.
+    private static let patience = Duration.seconds(120)
+
+    init(_ url: PostgreSQLURL, passwordFile: String?) throws(LedgerMoveError) {
+        server = url.server
+        do {
+            let connection = try PostgreSQLSession.connection(
+                to: url, PostgreSQLSession.parameters(url, timeout: .seconds(30), application: "paytokenctl"),
+                passwordFile: passwordFile, until: .now + .seconds(60))
+            func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
+                try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.patience)[0].rows
+            }
+            let (schema, known) = (PostgreSQLTables.schema, PostgreSQLTables.version)
+            let found = try run("SELECT schema_version, pg_backend_pid() FROM \(schema).ledger_state").first
+            guard let found else { throw LedgerOpeningError.notALedger(path: url.server) }
+            guard try found.integer(1) == connection.serverProcess else { throw PostgreSQLSession.pooled(url) }
+            let version = Int(try found.integer(0))
+            guard version <= known else {
+                throw LedgerOpeningError.newerSchema(path: url.server, found: version, known: known)
+            }
+            guard version == known else {
+                throw LedgerOpeningError.olderSchema(server: url.server, found: version, known: known)
+            }
+            try PostgreSQLSchema.requireOwner(run, url)
+            for setting in [
+                "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
+                "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",
+                // A program that stands still must not keep all nodes from releasing.
+                "idle_in_transaction_session_timeout = '30s'",
+            ] { _ = try run("SET \(setting)") }
+            guard let row = try run("SELECT identity FROM ledger_state").first else {
+                throw LedgerOpeningError.notALedger(path: url.server)
+            }
+            identity = try row.text(0)
+            insecureSettings = PostgreSQLURL.insecureSettings(of: connection.parameters)
+            self.connection = connection
+        } catch let error as LedgerOpeningError {
+            throw .database(error)
+        } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
+            throw .database(
+                .cannotOpen(
+                    path: url.server,
+                    reason: "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one."))
+        } catch let error as PostgreSQLFailure {
+            throw .database(LedgerOpeningError(error, server: url.server))
+        } catch {
+            throw .database(.cannotOpen(path: url.server, reason: LedgerFailure(error).description))
+        }
+    }
+
+    @discardableResult
+    func exchange(_ statements: [PostgreSQLStatement]) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
+        try connection.exchange(statements, until: .now + Self.patience)
+    }
+
+    func rows(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> [PostgreSQLRow] {
+        try exchange([PostgreSQLStatement(sql, values)])[0].rows
+    }
+
+    func standing(of node: AuditNode) throws -> Standing {
+        let results = try exchange([
+            PostgreSQLTransaction.head(of: node),
+            PostgreSQLStatement(
+                """
+                SELECT EXISTS (SELECT FROM node WHERE name = $1 AND lease_until >= clock_timestamp()),
+                    EXISTS (SELECT FROM audit_key WHERE node = $1) OR EXISTS (SELECT FROM checkpoint WHERE node = $1)
+                """, [.text(node.name)]),
+            PostgreSQLStatement(
+                "SELECT run, accepted_at IS NOT NULL, last_sequence, last_hash FROM moved_ledger WHERE node = $1",
+                [.text(node.name)]),
+        ])
+        var standing = Standing()
+        if let row = results[0].rows.first {
+            (standing.sequence, standing.hash) = (try row.integer(0), try row.bytes(1))
+        }
+        if let row = results[1].rows.first {
+            (standing.isLeased, standing.hasKeys) = (try row.boolean(0), try row.boolean(1))
+        }
+        standing.move = try results[2].rows.first.map { row in
+            Move(
+                run: try row.integer(0), isAccepted: try row.boolean(1), sequence: try row.integerIfAny(2),
+                hash: try row.bytesIfAny(3))
+        }
+        return standing
+    }
+
+    /// Has the database know that the node is being moved; from then on no daemon takes its name there.
+    ///
+    /// - Parameter check: of what the database has of the node, which nobody changes meanwhile.
+    func begin(_ node: AuditNode, _ check: (Standing) throws -> Void) throws {
+        // No daemon that takes the name now can be overlooked: taking it changes the table.
+        try exchange([
+            PostgreSQLStatement("BEGIN"), PostgreSQLStatement("LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"),
+        ])
+        try check(try standing(of: node))
+        let results = try exchange([
+            PostgreSQLStatement(
+                """
+                INSERT INTO moved_ledger (node, run, begun_at) VALUES ($1, 1, present())
+                ON CONFLICT (node) DO UPDATE SET run = moved_ledger.run + 1 RETURNING run
+                """, [.text(node.name)]), PostgreSQLStatement("COMMIT"),
+        ])
+        guard let row = results[0].rows.first else { throw LedgerMoveError.overtaken(node: node.name) }
+        currentRun = try row.integer(0)
+    }
+
+    /// Begins a transaction with a lock on the move's row, so that a program that was begun earlier or later waits for its end,
+    /// or finds it.
+    ///
+    /// - Parameter first: carried out before that lock is taken.
+    func enter(_ node: AuditNode, first: [PostgreSQLStatement] = []) throws {
+        let lock = PostgreSQLStatement(
+            "SELECT run FROM moved_ledger WHERE node = $1 AND accepted_at IS NULL FOR UPDATE", [.text(node.name)],
+            prepared: "move")
+        let results = try exchange([PostgreSQLStatement("BEGIN", prepared: "begin")] + first + [lock])
+        guard try results.last?.rows.first?.integer(0) == currentRun else {
+            throw LedgerMoveError.overtaken(node: node.name)
+        }
+    }
+
+    func insert(_ records: [MovedRecord], of node: AuditNode) throws {
+        try enter(node)
+        try exchange([
+            PostgreSQLStatement(
+                """
+                INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
+                    public_key_hash, transaction_id, hash, line)
+                SELECT $1, r.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+                    $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]) AS r
+                """,
+                [
+                    .text(node.name), .integers(records.map(\.sequence)), .integers(records.map(\.time)),
+                    .texts(records.map(\.event)), .texts(records.map(\.outcome)), .texts(records.map(\.caller)),
+                    .integers(records.map(\.callerUID)), .texts(records.map(\.merchant)),
+                    .byteStrings(records.map(\.publicKeyHash)), .byteStrings(records.map(\.transaction)),
+                    .byteStrings(records.map(\.hash)), .byteStrings(records.map(\.line)),
+                ], prepared: "records"), PostgreSQLStatement("COMMIT", prepared: "commit"),
+        ])
+    }
+
+    /// Those that are there already stay as they are.
+    func insert(_ checkpoints: [MovedCheckpoint], of node: AuditNode) throws {
+        try enter(node)
+        try exchange([
+            PostgreSQLStatement(
+                """
+                INSERT INTO checkpoint (node, sequence, time, line)
+                SELECT $1, c.* FROM unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS c
+                ON CONFLICT (node, sequence) DO NOTHING
+                """,
+                [
+                    .text(node.name), .integers(checkpoints.map(\.sequence)), .integers(checkpoints.map(\.time)),
+                    .byteStrings(checkpoints.map(\.line)),
+                ], prepared: "checkpoints"),
+            PostgreSQLStatement("COMMIT", prepared: "commit"),
+        ])
+    }
+
+    /// Adds claims, sorted by their transactions, as batches have them.
+    ///
+    /// A transaction that another node has claimed keeps that row and loses its reference: it was released to two callers, or
+    /// twice to one, and nobody shall have it again by a repeat. A row of this node is from an earlier run of the move, and
+    /// gets what the file has counted since.
+    ///
+    /// - Returns: how many another node has claimed.
+    func insert(_ claims: [MovedClaim], of node: AuditNode) throws -> Int {
+        try enter(node)
+        let results = try exchange([
+            PostgreSQLStatement(
+                """
+                INSERT INTO claim (node, transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
+                    claimed_at, repeats, repeat_attempt, repeated_at)
+                SELECT $1, c.* FROM unnest($2::bytea[], $3::bytea[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[],
+                    $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[]) AS c
+                ON CONFLICT (transaction_id) DO UPDATE SET
+                    reference_digest = CASE WHEN claim.node = $1 THEN excluded.reference_digest END,
+                    repeats = greatest(claim.repeats, excluded.repeats),
+                    repeat_attempt =
+                        CASE WHEN claim.node = $1 THEN excluded.repeat_attempt ELSE claim.repeat_attempt END,
+                    repeated_at = greatest(claim.repeated_at, excluded.repeated_at),
+                    claimed_at = greatest(claim.claimed_at, excluded.claimed_at)
+                RETURNING node
+                """,
+                [
+                    .text(node.name), .byteStrings(claims.map(\.transaction)),
+                    .byteStrings(claims.map(\.publicKeyHash)), .texts(claims.map(\.caller)),
+                    .byteStrings(claims.map(\.referenceDigest)), .byteStrings(claims.map(\.contentDigest)),
+                    .byteStrings(claims.map(\.attempt)), .integers(claims.map(\.claimedAt)),
+                    .integers(claims.map(\.repeats)), .byteStrings(claims.map(\.repeatAttempt)),
+                    .integers(claims.map(\.repeatedAt)),
+                ], prepared: "claims"), PostgreSQLStatement("COMMIT", prepared: "commit"),
+        ])
+        return try results[0].rows.count { try $0.text(0) != node.name }
+    }
+
+    /// How many of these transactions another node has claimed.
+    func claimed(_ claims: [MovedClaim], otherThan node: AuditNode) throws -> Int {
+        let count = try rows(
+            "SELECT count(*) FROM claim WHERE transaction_id = ANY ($1) AND node <> $2",
+            [.byteStrings(claims.map(\.transaction)), .text(node.name)]
+        ).first?.integer(0)
+        return Int(count ?? 0)
+    }
+
+    /// The keys' records here, by their publicKeyHash, with the server's time.
+    func keys() throws -> (records: [PublicKeyHash: KeyRecord], now: Date) {
+        let results = try exchange([
+            PostgreSQLStatement("SELECT \(KeyRecordRow.columns) FROM merchant_key"),
+            PostgreSQLStatement("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"),
+        ])
+        let records = try results[0].rows.map(KeyRecordRow.read)
+        guard let now = try results[1].rows.first?.date(0) else { throw LedgerOpeningError.notALedger(path: server) }
+        return (Dictionary(records.map { ($0.publicKeyHash, $0) }, uniquingKeysWith: { first, _ in first }), now)
+    }
+
+    func limits() throws -> ReleaseLimits {
+        guard let row = try rows("SELECT forgotten_before, restore_fence FROM ledger_state").first else {
+            throw LedgerOpeningError.notALedger(path: server)
+        }
+        return ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
+    }
+
+    /// Ends the transaction that is under way with a commit that is known to be safe, on the standby too where one is named.
+    ///
+    /// - Throws: `brokenOff` where that is not known. The repeat finds out.
+    func commit() throws(LedgerMoveError) {
+        let results: [PostgreSQLResult]
+        do throws(PostgreSQLFailure) {
+            results = try exchange([PostgreSQLStatement("COMMIT", prepared: "commit")])
+        } catch {
+            throw .brokenOff(reason: "whether the database has taken over is not known. \(error.failure)")
+        }
+        guard results.last?.tag == "COMMIT", !connection.hasWarned else {
+            throw .brokenOff(reason: "the server has not acknowledged the commit as it should; look at its standby.")
+        }
+    }
+}

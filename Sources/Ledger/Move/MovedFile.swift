@@ -1,0 +1,304 @@
+import AuditChain
+import Foundation
+import GRDB
+import Glibc
+import MerchantKeys
+
+/// The file of a stopped host on its way into a database: nobody else uses it meanwhile.
+final class MovedFile {
+    let path: String
+    let node: AuditNode
+    private(set) var mark: SQLiteMoveMark?
+    private let lock: LedgerLock
+    private let reader: DatabaseQueue
+
+    private static let busyTimeout: TimeInterval = 2
+
+    /// Blocks. Changes nothing in the file.
+    init(path: String) throws(LedgerMoveError) {
+        guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+            attributes[.type] as? FileAttributeType != .typeDirectory
+        else { throw .noFile(path: path) }
+        // The daemon's account alone may open the file, and what this program makes beside it must be that account's too.
+        guard (attributes[.ownerAccountID] as? NSNumber)?.uint32Value == geteuid() else {
+            throw .anotherAccount(path: path)
+        }
+        do throws(LedgerOpeningError) {
+            lock = try LedgerFile(path: path).prepare()
+        } catch {
+            throw .file(error)
+        }
+        do {
+            reader = try SQLiteConnections.reading(path, label: "ledger.move", busyTimeout: Self.busyTimeout)
+            (node, mark) = try reader.read { db in try Self.identify(db, path: path) }
+        } catch {
+            lock.release()
+            throw Self.failure(error, path: path)
+        }
+        self.path = path
+    }
+
+    deinit { lock.release() }
+
+    private static func identify(_ db: Database, path: String) throws -> (AuditNode, SQLiteMoveMark?) {
+        guard try db.tableExists("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
+        if let mark = try SQLiteMoveMark.read(db) {
+            let name = try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = 'node'")
+            guard let node = name.flatMap(AuditNode.init) else { throw LedgerOpeningError.notALedger(path: path) }
+            return (node, mark)
+        }
+        guard let (version, node) = try SQLiteSchema(path: path, node: nil).existing(db) else {
+            throw LedgerOpeningError.notALedger(path: path)
+        }
+        guard version == SQLiteTables.version else {
+            throw LedgerMoveError.olderFile(path: path, found: version, known: SQLiteTables.version)
+        }
+        return (node, nil)
+    }
+
+    private static func failure(_ error: any Error, path: String) -> LedgerMoveError {
+        switch error {
+        case let error as LedgerMoveError: error
+        case let error as LedgerOpeningError: .file(error)
+        case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: .file(.notALedger(path: path))
+        default: .file(.cannotOpen(path: path, reason: LedgerFailure(error).description))
+        }
+    }
+
+    /// Durable when it returns.
+    func put(_ mark: SQLiteMoveMark?) throws {
+        let writer = try SQLiteConnections.writing(path, busyTimeout: Self.busyTimeout)
+        try writer.writeWithoutTransaction { db in
+            try SQLiteConnections.requireDurability(db, path: path)
+            try db.durably { if let mark { try mark.write(db) } else { try SQLiteMoveMark.remove(db) } }
+        }
+        try writer.close()
+        self.mark = mark
+    }
+
+    func read<Value>(_ body: (Database) throws -> Value) throws -> Value { try reader.read(body) }
+
+    func counts() throws -> (records: Int, checkpoints: Int, claims: Int) {
+        try read { db in
+            func count(_ table: String) throws -> Int {
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table)") ?? 0
+            }
+            return (try count("audit_record"), try count("checkpoint"), try count("claim"))
+        }
+    }
+
+    func head() throws -> ChainHead { try read { db in try SQLiteChain(node: node).head(db) } }
+
+    func hash(of sequence: Int64) throws -> [UInt8]? {
+        try read { db in try SQLiteChain(node: node).hash(of: Int(sequence), db)?.bytes }
+    }
+
+    func keys() throws -> [KeyRecord] { try read { db in try SQLiteKeyRecords(node: node.name).all(db) } }
+
+    func approvals() throws -> [Approval] {
+        try read { db in try SQLiteApprovals(node: node.name).all(limit: .max, db) }
+    }
+
+    func auditKeys() throws -> [MovedAuditKey] {
+        try read { db in
+            try Row.fetchAll(
+                db,
+                sql:
+                    "SELECT ordinal, identifier, public_key, planned_at FROM audit_key WHERE node = ? ORDER BY ordinal",
+                arguments: [node.name]
+            ).map { row in
+                let publicKey: Data? = try row.value("public_key")
+                return MovedAuditKey(
+                    ordinal: try row.value("ordinal"), identifier: Array(try row.value("identifier") as Data),
+                    publicKey: publicKey.map { Array($0) }, plannedAt: try row.value("planned_at"))
+            }
+        }
+    }
+
+    func times() throws -> MovedTimes {
+        let times = SQLiteTimes(node: node.name)
+        return try read { db in
+            MovedTimes(
+                limits: try times.limits(db), signedAhead: try times.signedAhead(db),
+                clockAcceptedAfter: try times.clockAcceptedAfter(db))
+        }
+    }
+
+    func records(after sequence: Int64, limit: Int) throws -> [MovedRecord] {
+        try read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash,
+                            transaction_id, hash, line
+                        FROM audit_record WHERE node = ? AND sequence > ? ORDER BY sequence LIMIT ?
+                        """), arguments: [node.name, sequence, limit]
+            ).map(MovedRecord.init)
+        }
+    }
+
+    func checkpoints(_ sequences: ClosedRange<Int64>, limit: Int = .max) throws -> [MovedCheckpoint] {
+        try read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT sequence, time, line FROM checkpoint
+                        WHERE node = ? AND sequence BETWEEN ? AND ? ORDER BY sequence LIMIT ?
+                        """), arguments: [node.name, sequences.lowerBound, sequences.upperBound, limit]
+            ).map { row in
+                MovedCheckpoint(
+                    sequence: try row.value("sequence"), time: try row.value("time"),
+                    line: Array(try row.value("line") as Data))
+            }
+        }
+    }
+
+    /// In the order of their transactions.
+    func claims(after transaction: [UInt8], limit: Int) throws -> [MovedClaim] {
+        try read { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
+                            claimed_at, repeats, repeat_attempt, repeated_at
+                        FROM claim WHERE transaction_id > ? ORDER BY transaction_id LIMIT ?
+                        """), arguments: [transaction.blob, limit]
+            ).map(MovedClaim.init)
+        }
+    }
+
+    /// Verifies the whole chain with the audit keys that the file itself names: every record's hash, every checkpoint's signature,
+    /// and that the columns by which records are found again are those of their lines. Records behind the last checkpoint are
+    /// verified as far as hashes do.
+    ///
+    /// - Parameter reached: how many records were looked at.
+    func verify(page: Int, _ reached: (Int) -> Void) throws {
+        let points = try auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        var verifier = ChainVerifier(keys: CheckpointKeys(points))
+        let others = try read { db in
+            try Int.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM audit_record WHERE node < ? OR node > ?)",
+                arguments: [node.name, node.name]) ?? 0
+        }
+        guard others == 0 else {
+            throw LedgerMoveError.brokenChain(path: path, fault: "It holds records of another node than \(node.name).")
+        }
+        // A record whose line says another sequence or hash than its row is one that was changed.
+        func requireAgreement(_ record: MovedRecord) throws {
+            let (start, end) = (
+                Array("{\"node\":\"\(node.name)\",\"sequence\":\(record.sequence),".utf8),
+                Array((AuditDigest(bytes: record.hash).map { "\"\($0.hex)\"}" } ?? "-").utf8)
+            )
+            guard record.line.starts(with: start), record.line.suffix(end.count).elementsEqual(end) else {
+                throw LedgerMoveError.brokenChain(
+                    path: path, fault: "The columns of record \(record.sequence) are not those of its line.")
+            }
+        }
+        var last: Int64 = 0
+        while case let records = try records(after: last, limit: page), let end = records.last?.sequence {
+            // One that seals the record before the first one stands at the beginning.
+            var checkpoints = try checkpoints((last == 0 ? 0 : last + 1)...end)[...]
+            for record in records {
+                while let next = checkpoints.first, next.sequence < record.sequence {
+                    verifier.consume(line: next.line)
+                    checkpoints.removeFirst()
+                }
+                try requireAgreement(record)
+                verifier.consume(line: record.line)
+            }
+            for checkpoint in checkpoints { verifier.consume(line: checkpoint.line) }
+            last = end
+            reached(verifier.records)
+            if verifier.fault != nil { break }
+        }
+        if case .broken(let fault) = verifier.verdict() {
+            throw LedgerMoveError.brokenChain(path: path, fault: "paytokenctl audit verify would say: \(fault).")
+        }
+        let beyond = try read { db in
+            try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM checkpoint WHERE node <> ? OR sequence > ?",
+                arguments: [node.name, last]) ?? 0
+        }
+        guard beyond == 0 else {
+            throw LedgerMoveError.brokenChain(
+                path: path, fault: "A checkpoint seals a record behind record \(last), which is its last.")
+        }
+    }
+}
+
+/// A row of `audit_record`, as it stands.
+struct MovedRecord {
+    let sequence: Int64
+    let time: Int64
+    let event: String
+    let outcome: String
+    let caller: String?
+    let callerUID: Int64?
+    let merchant: String?
+    let publicKeyHash: [UInt8]?
+    let transaction: [UInt8]?
+    let hash: [UInt8]
+    let line: [UInt8]
+
+    fileprivate init(_ row: Row) throws {
+        let (key, transaction): (Data?, Data?) = (try row.value("public_key_hash"), try row.value("transaction_id"))
+        sequence = try row.value("sequence")
+        time = try row.value("time")
+        event = try row.value("event")
+        outcome = try row.value("outcome")
+        caller = try row.value("caller")
+        callerUID = try row.value("caller_uid")
+        merchant = try row.value("merchant")
+        publicKeyHash = key.map { Array($0) }
+        self.transaction = transaction.map { Array($0) }
+        hash = Array(try row.value("hash") as Data)
+        line = Array(try row.value("line") as Data)
+    }
+}
+
+struct MovedCheckpoint {
+    let sequence: Int64
+    let time: Int64
+    let line: [UInt8]
+}
+
+struct MovedClaim {
+    let transaction: [UInt8]
+    let publicKeyHash: [UInt8]
+    let caller: String
+    let referenceDigest: [UInt8]?
+    let contentDigest: [UInt8]
+    let attempt: [UInt8]
+    let claimedAt: Int64
+    let repeats: Int64
+    let repeatAttempt: [UInt8]?
+    let repeatedAt: Int64?
+
+    fileprivate init(_ row: Row) throws {
+        let (reference, again): (Data?, Data?) = (try row.value("reference_digest"), try row.value("repeat_attempt"))
+        transaction = Array(try row.value("transaction_id") as Data)
+        publicKeyHash = Array(try row.value("public_key_hash") as Data)
+        caller = try row.value("caller")
+        referenceDigest = reference.map { Array($0) }
+        contentDigest = Array(try row.value("content_digest") as Data)
+        attempt = Array(try row.value("attempt") as Data)
+        claimedAt = try row.value("claimed_at")
+        repeats = try row.value("repeats")
+        repeatAttempt = again.map { Array($0) }
+        repeatedAt = try row.value("repeated_at")
+    }
+}
+
+struct MovedAuditKey {
+    let ordinal: Int64
+    let identifier: [UInt8]
+    let publicKey: [UInt8]?
+    let plannedAt: Int64
+}
+
+/// What the file knows about the time.
+struct MovedTimes {
+    let limits: ReleaseLimits
+    let signedAhead: Int64
+    let clockAcceptedAfter: Int64
+}

@@ -1,0 +1,122 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import PaymentToken
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// A stopped host's file with a sealed record, and a database that it is to be moved into.
+struct MoveFixture: Sendable {
+    let file: LedgerFixture
+    let database: LedgerDatabase
+    let signer = CheckpointSigner()
+    /// The record's lines and checkpoints, as the file's own export has them.
+    let export: [UInt8]
+
+    /// What a test ends a move with.
+    struct Killed: Error {}
+
+    /// Seven releases, sealed after the fourth and the last, on node-1, with what a ledger has beside.
+    ///
+    /// - Parameter prepare: changes the ledger before it is closed.
+    init(_ prepare: (any TestedLedger) async throws -> Void = { _ in }) async throws {
+        file = try await LedgerFixture(engine: .sqlite)
+        database = try await LedgerDatabases.shared.make()
+        let ledger = file.ledger
+        let identifier = [UInt8](repeating: 5, count: 16)
+        try await ledger.planAuditKey(identifier: identifier)
+        try await ledger.confirmAuditKey(
+            identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
+        for number in 1...7 {
+            _ = try await file.releasing(number)(ledger)
+            if number == 4 || number == 7 { try await signer.seal(ledger) }
+        }
+        try await prepare(ledger)
+        export = try await Self.export(of: ledger)
+        await ledger.close()
+    }
+
+    static func export(of ledger: any Ledger, through last: Int? = nil) async throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        for try await page in ledger.export(from: 1, through: last) { bytes += page.bytes }
+        return bytes
+    }
+
+    var path: String { file.settings.path }
+
+    /// - Parameters:
+    ///   - url: instead of the database's own, with the owner's account.
+    ///   - reached: called at each moment.
+    func move(
+        to url: PostgreSQLURL? = nil, _ reached: @escaping @Sendable (LedgerMoveMoment) throws -> Void = { _ in }
+    ) throws -> LedgerMove {
+        var move = LedgerMove(
+            path: path, url: try url ?? database.url(as: LedgerDatabases.owner), passwordFile: nil, version: "1.2.3")
+        move.faults = LedgerMoveFaults(reached: reached, page: 2)
+        return move
+    }
+
+    /// As a process that is killed at a moment leaves it.
+    func moveKilled(at moment: LedgerMoveMoment) async throws {
+        let error = await #expect(throws: LedgerMoveError.self) {
+            try await move { if $0 == moment { throw Killed() } }.carryOut()
+        }
+        guard case .brokenOff = error else { throw Killed() }
+    }
+
+    /// The file, as a daemon opens it.
+    func openFile() async throws -> SQLiteLedger { try await SQLiteLedger.open(file.settings) }
+
+    /// The database, as a node's daemon opens it.
+    func openDatabase(as node: String = "node-1") async throws -> PostgreSQLLedger {
+        try await PostgreSQLLedger.open(
+            PostgreSQLLedger.Settings(
+                url: try database.url(), node: node, repeatFor: .seconds(3600), timeout: .seconds(60)))
+    }
+
+    /// Changes the file behind its back.
+    func changeFile(_ sql: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.write { try $0.execute(sql: sql) }
+        try queue.close()
+    }
+
+    /// Everything in the database's tables of the ledger that a move writes, a row a line.
+    func rows() async throws -> [String] {
+        var rows: [String] = []
+        for table in ["audit_record", "checkpoint", "audit_key", "claim", "merchant_key", "approval", "hold"] {
+            rows.append(
+                try await database.sql("SELECT '\(table)', count(*), md5(string_agg(t::text, ',')) FROM \(table) t"))
+        }
+        // A daemon that lives renews its row.
+        rows.append(try await database.sql("SELECT name, fence, version FROM node ORDER BY name"))
+        return rows
+    }
+
+    /// What holds of every move that is done: the whole record, once, and a node that goes on with it.
+    func expectMoved(through last: Int = 7, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        let moved = LedgerOpeningError.moved(path: path, server: try database.url().server, node: "node-1")
+        await #expect(throws: moved, sourceLocation: sourceLocation) { try await openFile() }
+        let ledger = try await openDatabase()
+        #expect(try await Self.export(of: ledger) == export, sourceLocation: sourceLocation)
+        #expect(try await ledger.auditKeys().map(\.publicKey) == [try signerPoint], sourceLocation: sourceLocation)
+        for number in 1...last {
+            let repeated = try await ledger.release(file.request(number))
+            #expect(repeated == .repeated, "\(number)", sourceLocation: sourceLocation)
+            let replayed = try await ledger.release(file.request(number, reference: 8))
+            #expect(replayed == .replayed, "\(number)", sourceLocation: sourceLocation)
+        }
+        #expect(try await database.sql("SELECT count(*) FROM claim") == "\(last)", sourceLocation: sourceLocation)
+        let next = try await file.releasing(1000)(ledger)
+        let end = try await ledger.head().sequence
+        #expect(next == RecordedVerdict(.released, sequence: end), sourceLocation: sourceLocation)
+        try await signer.seal(ledger)
+        #expect(try await signer.verdict(of: ledger).intactRecords == end, sourceLocation: sourceLocation)
+        await ledger.close()
+    }
+
+    private var signerPoint: [UInt8] { get throws { Array(signer.key.publicKey.x963Representation) } }
+}

@@ -1,0 +1,241 @@
+import Foundation
+import MerchantKeys
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What both ledgers have, and what does not go together.
+@Suite("Two ledgers that become one")
+struct MoveRulesTests {
+    private static let now = LedgerFixture.noon
+    private static let sooner = now.addingTimeInterval(60)
+    private static let later = now.addingTimeInterval(3600)
+
+    private static func record(_ state: KeyState, _ cutOff: Date? = nil) -> KeyRecord {
+        LedgerFixture.record(LedgerFixture.hash(1), state: state, cutOff: cutOff)
+    }
+
+    @Test(
+        "Of two states of a key the stricter one holds, whichever side has it",
+        arguments: [
+            (record(.active), record(.active), record(.active)),
+            (record(.active), record(.preActivation), record(.preActivation)),
+            (record(.active), record(.deactivated, later), record(.deactivated, later)),
+            (record(.active), record(.deactivated), record(.deactivated)),
+            (record(.deactivated, sooner), record(.deactivated, later), record(.deactivated, sooner)),
+            (record(.deactivated, sooner), record(.deactivated), record(.deactivated)),
+            (record(.deactivated, sooner), record(.preActivation), record(.deactivated)),
+            (record(.active), record(.suspended), record(.suspended)),
+            // Resumed it is deactivated again, as on the other side.
+            (record(.suspended), record(.deactivated, later), record(.suspended, later)),
+            (record(.suspended, later), record(.deactivated, sooner), record(.suspended, sooner)),
+            (record(.suspended), record(.deactivated), record(.suspended, now)),
+            (record(.suspended), record(.compromised), record(.compromised)),
+            (record(.suspended, later), record(.compromised), record(.compromised)),
+            (record(.compromised), record(.destroyed), record(.destroyed)),
+            (record(.active), record(.destroyed), record(.destroyed)),
+        ])
+    func stricter(one: KeyRecord, other: KeyRecord, becomes: KeyRecord) throws {
+        #expect(try one.stricter(with: other, at: Self.now) == becomes)
+        #expect(try other.stricter(with: one, at: Self.now) == becomes)
+        #expect(try becomes.stricter(with: one, at: Self.later) == becomes, "once more it changes nothing")
+    }
+
+    @Test("A key in both is released with by neither while the stricter side forbids it, and other nodes hear of it")
+    func keyInBoth() async throws {
+        let fixture = try await MoveFixture()
+        let other = try await fixture.openDatabase(as: "node-2")
+        try await other.store(LedgerFixture.record(fixture.file.key, state: .suspended))
+        let report = try await fixture.move().carryOut()
+        #expect(
+            report.differingKeys == [
+                .init(
+                    publicKeyHash: fixture.file.key, inFile: .active, inDatabase: .suspended, becomes: .suspended)
+            ])
+        let moved = try await fixture.openDatabase()
+        #expect(try await moved.release(fixture.file.request(50)) == .keyNotActive)
+        await moved.close()
+        await other.close()
+
+        let second = try await MoveFixture { ledger in
+            try await ledger.store(LedgerFixture.record(LedgerFixture.hash(1), state: .suspended))
+        }
+        let active = try await second.openDatabase(as: "node-2")
+        try await active.store(LedgerFixture.record(second.file.key))
+        #expect(try await active.release(second.file.request(50)) == .released)
+        let changes = try await second.database.sql("SELECT change FROM merchant_key")
+        #expect(try await second.move().carryOut().differingKeys.first?.becomes == .suspended)
+        #expect(try await active.release(second.file.request(51)) == .keyNotActive)
+        #expect(try await second.database.sql("SELECT change FROM merchant_key") != changes, "by which others follow")
+        await active.close()
+    }
+
+    @Test("A transaction that both have claimed stays claimed, and nobody can repeat it any more")
+    func claimInBoth() async throws {
+        let fixture = try await MoveFixture()
+        let other = try await fixture.openDatabase(as: "node-2")
+        try await other.store(LedgerFixture.record(fixture.file.key))
+        // The same caller with the same reference, another caller, and one that only the database has.
+        #expect(try await other.release(fixture.file.request(1)) == .released)
+        #expect(try await other.release(fixture.file.request(2, caller: "kiosk")) == .released)
+        #expect(try await other.release(fixture.file.request(60)) == .released)
+        let planned = try await fixture.move().look()
+        #expect(planned.claimsInBoth == 2, "\(planned)")
+        try await fixture.moveKilled(at: .marked)
+        #expect(try await fixture.move().carryOut().claimsInBoth == 2)
+        let moved = try await fixture.openDatabase()
+        for ledger in [moved, other] {
+            #expect(try await ledger.release(fixture.file.request(1)) == .replayed)
+            #expect(try await ledger.release(fixture.file.request(2)) == .replayed)
+            #expect(try await ledger.release(fixture.file.request(2, caller: "kiosk")) == .replayed)
+            #expect(try await ledger.release(fixture.file.request(3)) == .repeated)
+            #expect(try await ledger.release(fixture.file.request(60)) == .repeated)
+        }
+        #expect(try await fixture.database.sql("SELECT count(*) FROM claim") == "8")
+        for ledger in [moved, other] { await ledger.close() }
+    }
+
+    @Test("The later times of the two hold")
+    func times() async throws {
+        let fixture = try await MoveFixture()
+        try fixture.changeFile(
+            "INSERT INTO ledger_meta VALUES ('forgotten_before', '1000'), ('restore_fence', '9000')")
+        try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = 5000, restore_fence = 2000")
+        let report = try await fixture.move().carryOut()
+        #expect(report.forgottenBefore == Date(timeIntervalSince1970: 5))
+        #expect(report.restoreFence == Date(timeIntervalSince1970: 9))
+        #expect(
+            try await fixture.database.sql("SELECT forgotten_before, restore_fence FROM ledger_state") == "5000|9000")
+    }
+
+    /// Each leaves both sides as they were.
+    private func expectRefused(
+        _ fixture: MoveFixture, to url: PostgreSQLURL? = nil, _ words: String,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let before = try await fixture.rows()
+        let file = try Data(contentsOf: URL(filePath: fixture.path))
+        for dry in [true, false] {
+            let error = await #expect(throws: LedgerMoveError.self, sourceLocation: sourceLocation) {
+                let move = try fixture.move(to: url)
+                _ = dry ? try await move.look() : try await move.carryOut()
+            }
+            #expect("\(try #require(error))".contains(words), sourceLocation: sourceLocation)
+        }
+        #expect(try await fixture.rows() == before, sourceLocation: sourceLocation)
+        #expect(try Data(contentsOf: URL(filePath: fixture.path)) == file, sourceLocation: sourceLocation)
+        #expect(try await fixture.database.sql("SELECT count(*) FROM moved_ledger") == "0")
+    }
+
+    @Test("A daemon that runs on the file, or under its node's name in the database, is in the way")
+    func inUse() async throws {
+        let fixture = try await MoveFixture()
+        let file = try await fixture.openFile()
+        try await expectRefused(fixture, "Another process uses the ledger")
+        await file.close()
+        let database = try await fixture.openDatabase()
+        try await expectRefused(fixture, "A daemon is node node-1")
+        await database.close()
+    }
+
+    @Test("A node of that name which has records in the database already is another one")
+    func nodeKnown() async throws {
+        let fixture = try await MoveFixture()
+        let database = try await fixture.openDatabase()
+        _ = try await fixture.file.releasing(70)(database)
+        await database.close()
+        try await expectRefused(fixture, "two chains cannot become one")
+    }
+
+    @Test(
+        "A record that was changed, cut or made anew in the file is not moved",
+        arguments: [
+            "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'primary', 'another') AS BLOB) WHERE sequence = 3",
+            "UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 7",
+            "DELETE FROM audit_record WHERE sequence = 2", "DELETE FROM audit_record WHERE sequence = 7",
+            "DELETE FROM audit_key", "UPDATE audit_record SET node = 'node-2' WHERE sequence = 7",
+            "UPDATE checkpoint SET line = (SELECT line FROM checkpoint WHERE sequence = 4) WHERE sequence = 7",
+        ])
+    func brokenChain(statement: String) async throws {
+        let fixture = try await MoveFixture()
+        try fixture.changeFile(statement)
+        try await expectRefused(fixture, "is not whole, so nothing was moved")
+    }
+
+    @Test("Schemas other than the present one, on either side, and what is no ledger are refused")
+    func schemas() async throws {
+        let fixture = try await MoveFixture()
+        try fixture.changeFile("UPDATE ledger_meta SET value = '2' WHERE name = 'schema_version'")
+        try await expectRefused(fixture, "has schema 2, and only schema 3 is moved")
+        try fixture.changeFile("UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
+        try await expectRefused(fixture, "has schema 99")
+        try fixture.changeFile("UPDATE ledger_meta SET value = '3' WHERE name = 'schema_version'")
+        try fixture.changeFile("DELETE FROM ledger_meta WHERE name = 'node'")
+        try await expectRefused(fixture, "is not a ledger of paytokend")
+        try fixture.changeFile("INSERT INTO ledger_meta VALUES ('node', 'node-1')")
+        for (version, words) in [(1, "needs schema"), (99, "has schema 99")] {
+            try await fixture.database.sql("UPDATE ledger_state SET schema_version = \(version)")
+            try await expectRefused(fixture, words)
+        }
+    }
+
+    @Test("A file of another kind, none at all, and one that others can read are refused")
+    func files() async throws {
+        let fixture = try await MoveFixture()
+        let directory = try FreshDirectory()
+        let url = try fixture.database.url(as: LedgerDatabases.owner)
+        func refusal(_ path: String) async -> String {
+            do throws(LedgerMoveError) {
+                _ = try await LedgerMove(path: path, url: url, passwordFile: nil, version: "1").carryOut()
+                return ""
+            } catch {
+                return error.description
+            }
+        }
+        #expect(await refusal(directory.path("none")).contains("There is no file"))
+        #expect(!FileManager.default.fileExists(atPath: directory.path("none")), "and none was made")
+        #expect(await refusal(try directory.write("hello", to: "text", mode: 0o600)).contains("is not a ledger"))
+        #expect(await refusal(try directory.write("", to: "empty", mode: 0o600)).contains("is not a ledger"))
+        let open = directory.path("open")
+        try FileManager.default.copyItem(atPath: fixture.path, toPath: open)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: open)
+        #expect(await refusal(open).contains("can be used by others"))
+    }
+
+    @Test("Only the account that owns the schema moves a ledger in")
+    func rights() async throws {
+        let fixture = try await MoveFixture()
+        for user in [LedgerDatabases.daemon, PostgreSQLServer.superuser] {
+            try await expectRefused(fixture, to: fixture.database.url(as: user), "belongs to another role")
+        }
+    }
+
+    @Test("A key of another merchant, or with another algorithm, in the database is named")
+    func keyConflict() async throws {
+        let fixture = try await MoveFixture()
+        let other = try await fixture.openDatabase(as: "node-2")
+        try await other.store(LedgerFixture.record(fixture.file.key, merchant: "merchant.com.other"))
+        await other.close()
+        try await expectRefused(fixture, "The key \(fixture.file.key.hex) is in both ledgers")
+    }
+
+    @Test(
+        "A file that is on its way to one database, or was moved there, goes into no other",
+        arguments: [
+            LedgerMoveMoment.marked, .accepted, .done,
+        ])
+    func elsewhere(after moment: LedgerMoveMoment) async throws {
+        let fixture = try await MoveFixture()
+        try await fixture.moveKilled(at: moment)
+        let server = try fixture.database.url().server
+        let other = try await MoveFixture()
+        // A copy of the template has its identity; a database that was made has its own.
+        try await other.database.sql("UPDATE ledger_state SET identity = gen_random_uuid()::text")
+        let elsewhere = LedgerMoveError.elsewhere(path: fixture.path, server: server)
+        let url = try other.database.url(as: LedgerDatabases.owner)
+        await #expect(throws: elsewhere) { try await fixture.move(to: url).carryOut() }
+        await #expect(throws: elsewhere) { try await fixture.move(to: url).giveUp() }
+        #expect(try await other.database.sql("SELECT count(*) FROM moved_ledger") == "0")
+    }
+}
