@@ -3,8 +3,8 @@ between the hosts and the daemons fail. Each daemon has an HSM token of its own 
 five a network namespace of its own.
 
 Fail-overs: SIGKILL of the primary, promotion of the standby, and the old primary, rewound or copied anew, as the standby. Among
-them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In the middle a base backup from the start
-takes the place of both servers; all nodes must hold until two people accept it, and what it has forgotten must stay refused.
+them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In the middle a base backup, some faults
+old, takes the place of both servers; all nodes must hold until two people accept it, and what it has forgotten must stay refused.
 
 At the end everything that was asked for must be answered, once; every answer must be in the record of the node that gave it;
 no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is
@@ -15,6 +15,7 @@ counted.
 import argparse
 import collections
 import contextlib
+import itertools
 import os
 import random
 import statistics
@@ -34,6 +35,9 @@ NODES = ["node-1", "node-2", "node-3"]
 FAIL_OVERS = ["fail-over", "leader-killed"]
 FAULTS = ["fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
           "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
+RESTORES = ["restore", "restore-at-rest"]
+# What is done before a restore, so many faults earlier.
+BACK_UP, FORGOTTEN = "back-up", 4
 # Not with --short, for their time.
 LONG = ["lost-daemon", "restore-at-rest"]
 # Of the servers' file systems, which can then be filled.
@@ -41,7 +45,8 @@ SIZE = "400m"
 
 
 def plan(faults, rounds, others):
-    """The order of the faults: so many fail-overs, the others among them so many times each, and the restore in the middle."""
+    """The order of the faults: so many fail-overs, the others among them so many times each, a restore in the middle, and before
+    each restore a backup some faults earlier."""
     chosen = [fault for fault in faults if fault not in (*FAIL_OVERS, "restore")] * others
     order = [fault for fault in faults if fault in FAIL_OVERS] * rounds
     if not order:
@@ -51,6 +56,9 @@ def plan(faults, rounds, others):
             order.insert((number + 1) * (rounds + len(chosen)) // (len(chosen) + 1), fault)
     if "restore" in faults:
         order.insert((len(order) + 1) // 2, "restore")
+    # So most of what was released stays in the record, and is compared at the end.
+    for number in [number for number, fault in enumerate(order) if fault in RESTORES][::-1]:
+        order.insert(max(0, number - FORGOTTEN), BACK_UP)
     return order
 
 
@@ -182,11 +190,13 @@ def main():
     if options.list:
         print("\n".join(known))
         return 0
-    usual = [fault for fault in known if not (options.short and fault in LONG)]
-    faults = options.faults.split(",") if options.faults else usual
+    faults = [fault for fault in known if not (options.short and fault in LONG)]
+    if options.faults:
+        faults = options.faults.split(",")
     if unknown := set(faults) - set(known):
         parser.error(f"there is no fault {', '.join(unknown)}; --list names them")
-    rounds, others = options.rounds or (1 if options.short else 5 if options.patroni else 50), options.others or (1 if options.short or options.patroni else 2)
+    rounds = options.rounds or (1 if options.short else 5 if options.patroni else 50)
+    others = options.others or (1 if options.short or options.patroni else 2)
     timeout, rate = options.timeout or (3 if options.short else 5), options.rate or (20 if options.short else 60)
     began = time.monotonic()
     servers, kind = cluster.Cluster, outages.Outages
@@ -203,15 +213,18 @@ def main():
         hosts.load.mint()
         hosts.load.start()
         hosts.steady(rate)
-        if {"restore", "restore-at-rest"} & set(order):
-            hosts.outages.back_up()
-        print(f"{len(order)} faults, {rate} payment tokens a second at most, ledger.timeout {timeout} s, "
+        count = sum(fault != BACK_UP for fault in order)
+        print(f"{count} faults, {rate} payment tokens a second at most, ledger.timeout {timeout} s, "
               f"--seed {options.seed}; ready in {time.monotonic() - began:.1f} s")
         print(f"     {'':20}{'repaired':>10}{'released':>12}{'after it':>12}{'new':>8}{'503':>8}")
-        for number, fault in enumerate(order, start=1):
+        numbers = itertools.count(1)
+        for fault in order:
+            if fault == BACK_UP:
+                hosts.outages.back_up()
+                continue
             # At a random moment of the load.
             hosts.steady(hosts.chance.randint(1, rate))
-            times[fault].append(hosts.strike(number, fault))
+            times[fault].append(hosts.strike(next(numbers), fault))
         hosts.steady(rate)
         hosts.load.finish()
         table(times, skipped)

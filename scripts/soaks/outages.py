@@ -2,6 +2,7 @@
 import collections
 import datetime
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -184,8 +185,11 @@ class Outages:
     # A restore.
 
     def back_up(self):
+        if self.backup:
+            shutil.rmtree(self.backup)
         self.backup = f"{self.cluster.primary.directory}/backup"
         self.cluster.primary.copy(self.backup)
+        self.later.clear()
 
     def restore(self):
         """Both servers are lost, and the backup takes their place beneath the daemons: all hold until two people accept it."""

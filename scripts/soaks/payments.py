@@ -21,8 +21,6 @@ import service
 
 # Of a caller's requests at once at each daemon, and in all.
 TOGETHER, OPEN = 24, 150
-# The first question, one of the same reference again, one of another.
-PAY, REPEAT, REPLAY = "pay", "repeat", "replay"
 
 Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
 
@@ -41,10 +39,10 @@ class Payment:
 
 
 class Ask:
-    __slots__ = ("payment", "reference", "node", "kind")
+    __slots__ = ("payment", "reference", "node")
 
-    def __init__(self, payment, reference, node, kind):
-        self.payment, self.reference, self.node, self.kind = payment, reference, node, kind
+    def __init__(self, payment, reference, node):
+        self.payment, self.reference, self.node = payment, reference, node
 
 
 class Payments(threading.Thread):
@@ -102,8 +100,8 @@ class Payments(threading.Thread):
         self.is_finishing = True
         self.join(service.GUARD)
         if self.is_alive() or self.failure:
-            raise service.Failed(f"{len(self.queue) + len(self.under_way)} requests had no answer {service.GUARD} s after the last "
-                                 f"fault: {self.failure or ''}")
+            left = len(self.queue) + len(self.under_way)
+            raise service.Failed(f"{left} requests had no answer {service.GUARD} s after the last fault: {self.failure or ''}")
         self.minter.__exit__()
 
     def wait_for_releases(self, nodes, since, what):
@@ -153,7 +151,8 @@ class Payments(threading.Thread):
 
     def accept(self):
         """Before the copy is taken into service: what was asked for until now will be behind the fence, unless it has its claim.
-        There are no more payments until `mint` brings tokens that were signed later."""
+        There are no more payments until `mint` brings tokens that were signed later.
+        """
         with self.lock:
             self.held_since, self.fenced, self.era = None, time.monotonic(), self.era + 1
             self.minter, before = None, self.minter
@@ -163,8 +162,8 @@ class Payments(threading.Thread):
         """Under the reference that had it and under another: neither may have it."""
         with self.lock:
             for payment in lost:
-                for reference, kind in ((payment.winner, REPEAT), (f"lost-{payment.number}", REPLAY)):
-                    self._put(Ask(payment, reference, self.chance.choice(self.nodes), kind))
+                for reference in (payment.winner, f"lost-{payment.number}"):
+                    self._put(Ask(payment, reference, self.chance.choice(self.nodes)))
 
     # The thread's.
 
@@ -186,14 +185,12 @@ class Payments(threading.Thread):
         is_shared = self.chance.random() < 0.5
         for node in nodes:
             reference = f"soak-{payment.number}" if is_shared or len(nodes) == 1 else f"soak-{payment.number}-{node}"
-            self._put(Ask(payment, reference, node, PAY))
+            self._put(Ask(payment, reference, node))
         if self.recent and self.chance.random() < 0.2:
             known = self.chance.choice(self.recent)
-            node, is_repeat = self.chance.choice(self.nodes), self.chance.random() < 0.5
-            if is_repeat:
-                self._put(Ask(known, known.winner, node, REPEAT))
-            else:
-                self._put(Ask(known, f"another-{next(self.order)}", node, REPLAY))
+            # By the one who has it, who must have it again, or by somebody else, who must not.
+            reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
+            self._put(Ask(known, reference, self.chance.choice(self.nodes)))
 
     def _send(self):
         now, waiting = time.monotonic(), []
@@ -336,7 +333,3 @@ class Payments(threading.Thread):
         """The payments that nobody has, though nothing was lost."""
         return [payment for payment in self.payments
                 if payment.winner is None and payment.asked and payment.era == self.era]
-
-    def answered_within(self, start, end):
-        """How many releases were asked for after the one moment and answered before the other."""
-        return sum(began >= start and ended <= end for releases in self.releases.values() for began, ended in releases)
