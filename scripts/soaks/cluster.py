@@ -183,8 +183,10 @@ class Cluster:
 
     def wait_for_standby(self):
         """Until commits are acknowledged by it."""
-        self._wait("the standby", lambda: self.primary.sql(
-            "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'"))
+        self._wait("the standby", self.has_standby)
+
+    def has_standby(self):
+        return self.primary.try_sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'")
 
     def _wait(self, what, has_come):
         until = time.monotonic() + service.GUARD

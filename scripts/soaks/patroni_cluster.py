@@ -42,7 +42,7 @@ class Member(cluster.Member):
             "postgresql": {
                 "listen": f"0.0.0.0:{database.PORT}", "connect_address": f"{self.host}:{database.PORT}",
                 "data_dir": self.data, "bin_dir": os.path.dirname(database.program("postgres")),
-                "pgpass": f"{self.directory}/disk/pgpass",
+                "pgpass": f"{self.directory}/disk/pgpass", "basebackup": [{"checkpoint": "fast"}],
                 "authentication": {role: {"username": database.SUPERUSER, "password": "trusted"}
                                    for role in ("superuser", "replication", "rewind")},
                 "pg_hba": ["local all all trust", *[f"host {what} all {network} trust" for what in ("all", "replication")
@@ -125,10 +125,10 @@ class Cluster(cluster.Cluster):
             self.ending = ending.pop_all()
         return self
 
-    def wait_for_standby(self):
-        """Until Patroni knows of it too: it promotes no other."""
-        super().wait_for_standby()
-        self._wait("Patroni's synchronous standby", lambda: self.standby.ask("synchronous"))
+    def has_standby(self):
+        """Patroni knows of it too, which promotes no other. Who leads may change meanwhile: it restarts a server that it doubts."""
+        self.find_primary()
+        return super().has_standby() and self.standby.ask("synchronous")
 
     def find_primary(self, other_than=None):
         """Waits until there is one."""
@@ -178,5 +178,13 @@ class Outages(outages.Outages):
         self.cluster.find_primary(other_than=old)
         led = time.monotonic() - struck
         service.go_on(stopped)
+        what, until = f"another one led after {led:.1f} s", time.monotonic() + 3 * TTL
+        while not self.cluster.has_standby() and time.monotonic() < until:
+            time.sleep(0.2)
+        if not self.cluster.has_standby():
+            # The old leader may get the lock back while the other one is being promoted. That one is then ahead by a timeline,
+            # which pg_rewind before PostgreSQL 16 does not see, and somebody has it copied anew (patronictl reinit).
+            self.cluster.standby.ask("reinitialize", "--data", '{"force": true}')
+            what += "; the standby was copied anew by hand"
         self.cluster.wait_for_standby()
-        return outages.Event(struck, time.monotonic(), struck, f"another one led after {led:.1f} s")
+        return outages.Event(struck, time.monotonic(), struck, what)
