@@ -35,14 +35,22 @@ public enum AuditEvent: Sendable, Equatable {
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// How many records were shown.
-    case auditList(records: Int?)
+    /// How many records were shown. `ofNode`, here and in the next ones: another node, or `all`; nil for this one.
+    case auditList(records: Int?, ofNode: AuditText? = nil)
     /// The sequences from which and to which records were asked for.
-    case auditExport(format: AuditExportFormat, first: Int?, last: Int?)
-    case auditVerify(verdict: AuditVerificationVerdict?, records: Int?)
-    case auditPublicKey
+    case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
+    case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
+    case auditPublicKey(ofNode: AuditText? = nil)
     /// The checkpoint key that was taken into service, by its keyId, and the one before.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
+
+    /// Another checkpoint key was made. The present one seals this before it is replaced, so that whoever knows the present one
+    /// knows the next one too.
+    case auditKeyPrepare(from: AuditDigest, to: AuditDigest)
+    /// The keys that seal another node's record, as this node has found them.
+    case auditKeyPinned(KeyPin)
+    /// A key that the ledger gives for another node's, and that none of its pinned keys vouches for.
+    case auditKeyConflict(node: AuditNode, key: CheckpointKey)
 
     /// The size of the copy in bytes, and its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)
@@ -79,6 +87,9 @@ public enum AuditEvent: Sendable, Equatable {
         case auditVerify = "audit_verify"
         case auditPublicKey = "audit_public_key"
         case auditKeyChange = "audit_key_change"
+        case auditKeyPrepare = "audit_key_prepare"
+        case auditKeyPinned = "audit_key_pinned"
+        case auditKeyConflict = "audit_key_conflict"
         case ledgerBackup = "ledger_backup"
         case ledgerAcceptRestore = "ledger_accept_restore"
         case claimsPrune = "claims_prune"
@@ -110,6 +121,9 @@ public enum AuditEvent: Sendable, Equatable {
         case .auditVerify: .auditVerify
         case .auditPublicKey: .auditPublicKey
         case .auditKeyChange: .auditKeyChange
+        case .auditKeyPrepare: .auditKeyPrepare
+        case .auditKeyPinned: .auditKeyPinned
+        case .auditKeyConflict: .auditKeyConflict
         case .ledgerBackup: .ledgerBackup
         case .ledgerAcceptRestore: .ledgerAcceptRestore
         case .claimsPrune: .claimsPrune
@@ -123,7 +137,7 @@ extension AuditEvent {
     /// Writes the members that only this event has.
     func write(into writer: inout JSONWriter) {
         switch self {
-        case .verify, .request, .stop, .keyGenerate, .csrCreate, .auditPublicKey, .keyObjectsDestroy:
+        case .verify, .request, .stop, .keyGenerate, .csrCreate, .keyObjectsDestroy:
             break
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)
@@ -164,20 +178,33 @@ extension AuditEvent {
             writer.member("approval", approval?.hex)
             writer.member("decision", decision.rawValue)
             writer.member("reason", reason?.text)
-        case .auditList(let records):
+        case .auditList(let records, let node):
+            writer.member("ofNode", node?.text)
             writer.member("records", records)
-        case .auditExport(let format, let first, let last):
+        case .auditExport(let format, let first, let last, let node):
+            writer.member("ofNode", node?.text)
             writer.member("format", format.rawValue)
             writer.member("first", first)
             writer.member("last", last)
-        case .auditVerify(let verdict, let records):
+        case .auditVerify(let verdict, let records, let node):
+            writer.member("ofNode", node?.text)
             writer.member("verdict", verdict?.rawValue)
             writer.member("records", records)
+        case .auditPublicKey(let node):
+            writer.member("ofNode", node?.text)
         case .auditKeyChange(let from, let to, let reason, let approval):
             writer.member("from", from?.hex)
             writer.member("to", to.hex)
             writer.member("reason", reason?.text)
             writer.member("approval", approval?.hex)
+        case .auditKeyPrepare(let from, let to):
+            writer.member("from", from.hex)
+            writer.member("to", to.hex)
+        case .auditKeyPinned(let pin):
+            pin.write(into: &writer)
+        case .auditKeyConflict(let node, let key):
+            writer.member("ofNode", node.name)
+            key.write(into: &writer)
         case .ledgerBackup(let bytes, let file):
             writer.member("bytes", bytes)
             writer.member("fileSha256", file?.hex)

@@ -40,15 +40,22 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let sealed: Int
     /// When the last checkpoint was made; nil when there is none at all.
     public let sealedAt: AuditTime?
+    /// The keyIds of those that signed its checkpoints.
+    public let signers: Set<AuditDigest>
 
     /// How many records there are.
     public var records: Int { last - start }
     /// How many of them stand behind the last checkpoint.
     public var unsealed: Int { last - sealed }
 
+    /// `records 1 to 5000`
+    var extent: String { records > 0 ? "records \(start + 1) to \(last)" : "no record after \(start)" }
+
+    /// Whether its end is signed.
+    public var isSealed: Bool { unsealed == 0 && sealedAt != nil }
+
     /// `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`
     public var description: String {
-        let extent = records > 0 ? "records \(start + 1) to \(last)" : "no record after \(start)"
         guard unsealed == 0, let sealedAt else {
             return "unsealed: node \(node.name), \(extent), \(unsealed) after record \(sealed) not sealed"
         }
@@ -82,6 +89,12 @@ public enum ChainFault: Sendable, Equatable {
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
     case headOfNoNode
+    /// It stands among the lines of this node, and is another's.
+    case ofAnotherNode(than: AuditNode)
+    /// There is no line of a node that must be there.
+    case noLines
+    /// Another node's record of this sequence pins a key, and no key that it pinned before vouches for that one.
+    case unvouchedPin(node: AuditNode, sequence: Int)
 }
 
 /// A record or a checkpoint, by its node and sequence.
@@ -113,9 +126,15 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// One line: `broken: line 18, node a, record 18: …`.
-    public var description: String {
-        let place = [line.map { "line \($0)" } ?? "head", position?.description].compactMap(\.self)
-        return "broken: \(place.joined(separator: ", ")): \(sentence)"
+    public var description: String { "broken: \(place): \(sentence)" }
+
+    /// `line 18, node a, record 18`
+    public var place: String {
+        switch fault {
+        case .noLines, .unvouchedPin: "node \(position?.node.name ?? "")"
+        default:
+            [line.map { "line \($0)" } ?? "head", position?.description].compactMap(\.self).joined(separator: ", ")
+        }
     }
 
     private var sequence: Int { position?.sequence ?? 0 }
@@ -155,6 +174,13 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
             return "the export begins later, at record \(first): compare with one from before"
         case .headOfNoNode:
             return "the export has no line of this node"
+        case .ofAnotherNode(let node):
+            return "stands among the lines of node \(node.name)"
+        case .noLines:
+            return "there is no line of it"
+        case .unvouchedPin(let node, let sequence):
+            return
+                "record \(sequence) of node \(node.name) pins another key for it, which no key pinned before vouches for"
         }
     }
 }

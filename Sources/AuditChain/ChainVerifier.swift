@@ -22,54 +22,66 @@ public struct ChainVerifier: Sendable {
     /// What is wrong, as soon as it is found.
     public private(set) var fault: ChainBreak?
 
-    private let keys: CheckpointKeys
+    /// What the records pin that a checkpoint seals, where it is asked for.
+    public private(set) var pins = KeyPins()
+
+    /// Nil: nothing says whose signatures are right, so none is checked.
+    private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
+    private let readsPins: Bool
+    /// Pins that no checkpoint seals yet.
+    private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
-    private var isFiltered = false
-    /// The beginning of a line whose line feed has not come yet.
-    private var pending: [UInt8] = []
+    private var isFiltered: Bool
+    private var splitter = LineSplitter()
 
     /// - Parameters:
     ///   - keys: the public keys that may have signed.
     ///   - heads: checkpoints that were kept elsewhere; the export must hold their records and more.
-    public init(keys: CheckpointKeys, heads: [SignedCheckpoint] = []) {
+    ///   - readsPins: whether ``pins`` is filled.
+    public init(keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false) {
+        self.init(orNone: keys, heads: heads, readsPins: readsPins)
+    }
+
+    /// - Parameter keys: nil where no key is known: the hashes are followed, and no signature is checked.
+    init(
+        orNone keys: CheckpointKeys?, heads: [SignedCheckpoint], readsPins: Bool = false, isFiltered: Bool = false
+    ) {
         self.keys = keys
+        self.isFiltered = isFiltered
         self.heads = heads
+        self.readsPins = readsPins
         for head in heads where fault == nil {
             if let wrong = signatureFault(of: head) { fault = Self.atHead(head, wrong) }
         }
     }
 
-    /// How many bytes are kept between two calls, beside the keys and heads that were given.
-    var retainedBytes: Int { pending.capacity + chains.count * (MemoryLayout<ChainState>.size + 160) }
+    /// How many bytes are kept between two calls, beside the keys, heads and pins.
+    var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
 
     /// Takes the next bytes of an export, in pieces of any size.
     public mutating func consume(_ bytes: ArraySlice<UInt8>) {
-        var rest = bytes
-        while fault == nil, let lineFeed = rest.firstIndex(of: 0x0A) {
-            if pending.isEmpty {
-                consume(line: Array(rest[..<lineFeed]))
-            } else {
-                pending.append(contentsOf: rest[..<lineFeed])
-                let line = pending
-                pending.removeAll(keepingCapacity: true)
-                consume(line: line)
-            }
-            rest = rest[(lineFeed + 1)...]
-        }
         guard fault == nil else { return }
-        if pending.count + rest.count > AuditLine.maximumBytes {
-            fault = ChainBreak(line: lines + 1, fault: .lineTooLong)
-        } else {
-            pending.append(contentsOf: rest)
+        var splitter = splitter
+        self.splitter = LineSplitter()
+        let isTooLong = !splitter.take(bytes) { line in
+            consume(line: line)
+            return fault == nil
         }
+        self.splitter = splitter
+        if isTooLong { fault = ChainBreak(line: lines + 1, fault: .lineTooLong) }
     }
 
     /// Takes one line without its line feed.
     public mutating func consume(line: [UInt8]) {
+        consume(line: line, number: lines + 1)
+    }
+
+    /// - Parameter number: the line's in its export.
+    mutating func consume(line: [UInt8], number: Int) {
         guard fault == nil else { return }
-        lines += 1
+        lines = number
         do {
             try check(line)
         } catch {
@@ -80,7 +92,7 @@ public struct ChainVerifier: Sendable {
     /// What was found, when there are no more lines.
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
-        if !pending.isEmpty { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
+        if splitter.holdsPart { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
         if isFiltered { return .filtered(records: records) }
         for head in heads {
             guard let chain = chains[head.checkpoint.node] else { return .broken(Self.atHead(head, .headOfNoNode)) }
@@ -93,21 +105,24 @@ public struct ChainVerifier: Sendable {
         }
         let ranges = chains.sorted { $0.key < $1.key }.map { node, chain in
             ChainRange(
-                node: node, start: chain.start, last: chain.last, sealed: chain.sealed, sealedAt: chain.sealedAt)
+                node: node, start: chain.start, last: chain.last, sealed: chain.sealed, sealedAt: chain.sealedAt,
+                signers: chain.signers)
         }
-        let isSealed = !ranges.isEmpty && ranges.allSatisfy { $0.unsealed == 0 && $0.sealedAt != nil }
+        let isSealed = !ranges.isEmpty && ranges.allSatisfy(\.isSealed)
         return isSealed ? .intact(ranges) : .unsealed(ranges)
     }
 
     private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
-        if lines == 1, FilteredExport.isFirstLine(line) {
+        // Of an export of several nodes each one's part begins so.
+        if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
         }
         if let frame = RecordFrame(line) {
             let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
             try check(frame, at: position)
+            if readsPins, let pin = KeyPin(line: line) { unsealedPins.append((frame.sequence, pin)) }
             records += 1
             lastGood = position
         } else if let signed = SignedCheckpoint(line: line) {
@@ -149,7 +164,12 @@ public struct ChainVerifier: Sendable {
         if differsFromHead(position, checkpoint.hash) { throw broken(position, .differsFromHead) }
         chain.sealed = checkpoint.sequence
         chain.sealedAt = checkpoint.time
+        chain.signers.insert(checkpoint.keyId)
         chains[checkpoint.node] = chain
+        for (sequence, pin) in unsealedPins {
+            pins.add(pin, recordedAt: sequence, by: checkpoint.node, isWhole: chain.start == 0)
+        }
+        unsealedPins.removeAll()
     }
 
     private func broken(_ position: ChainPosition, _ fault: ChainFault) -> ChainBreak {
@@ -164,6 +184,7 @@ public struct ChainVerifier: Sendable {
     }
 
     private func signatureFault(of signed: SignedCheckpoint) -> ChainFault? {
+        guard let keys else { return nil }
         guard let key = keys[signed.checkpoint.keyId] else { return .anotherKey }
         return key.verifies(signed) ? nil : .wrongSignature
     }
@@ -174,6 +195,17 @@ public struct ChainVerifier: Sendable {
 }
 
 extension ChainPosition {
+    /// Of a record's or a checkpoint's line; nil for any other.
+    init?(line: [UInt8]) {
+        if let frame = RecordFrame(line) {
+            self.init(node: frame.node, kind: .record, sequence: frame.sequence)
+        } else if let signed = SignedCheckpoint(line: line) {
+            self.init(signed.checkpoint)
+        } else {
+            return nil
+        }
+    }
+
     fileprivate init(_ checkpoint: Checkpoint) {
         self.init(node: checkpoint.node, kind: .checkpoint, sequence: checkpoint.sequence)
     }
@@ -187,6 +219,8 @@ private struct ChainState: Sendable {
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
+    /// As many as there are keys at most, where signatures are checked.
+    var signers: Set<AuditDigest> = []
 
     init(start: Int, hash: AuditDigest) {
         self.start = start

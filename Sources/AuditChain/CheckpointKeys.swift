@@ -1,5 +1,7 @@
 internal import Crypto
+internal import Encodings
 internal import Foundation
+public import StrictJSON
 
 /// The public half of a key that signs checkpoints: ECDSA on P-256.
 public struct CheckpointKey: Sendable {
@@ -18,6 +20,13 @@ public struct CheckpointKey: Sendable {
     public init?(pem: String) {
         guard let key = try? P256.Signing.PublicKey(pemRepresentation: pem) else { return nil }
         self.init(key)
+    }
+
+    /// DER (RFC 5280 §4.1.2.7). Nil when it is anything but a point on P-256 in its one spelling.
+    public init?(subjectPublicKeyInfo: [UInt8]) {
+        guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
+        self.init(key)
+        guard self.subjectPublicKeyInfo == subjectPublicKeyInfo else { return nil }
     }
 
     private init(_ key: P256.Signing.PublicKey) {
@@ -40,6 +49,26 @@ public struct CheckpointKey: Sendable {
     public func verifies(_ signature: CheckpointSignature, of message: [UInt8]) -> Bool {
         guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: signature.der) else { return false }
         return key.isValidSignature(signature, for: Data(message))
+    }
+}
+
+extension CheckpointKey: Hashable {
+    public static func == (left: CheckpointKey, right: CheckpointKey) -> Bool { left.keyId == right.keyId }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(keyId) }
+
+    /// As records have it: `keyId`, and `publicKey`, the base64 of ``subjectPublicKeyInfo``.
+    func write(into writer: inout JSONWriter) {
+        writer.member("keyId", keyId.hex)
+        writer.member("publicKey", Base64.encode(subjectPublicKeyInfo))
+    }
+
+    /// Nil unless both members are there and the keyId is the key's.
+    public init?(recorded object: JSONObject) {
+        guard let text = object["publicKey"]?.stringValue, let der = Base64.decode(text, padding: .required),
+            let key = CheckpointKey(subjectPublicKeyInfo: der), key.keyId.hex == object["keyId"]?.stringValue
+        else { return nil }
+        self = key
     }
 }
 
@@ -71,4 +100,9 @@ public struct CheckpointKeys: Sendable {
     }
 
     public subscript(keyId: AuditDigest) -> CheckpointKey? { keys[keyId] }
+
+    /// These and those.
+    public func joined(by others: CheckpointKeys) -> CheckpointKeys {
+        CheckpointKeys(Array(keys.values) + Array(others.keys.values))
+    }
 }

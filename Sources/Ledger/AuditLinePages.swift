@@ -15,7 +15,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
         public var bytes: [UInt8] { lines.exported }
     }
 
-    let trail: any AuditTrail
+    let trail: any ChainReading
     let first: Int
     let last: Int?
     let pageSize: Int
@@ -62,8 +62,8 @@ public struct AuditLinePages: AsyncSequence, Sendable {
     }
 }
 
-extension AuditTrail {
-    /// An export of this node's chain.
+extension ChainReading {
+    /// An export of the chain.
     ///
     /// - Parameters:
     ///   - first: the first sequence that is wanted. The export begins behind the last checkpoint before it, or with

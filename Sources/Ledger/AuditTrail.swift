@@ -1,10 +1,10 @@
 public import AuditChain
 
-/// The record of who used which key when: one hash chain a node, with signed checkpoints.
+/// The record of who used which key when, this node's: a hash chain with signed checkpoints.
 ///
 /// Sequences have no gap and the chain has no fork, since the one writer makes every line inside the transaction that
 /// stores it.
-public protocol AuditTrail: Sendable {
+public protocol AuditTrail: ChainReading {
     /// Records an event; it is durable when this answers.
     ///
     /// - Returns: its sequence.
@@ -16,10 +16,18 @@ public protocol AuditTrail: Sendable {
     /// record of its own as soon as one can be written.
     func note(_ record: AuditRecord)
 
-    /// Where this node's chain ends.
+    /// Stores a checkpoint. Of several for one sequence the first stays.
+    ///
+    /// - Throws: `foreignCheckpoint` when this node's record of its sequence does not have its hash.
+    func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
+}
+
+/// One node's chain as it is stored.
+public protocol ChainReading: Sendable {
+    /// Where the chain ends.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// A page of this node's records, of those that the filter matches.
+    /// A page of the records, of those that the filter matches.
     ///
     /// - Parameters:
     ///   - filter: its own limit does not count here.
@@ -37,11 +45,6 @@ public protocol AuditTrail: Sendable {
     /// checkpoint stands behind the record that it seals. The page ends after `limit` records.
     func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine]
 
-    /// Stores a checkpoint. Of several for one sequence the first stays.
-    ///
-    /// - Throws: `foreignCheckpoint` when this node's record of its sequence does not have its hash.
-    func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
-
     /// The last checkpoint of a sequence below `limit`; of all when it is nil.
     func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint?
 
@@ -52,7 +55,7 @@ public protocol AuditTrail: Sendable {
     func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint]
 }
 
-extension AuditTrail {
+extension ChainReading {
     public func latestCheckpoint() async throws(LedgerFailure) -> SignedCheckpoint? {
         try await latestCheckpoint(below: nil)
     }
@@ -179,7 +182,7 @@ public enum HeadComparison: Sendable, Equatable {
     case anotherNode
 }
 
-extension AuditTrail {
+extension ChainReading {
     /// Compares this ledger with what is remembered of its chain elsewhere.
     public func compare(with remembered: Checkpoint) async throws(LedgerFailure) -> HeadComparison {
         let head = try await head()

@@ -76,8 +76,6 @@ extension OneNodeLedger {
         return standing
     }
 
-    public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]> { [] }
-
     public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {
         guard let remembered else { return .continues }
         return try await compare(with: remembered)

@@ -125,9 +125,6 @@ public protocol RestoreRecords: Sendable {
     /// it has compared there when they agree. Nil: the token remembers nothing.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
 
-    /// The identifiers of the keys that seal other nodes' records, planned ones too.
-    func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]>
-
     /// The widest of this node's signing-time windows in force; nil while one is off. Before it is told no restored ledger is
     /// accepted.
     func note(widestWindow: Duration?) async throws(LedgerFailure)

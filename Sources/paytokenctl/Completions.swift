@@ -11,6 +11,8 @@ extension CompletionKind {
     static let merchant = CompletionKind.custom { words, _, prefix in await Candidates(words).merchants(prefix) }
     /// An approval that the command can do something with.
     static let approval = CompletionKind.custom { words, _, prefix in await Candidates(words).approvals(prefix) }
+    /// A node of the ledger, or `all`.
+    static let node = CompletionKind.custom { words, _, prefix in await Candidates(words).nodes(prefix) }
     /// A token's name in the configuration.
     static let hsmToken = CompletionKind.custom { words, _, prefix in await Candidates(words).hsmTokens(prefix) }
 }
@@ -80,10 +82,18 @@ private struct Candidates {
     }
 
     func hsmTokens(_ prefix: String) async -> [String] {
-        guard let answer = try? await client.send(.get("/v1/status")), answer.isSuccess,
-            let status = try? answer.decoded(as: StatusAnswer.self)
-        else { return [] }
-        return status.tokens.map(\.name).filter { $0.hasPrefix(prefix) }
+        await status()?.tokens.map(\.name).filter { $0.hasPrefix(prefix) } ?? []
+    }
+
+    func nodes(_ prefix: String) async -> [String] {
+        guard let status = await status() else { return [] }
+        let names = status.ledger.nodes?.map(\.name) ?? [status.node]
+        return (["all"] + names.prefix(Self.most)).filter { $0.hasPrefix(prefix) }
+    }
+
+    private func status() async -> StatusAnswer? {
+        guard let answer = try? await client.send(.get("/v1/status")), answer.isSuccess else { return nil }
+        return try? answer.decoded(as: StatusAnswer.self)
     }
 
     private func items<Item: Codable & Sendable>(_ target: String, _ type: Item.Type) async -> ListAnswer<Item>? {

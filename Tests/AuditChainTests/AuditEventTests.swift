@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 import Refusals
 import StrictJSON
 import Testing
@@ -12,6 +13,9 @@ struct AuditEventTests {
         let approval = ApprovalIdentifier(bytes: [1, 2, 3, 4])!
         let time = AuditTime(stored: "2026-02-01T00:00:00.000Z")!
         let reason = AuditReason("because")
+        let node = AuditNode("node-2")!
+        let key = CheckpointKey(pem: GoldenLineTests.publicKey)!
+        let keyMembers = #""keyId":"\#(key.keyId.hex)","publicKey":"\#(Base64.encode(key.subjectPublicKeyInfo))""#
         return [
             (.decrypt(reference: digest), "decrypt", #","reference":"\#(hex)""#),
             (.decrypt(reference: nil), "decrypt", ""),
@@ -61,11 +65,28 @@ struct AuditEventTests {
                 #","format":"jsonl","first":1,"last":99"#
             ),
             (.auditVerify(verdict: .broken, records: 7), "audit_verify", #","verdict":"broken","records":7"#),
-            (.auditPublicKey, "audit_public_key", ""),
+            (.auditPublicKey(ofNode: AuditText("all")), "audit_public_key", #","ofNode":"all""#),
             (
                 .auditKeyChange(from: digest, to: digest, reason: nil, approval: nil), "audit_key_change",
                 #","from":"\#(hex)","to":"\#(hex)""#
             ),
+            (
+                .auditKeyPrepare(from: digest, to: digest), "audit_key_prepare",
+                #","from":"\#(hex)","to":"\#(hex)""#
+            ),
+            (
+                .auditKeyPinned(KeyPin(firstSight: [key], of: node)!), "audit_key_pinned",
+                #","ofNode":"node-2","keys":[{\#(keyMembers)}]"#
+            ),
+            (
+                .auditKeyPinned(KeyPin(key, of: node, by: KeyPin.Voucher(keyId: digest, sequence: 7))),
+                "audit_key_pinned",
+                #","ofNode":"node-2","keys":[{\#(keyMembers)}],"vouchedBy":"\#(hex)","vouchedAt":7"#
+            ),
+            (
+                .auditKeyConflict(node: node, key: key), "audit_key_conflict", #","ofNode":"node-2",\#(keyMembers)"#
+            ),
+            (.auditList(records: 2, ofNode: AuditText("node-2")), "audit_list", #","ofNode":"node-2","records":2"#),
             (.ledgerBackup(bytes: 4096, file: digest), "ledger_backup", #","bytes":4096,"fileSha256":"\#(hex)""#),
             (
                 .ledgerAcceptRestore(

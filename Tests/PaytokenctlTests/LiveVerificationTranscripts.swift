@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import TestSupport
 import Testing
@@ -92,6 +93,84 @@ struct LiveVerificationTranscripts {
         #expect(result.error == "")
         let json = try await Command.paytokenctl(["audit", "public-key", "--output", "json"], socket: daemon.path)
         #expect(json.output == answer + "\n")
+    }
+
+    @Test("all nodes: the asked daemon's own record first, then the others by what it pins; each gets its verdict")
+    func allNodes() async throws {
+        let other = try SealedRecord(node: "backend-2")
+        let pin = try required(KeyPin(firstSight: [other.publicKey], of: try required(AuditNode("backend-2"))))
+        for isPinned in [true, false] {
+            let own = try SealedRecord(pin: isPinned ? pin : nil)
+            let daemon = try await FakeDaemon([
+                "GET /v1/audit/public-key?node=all": .ok(
+                    try SealedRecord.allKeysAnswer([("backend-1", own, 10), ("backend-2", other, 13)])),
+                Self.export: .stream(own.export),
+                "GET /v1/audit/export?node=backend-2&purpose=verify": .stream(other.export),
+            ])
+            let result = try await Command.paytokenctl(["audit", "verify", "--node", "all"], socket: daemon.path)
+            let first =
+                "intact: node backend-1, records 1 to 10, sealed at 2026-01-31T12:00:10.000Z, own key, as the daemon says\n"
+            if isPinned {
+                #expect(result.status == 0, "\(result)")
+                #expect(
+                    result.output == first
+                        + "intact: node backend-2, records 1 to 10, sealed at 2026-01-31T12:00:10.000Z, key pinned by node "
+                        + "backend-1; 3 later records are not sealed yet\n")
+            } else {
+                #expect(result.status == 1, "\(result)")
+                #expect(
+                    result.output == first
+                        + "unverified: node backend-2, records 1 to 10, no key given and none pinned: nothing was verified\n"
+                )
+                #expect(result.error.contains("chain_unverified: ") && result.error.contains("backend-2=FILE"))
+            }
+            let json = try await Command.paytokenctl(
+                ["audit", "verify", "--node", "backend-2", "--output", "json"], socket: daemon.path)
+            let expected =
+                isPinned
+                ? #"{"verdict":"intact","lines":24,"records":20,"nodes":[{"node":"backend-2","verdict":"intact","first":1,"#
+                    + #""last":10,"sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z","later":3,"key":"pinned","#
+                    + #""pinnedBy":"backend-1"}]}"#
+                : #"{"verdict":"unverified","lines":24,"records":20,"nodes":[{"node":"backend-2","verdict":"unverified","#
+                    + #""first":1,"last":10,"sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"#
+            #expect(json.output == expected + "\n")
+        }
+    }
+
+    @Test(
+        "another node's lines among one's are no record of it, and a node that there is none of is named with those there are"
+    )
+    func foreignLines() async throws {
+        let (own, other) = (try SealedRecord(), try SealedRecord(node: "backend-2"))
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/public-key?node=all": .ok(
+                try SealedRecord.allKeysAnswer([("backend-1", own, 10), ("backend-2", other, 10)])),
+            "GET /v1/audit/export?node=backend-2&purpose=verify": .stream(own.export, ending: .open),
+        ])
+        let directory = try FreshDirectory()
+        let key = "backend-2=" + (try directory.write(other.publicKey.pem, to: "two.pem"))
+        let result = try await Command.paytokenctl(
+            ["audit", "verify", "--node", "backend-2", "--public-key", key], socket: daemon.path)
+        #expect(result.status == 1)
+        #expect(
+            result.output
+                == "broken: line 1, node backend-1, record 1: stands among the lines of node backend-2\n"
+                + "broken: node backend-2: there is no line of it\n")
+        let unknown = try await Command.paytokenctl(["audit", "verify", "--node", "backend-3"], socket: daemon.path)
+        #expect(unknown.status == 1 && unknown.output == "")
+        #expect(unknown.error == "node_not_found: this ledger has no node backend-3; it has backend-1, backend-2\n")
+    }
+
+    @Test(
+        "what does not go together is refused as wrong usage",
+        arguments: [
+            ["verify", "--pinned-by", "a"], ["verify", "--export", "-", "--public-key", "a=k", "--pinned-by", "a"],
+            ["verify", "--export", "f", "--node", "all"], ["verify", "--node", "not a name"],
+            ["export", "--node", "all", "--follow"], ["export", "--output", "json"],
+        ])
+    func usage(arguments: [String]) async throws {
+        let result = try await Command.paytokenctl(["audit"] + arguments)
+        #expect(result.status == 64 && result.output == "", "\(result)")
     }
 
     @Test("no key yet is 75, and a key under another's name is not passed on")

@@ -8,14 +8,21 @@ struct SealedRecord {
     /// In an export's order, without line feeds.
     let lines: [[UInt8]]
 
-    /// - Parameter sealsEnd: whether the last checkpoint is there.
-    init(records: Int = 10, checkpointEvery interval: Int = 5, sealsEnd: Bool = true) throws {
+    /// - Parameters:
+    ///   - sealsEnd: whether the last checkpoint is there.
+    ///   - pin: what record 2 pins.
+    init(
+        records: Int = 10, checkpointEvery interval: Int = 5, sealsEnd: Bool = true, node: String = "backend-1",
+        pin: KeyPin? = nil
+    ) throws {
         let key = P256.Signing.PrivateKey()
         publicKey = try required(CheckpointKey(point: Array(key.publicKey.x963Representation)))
-        var head = ChainHead(node: try required(AuditNode("backend-1")))
+        var head = ChainHead(node: try required(AuditNode(node)))
         var lines: [[UInt8]] = []
         for sequence in 1...records {
-            lines.append(head.append(Self.record(sequence)).bytes)
+            var record = Self.record(sequence)
+            if sequence == 2, let pin { record = AuditRecord(time: record.time, event: .auditKeyPinned(pin)) }
+            lines.append(head.append(record).bytes)
             guard sequence % interval == 0, sealsEnd || sequence < records else { continue }
             let checkpoint = try required(head.checkpoint(at: Self.time(sequence), keyId: publicKey.keyId))
             let signature = try key.signature(for: Data(checkpoint.signedBytes)).rawRepresentation
@@ -49,6 +56,18 @@ struct SealedRecord {
         }
         let pem = String(decoding: try JSONEncoder().encode(publicKey.pem), as: UTF8.self)
         return #"{"head":\#(line ?? "null"),"keys":[{"keyId":"\#(publicKey.keyId.hex)","publicKey":\#(pem)}]}"#
+    }
+
+    /// The answer of the daemon of the first of these nodes, asked for all.
+    static func allKeysAnswer(_ records: [(node: String, record: SealedRecord, last: Int)]) throws -> String {
+        let nodes = try records.enumerated().map { index, part in
+            let pem = String(decoding: try JSONEncoder().encode(part.record.publicKey.pem), as: UTF8.self)
+            let keys = #"[{"keyId":"\#(part.record.publicKey.keyId.hex)","publicKey":\#(pem)}]"#
+            return #"{"isOwn":\#(index == 0),"keys":\#(keys),"lastSequence":\#(part.last),"node":"\#(part.node)","#
+                + #""sealedAt":"2026-01-31T12:00:10Z","sealedSequence":10}"#
+        }
+        return try records[0].record.publicKeyAnswer(head: nil).dropLast()
+            + #","nodes":[\#(nodes.joined(separator: ","))]}"#
     }
 
     static func record(_ sequence: Int) -> AuditRecord {

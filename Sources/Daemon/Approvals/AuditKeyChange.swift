@@ -65,8 +65,9 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// The new key is planned in the ledger, made in the HSM token, and put into service in one transaction with its
-    /// audit record. When that breaks off, the former key goes on signing and the next change takes up the planned key.
+    /// The new key is planned in the ledger, made in the HSM token, announced in the record, which the former key seals, and put
+    /// into service in one transaction with its audit record. So whoever knows the former key can tell that the new one is its
+    /// successor. When it breaks off, the former key goes on signing and the next change takes up the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -77,10 +78,14 @@ struct AuditKeyChange: Sendable {
         guard Self.parameters(from: current) == parameters else {
             throw ApprovalConflict.otherParameters.refusal
         }
-        // What was recorded under the former key is sealed by it.
-        try await checkpoints.seal()
         let next = try await hsmToken.makeAuditKey(
             planned ?? AuditKeyIdentifier.random(of: ledger.node), plannedIn: ledger)
+        var announcement = recorder.auditRecord(of: draft, by: caller)
+        announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
+        announcement.hsmToken = AuditText(hsmTokenName)
+        try await recorder.append(announcement)
+        // By the former key, with all that was recorded before.
+        try await checkpoints.seal()
 
         var change = decision
         var auditRecord = recorder.auditRecord(of: draft, by: caller)

@@ -5,7 +5,8 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-/// Follows what other nodes did to keys and approvals, and tells them which keys this node's HSM tokens hold. Where one node alone
+/// Follows what other nodes did to keys and approvals, pins the keys that seal their records, and tells them which keys this node's
+/// HSM tokens hold. Where one node alone
 /// uses the ledger there is nothing to follow, but destroyed keys that an HSM token still holds are removed all the same.
 ///
 /// No release waits for it: each is decided in the ledger. What it does is what people expect to see, and what only this node
@@ -16,6 +17,7 @@ struct OtherNodes: Sendable {
     let catalogue: KeyCatalogue
     let lifecycle: KeyLifecycle
     let decisions: ApprovalDecisions
+    let auditKeys: OtherNodesAuditKeys
     let faults: FaultLog
 
     func start() -> [Task<Void, Never>] {
@@ -26,6 +28,7 @@ struct OtherNodes: Sendable {
             .repeating(every: .seconds(1)) { [self] in
                 await lifecycle.completeDestructions(gate: gate, faults: faults)
                 await noteHeldKeys()
+                await auditKeys.look()
             },
         ]
     }

@@ -6,7 +6,7 @@ import Ledger
 /// It reads the chain in pages, so it needs the same memory for any number of records and holds nothing of the ledger
 /// while a slow reader takes its time.
 struct ChainExport: Sendable {
-    let trail: any AuditTrail
+    let trail: any ChainReading
     /// The first and the last sequence that are wanted; nil when no record is. It begins and ends at checkpoints, so
     /// some more may stand on either side.
     let wanted: ClosedRange<Int>?
@@ -77,7 +77,7 @@ struct ChainExport: Sendable {
 /// It begins with the signed checkpoint before its first record, when there is one, and ends with the checkpoint made for
 /// it, like every other export.
 struct SelectionExport: Sendable {
-    let trail: any AuditTrail
+    let trail: any ChainReading
     let filter: AuditFilter
     /// The last sequence that is looked at.
     let last: Int
@@ -107,16 +107,18 @@ struct SelectionExport: Sendable {
 
 /// The record as CSV: for reading, not for verifying, as its first line says.
 struct CSVExport: Sendable {
-    let trail: any AuditTrail
+    let trail: any ChainReading
     let filter: AuditFilter
     /// Where it ends unless it follows.
     let last: Int
     let follows: Bool
+    /// False behind another node's rows.
+    var hasHeader = true
     /// How long a follower waits before it looks again.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
-        try await writer.write(AuditCSV.header(filter))
+        if hasHeader { try await writer.write(AuditCSV.header(filter)) }
         var pages = RecordPages(trail: trail, filter: filter)
         while true {
             while let records = try await pages.next(through: follows ? .max : last) {
@@ -141,12 +143,12 @@ struct CSVExport: Sendable {
 
 /// The records that a filter keeps, oldest first, page after page.
 private struct RecordPages {
-    let trail: any AuditTrail
+    let trail: any ChainReading
     let filter: AuditFilter
     private var cursor: Int?
     private var isAtEnd = false
 
-    init(trail: any AuditTrail, filter: AuditFilter) {
+    init(trail: any ChainReading, filter: AuditFilter) {
         self.trail = trail
         self.filter = filter
     }

@@ -26,7 +26,8 @@ struct LedgerEvidence: Sendable {
         let own: [AuditSigningKey]
         if ledger.isShared {
             // Other nodes, of this ledger or another one, may have their keys and heads in the same HSM token.
-            let others = try await refusing(ledger: await ledger.auditKeysOfOtherNodes())
+            let others = Set(
+                try await refusing(ledger: await ledger.auditKeysOfOtherNodes()).map(\.key.identifier))
             own = shown.filter { key in
                 !others.contains(key.identifier) && !heads.showAnotherNode(than: node, for: key.checkpointKey)
                     && AuditKeyIdentifier.mayBe(key.identifier, of: node.name)

@@ -9,7 +9,9 @@ import Refusals
 // Every request carries an AuditDraft, which fills up as the request becomes known. UsageRecorder turns it into an audit
 // record and writes that before the answer leaves; RefusalTally counts what is refused before anybody is known. Checkpoints
 // has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have been compared
-// (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger.
+// (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger. NodeChains are the
+// records of all nodes of a shared ledger; ExportPart and MergedRecords are one's part of an export and a list of all, and
+// OtherNodesAuditKeys pins the keys by which they are verified.
 //
 // Start here, then LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
 

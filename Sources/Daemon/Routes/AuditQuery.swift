@@ -2,17 +2,41 @@ import AuditChain
 import Ledger
 import Refusals
 
+/// Whose record is asked for: `node=NAME`, `node=all`, or nothing for this node's.
+enum NodeQuery: Sendable, Equatable {
+    case own
+    case one(AuditNode)
+    case all
+
+    /// Takes the parameter out of a query.
+    init(takenFrom query: inout [String: String]) throws(Refusal) {
+        switch query.removeValue(forKey: Self.parameter) {
+        case nil: self = .own
+        case "all": self = .all
+        case let text?:
+            guard let node = AuditNode(text) else {
+                throw .parameter(Self.parameter, "must be a node's name, or all.")
+            }
+            self = .one(node)
+        }
+    }
+
+    static let parameter = "node"
+}
+
 /// What `GET /v1/audit/records` asks for.
 struct AuditPageQuery: Sendable, Equatable {
+    var node: NodeQuery
     var filter: AuditFilter
     var order = AuditOrder.newestFirst
-    /// The sequence behind which the page begins, in the order's direction.
-    var cursor: Int?
+    /// Where the page begins, in the order's direction.
+    var cursor: MergedRecords.Cursor?
     var limit = 100
 
     /// - Throws: malformed_request, which names the parameter.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
+        node = try NodeQuery(takenFrom: &conditions)
         if let text = conditions.removeValue(forKey: "limit") {
             guard let limit = Int(text), (1...1000).contains(limit) else {
                 throw .parameter("limit", "must be a number from 1 to 1000.")
@@ -20,7 +44,7 @@ struct AuditPageQuery: Sendable, Equatable {
             self.limit = limit
         }
         if let text = conditions.removeValue(forKey: "cursor") {
-            guard let cursor = Int(text), cursor > 0 else {
+            guard let cursor = MergedRecords.Cursor(text, of: node) else {
                 throw .parameter("cursor", "must be the next of the page before.")
             }
             self.cursor = cursor
@@ -36,7 +60,7 @@ struct AuditPageQuery: Sendable, Equatable {
     fileprivate static let conditions: Set = [
         "since", "until", "key", "merchant", "caller", "outcome", "transaction",
     ]
-    static let parameters = conditions.union(["limit", "cursor", "order"])
+    static let parameters = conditions.union(["limit", "cursor", "order", NodeQuery.parameter])
 }
 
 /// What `GET /v1/audit/export` asks for.
@@ -45,6 +69,7 @@ struct AuditExportQuery: Sendable, Equatable {
         case export, verify
     }
 
+    var node: NodeQuery
     var filter: AuditFilter
     var format = AuditExportFormat.jsonl
     var follows = false
@@ -53,6 +78,7 @@ struct AuditExportQuery: Sendable, Equatable {
     /// - Throws: malformed_request, which names the parameter.
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
+        node = try NodeQuery(takenFrom: &conditions)
         if let text = conditions.removeValue(forKey: "format") {
             guard let format = AuditExportFormat(rawValue: text) else {
                 throw .parameter("format", "must be jsonl or csv.")
@@ -78,6 +104,10 @@ struct AuditExportQuery: Sendable, Equatable {
                     + "verified; leave out follow and purpose=verify, or the conditions.",
                 details: follows ? "follow" : "purpose")
         }
+        if follows, node != .own {
+            throw .parameter(
+                "follow", "is of this node's record alone: another node seals its own, which ends with its seals.")
+        }
         if follows, filter.until != nil || purpose == .verify {
             throw .parameter("follow", "has no end: leave out until, and purpose=verify.")
         }
@@ -88,7 +118,7 @@ struct AuditExportQuery: Sendable, Equatable {
 }
 
 extension AuditExportQuery {
-    static let parameters = AuditPageQuery.conditions.union(["format", "follow", "purpose"])
+    static let parameters = AuditPageQuery.conditions.union(["format", "follow", "purpose", NodeQuery.parameter])
 }
 
 extension AuditFilter {

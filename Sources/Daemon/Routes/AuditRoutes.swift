@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Foundation
 import Ledger
 import Refusals
 import StrictJSON
@@ -8,88 +9,136 @@ import StrictJSON
 /// is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
+    let nodes: any NodeRecords
     let looks: any AuditLooking
     let checkpoints: any CheckpointSealing
+
+    private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
 
     /// A page of records, their lines verbatim; `next` goes into `cursor`.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
-        let page = try await Self.reading(
-            await trail.records(query.filter, order: query.order, after: query.cursor, limit: query.limit))
+        let chosen = try await chains.chosen(query.node)
+        guard chosen.count <= MergedRecords.maximumNodes else {
+            throw Refusal(
+                .malformedRequest,
+                "This ledger has more than \(MergedRecords.maximumNodes) nodes, whose records are not merged; ask for one "
+                    + "node's.", details: NodeQuery.parameter)
+        }
+        let merged = MergedRecords(
+            chains: chosen.map { ($0.node, $0.chain) }, filter: query.filter, order: query.order)
+        let page = try await NodeChains.reading(await merged.page(after: query.cursor, limit: query.limit))
         let body = try Self.body(page)
-        try await looks.look(.auditList(records: page.records.count), by: request)
+        try await looks.look(
+            .auditList(records: page.records.count, ofNode: Self.name(query.node, chosen)), by: request)
         return EndpointAnswer(http: .json(status: 200, body))
     }
 
-    /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV.
+    /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV; of
+    /// several nodes one after the other, this node's first. Another node's ends with its last checkpoint: only that node can
+    /// seal what came since.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
-        let wanted = try await Self.reading(await extent(query.filter))
-        let sequence = try await looks.look(Self.event(query, wanted), by: request)
-        switch query.format {
-        case .csv:
-            let table = CSVExport(
-                trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, follows: query.follows)
-            return Self.answer("text/csv; charset=utf-8", query) { try await table.write(to: $0) }
-        case .jsonl:
-            // Without a seal an export proves nothing about its end, so there is none while the HSM token cannot sign.
-            let seal = try await checkpoints.seal()
-            if query.filter.leavesGaps {
-                let selection = SelectionExport(
-                    trail: trail, filter: query.filter, last: wanted == nil ? 0 : sequence, seal: seal)
-                return Self.answer("application/jsonl", query) { try await selection.write(to: $0) }
-            }
-            let end = max(sequence, seal?.checkpoint.sequence ?? 0)
-            let export = ChainExport(
-                trail: trail, wanted: wanted.map { $0.lowerBound...(query.filter.until == nil ? end : $0.upperBound) },
-                seal: seal, follows: query.follows)
-            return Self.answer("application/jsonl", query) { try await export.write(to: $0) }
+        let chosen = try await chains.chosen(query.node)
+        var wanted: [ClosedRange<Int>?] = []
+        for chain in chosen {
+            wanted.append(try await NodeChains.reading(await Self.extent(query.filter, chain.chain)))
+        }
+        let look = try await looks.look(
+            Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
+        // Without a seal an export proves nothing about its end, so there is none of this node while the HSM token cannot sign.
+        let seal =
+            query.format == .jsonl && chosen.contains(where: \.isOwn) ? try await checkpoints.seal() : nil
+        let parts = zip(chosen, wanted).enumerated().map { index, part in
+            ExportPart(
+                query: query, chain: part.0, wanted: part.1, look: look, seal: part.0.isOwn ? seal : nil,
+                isFirst: index == 0)
+        }
+        return Self.answer(query) { writer in
+            for part in parts { try await part.write(to: writer) }
         }
     }
 
-    /// What a verifier needs beside an export.
+    /// What a verifier needs beside an export. Other nodes' keys are those that the ledger gives: its word alone.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditPublicKey)
-        let keys = try await checkpoints.keys().reversed().map {
-            AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem)
+        request.draft.is(.auditPublicKey())
+        var parameters = request.query
+        let query = try NodeQuery(takenFrom: &parameters)
+        let chosen = try await chains.chosen(query)
+        let own = try await checkpoints.keys()
+        let head = chosen.contains(where: \.isOwn) ? try await checkpoints.remembered() : nil
+        var described: [AuditPublicKeyAnswer.Node]?
+        if query != .own {
+            let stored = try await NodeChains.reading(await nodes.auditKeysOfOtherNodes())
+            var found: [AuditPublicKeyAnswer.Node] = []
+            for chain in chosen {
+                let keys =
+                    chain.isOwn
+                    ? own
+                    : stored.filter { $0.node == chain.node }.compactMap {
+                        $0.key.publicKey.flatMap(CheckpointKey.init(point:))
+                    }
+                found.append(try await Self.describe(chain, keys))
+            }
+            described = found
         }
-        let head = try await checkpoints.remembered()
-        try await looks.look(.auditPublicKey, by: request)
+        try await looks.look(.auditPublicKey(ofNode: Self.name(query, chosen)), by: request)
         return try .json(
-            AuditPublicKeyAnswer(keys: keys, head: head.map { String(decoding: $0.line, as: UTF8.self) }))
+            AuditPublicKeyAnswer(
+                keys: described.flatMap { $0.count == 1 ? $0[0].keys : nil } ?? Self.shown(own),
+                head: head.map { String(decoding: $0.line, as: UTF8.self) }, nodes: described))
     }
 
-    private static func reading<Value>(
-        _ call: @autoclosure () async throws(LedgerFailure) -> Value
-    ) async throws(Refusal) -> Value {
-        do throws(LedgerFailure) {
-            return try await call()
-        } catch {
-            throw error.refusalToReader
-        }
+    private static func describe(
+        _ chain: NodeChains.Chain, _ keys: [CheckpointKey]
+    ) async throws(Refusal) -> AuditPublicKeyAnswer.Node {
+        let head = try await NodeChains.reading(await chain.chain.head())
+        let sealed = try await NodeChains.reading(await chain.chain.latestCheckpoint())?.checkpoint
+        return AuditPublicKeyAnswer.Node(
+            node: chain.node.name, isOwn: chain.isOwn, keys: shown(keys), lastSequence: head.sequence,
+            sealedSequence: sealed?.sequence,
+            sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.time.milliseconds) / 1000) })
     }
 
-    private func extent(_ filter: AuditFilter) async throws(LedgerFailure) -> ClosedRange<Int>? {
-        if filter.since == nil, filter.until == nil { return 1...max(1, try await trail.head().sequence) }
-        return try await trail.extent(since: filter.since, until: filter.until)
+    /// The newest first.
+    private static func shown(_ keys: [CheckpointKey]) -> [AuditPublicKeyAnswer.Key] {
+        keys.reversed().map { AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem) }
     }
 
-    private static func event(_ query: AuditExportQuery, _ wanted: ClosedRange<Int>?) -> AuditEvent {
+    /// As a look is recorded; nil for this node's own record.
+    private static func name(_ query: NodeQuery, _ chosen: [NodeChains.Chain]) -> AuditText? {
+        if query == .all { return AuditText("all") }
+        return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
+    }
+
+    /// What of a chain meets the filter's times; nil when nothing does.
+    private static func extent(
+        _ filter: AuditFilter, _ chain: any ChainReading
+    ) async throws(LedgerFailure) -> ClosedRange<Int>? {
+        if filter.since == nil, filter.until == nil { return 1...max(1, try await chain.head().sequence) }
+        return try await chain.extent(since: filter.since, until: filter.until)
+    }
+
+    private static func event(
+        _ query: AuditExportQuery, _ wanted: ClosedRange<Int>?, ofNode node: AuditText?
+    ) -> AuditEvent {
         switch query.purpose {
         // The reader verifies by itself, so the daemon has no verdict to record.
-        case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? 0)
+        case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? (query.node == .all ? nil : 0), ofNode: node)
         case .export:
             .auditExport(
-                format: query.format, first: wanted?.lowerBound, last: query.follows ? nil : wanted?.upperBound)
+                format: query.format, first: wanted?.lowerBound, last: query.follows ? nil : wanted?.upperBound,
+                ofNode: node)
         }
     }
 
     private static func answer(
-        _ type: String, _ query: AuditExportQuery, produce: @escaping @Sendable (BodyWriter) async throws -> Void
+        _ query: AuditExportQuery, produce: @escaping @Sendable (BodyWriter) async throws -> Void
     ) -> EndpointAnswer {
-        EndpointAnswer(
+        let type = query.format == .csv ? "text/csv; charset=utf-8" : "application/jsonl"
+        return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200, headers: [HTTPAnswer.Header(name: "Content-Type", value: type)],
                 stream: BodyStream(isEndless: query.follows) { writer in
@@ -101,7 +150,7 @@ struct AuditRoutes: Sendable {
                 }))
     }
 
-    private static func body(_ page: AuditPage) throws(Refusal) -> [UInt8] {
+    private static func body(_ page: MergedRecords.Page) throws(Refusal) -> [UInt8] {
         var body = Array("{\"items\":[".utf8)
         for record in page.records {
             // What another program wrote into the ledger must not change the answer around it.
@@ -113,16 +162,8 @@ struct AuditRoutes: Sendable {
             if body.last == UInt8(ascii: "}") { body.append(UInt8(ascii: ",")) }
             body.append(contentsOf: record.line)
         }
-        body.append(contentsOf: "],\"next\":\(page.next.map { "\"\($0)\"" } ?? "null")}".utf8)
+        body.append(contentsOf: "],\"next\":\(page.next.map { "\"\($0.text)\"" } ?? "null")}".utf8)
         return body
-    }
-}
-
-extension LedgerFailure {
-    /// For whoever wanted to read the record, where nothing was to be released.
-    fileprivate var refusalToReader: Refusal {
-        if case .overloaded = self { return refusal }
-        return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")
     }
 }
 

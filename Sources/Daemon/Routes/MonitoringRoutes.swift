@@ -20,6 +20,7 @@ struct MonitoringRoutes: Sendable {
     let ledgerClock: LedgerClock
     let live: LiveConfiguration
     let instruments: Instruments
+    let auditKeysOfOthers: OtherNodesAuditKeys
     let clock: WallClock
     let startedAt: Date
 
@@ -106,7 +107,8 @@ struct MonitoringRoutes: Sendable {
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
-                warnings: live.warnings.map { "\($0.place): \($0.message)" } + databaseWarnings
+                warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
+                    + databaseWarnings
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }

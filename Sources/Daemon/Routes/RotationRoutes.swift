@@ -1,6 +1,7 @@
 import AuditChain
 import DaemonAPI
 import Foundation
+import Ledger
 import MerchantKeys
 import Refusals
 import WorkerProtocol
@@ -10,16 +11,19 @@ struct RotationRoutes: Sendable {
     let rotations: KeyRotations
     let summaries: KeySummaries
 
+    private var ledger: any Ledger { rotations.administration.ledger }
+
     /// The rotations that are under way, sorted by merchant.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0) }, next: nil))
+        try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0, on: ledger) }, next: nil))
     }
 
     /// One merchant's rotations, under way or not: an item for each algorithm, EC and RSA, of which it has keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(
-                items: rotations.rotations(of: request.pathArguments[0]).map { RotationStatus($0) }, next: nil))
+                items: rotations.rotations(of: request.pathArguments[0]).map { RotationStatus($0, on: ledger) },
+                next: nil))
     }
 
     func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -31,7 +35,8 @@ struct RotationRoutes: Sendable {
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationStartAnswer(
-                rotation: RotationStatus(started.rotation), created: started.created, csr: started.request?.pem))
+                rotation: RotationStatus(started.rotation, on: ledger), created: started.created,
+                csr: started.request?.pem))
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -41,7 +46,7 @@ struct RotationRoutes: Sendable {
             KeyRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         guard let key = summaries.summary(outcome) else { throw .defect }
-        return try .json(RotationImportAnswer(rotation: RotationStatus(rotation), key: key))
+        return try .json(RotationImportAnswer(rotation: RotationStatus(rotation, on: ledger), key: key))
     }
 
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -65,7 +70,8 @@ struct RotationRoutes: Sendable {
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationFinishAnswer(
-                rotation: RotationStatus(finished.rotation), retired: finished.retired.map(\.base64), cutOff: cutOff))
+                rotation: RotationStatus(finished.rotation, on: ledger), retired: finished.retired.map(\.base64),
+                cutOff: cutOff))
     }
 
     private static func algorithm(_ name: String?) throws(Refusal) -> KeyAlgorithm? {
@@ -75,7 +81,8 @@ struct RotationRoutes: Sendable {
 }
 
 extension RotationStatus {
-    init(_ rotation: Rotation) {
+    /// - Parameter ledger: whose node has counted what was refused, where others use it too.
+    init(_ rotation: Rotation, on ledger: any Ledger) {
         let guidance = RotationGuidance(rotation)
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
@@ -84,7 +91,7 @@ extension RotationStatus {
             steps: rotation.steps.map {
                 Step(name: $0.name.rawValue, status: $0.status.rawValue, text: guidance.text(of: $0))
             },
-            remarks: guidance.warnings)
+            remarks: guidance.warnings, refusedOn: ledger.isShared ? ledger.node : nil)
     }
 }
 

@@ -108,7 +108,9 @@ struct RouteTable: Sendable {
             Endpoint(
                 "GET", "/v1/audit/export", on: [.admin], role: .audit, query: AuditExportQuery.parameters,
                 respond: audit.export),
-            Endpoint("GET", "/v1/audit/public-key", on: [.admin], role: .audit, respond: audit.publicKey),
+            Endpoint(
+                "GET", "/v1/audit/public-key", on: [.admin], role: .audit, query: [NodeQuery.parameter],
+                respond: audit.publicKey),
             Endpoint(
                 "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
                 respond: ledger.backup),

@@ -122,18 +122,19 @@ struct Assembly: Sendable {
         let decisions = ApprovalDecisions(
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
+        let auditKeysOfOthers = OtherNodesAuditKeys(ledger: ledger, gate: gate, clock: clock, logger: logger)
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,
-                clock: clock, startedAt: clock.now()),
+                auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
                 holders: ledger.isShared ? ledger : nil),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
-            audit: AuditRoutes(trail: ledger, looks: recorder, checkpoints: checkpoints),
+            audit: AuditRoutes(trail: ledger, nodes: ledger, looks: recorder, checkpoints: checkpoints),
             auditKey: AuditKeyRoute(keyChange: auditKey),
             ledger: LedgerRoutes(
                 ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
@@ -145,7 +146,7 @@ struct Assembly: Sendable {
             requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
         let others = OtherNodes(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
-            faults: faults)
+            auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),

@@ -67,14 +67,42 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         }
     }
 
+    /// A node of the ledger, and how far its record reaches.
+    public struct Node: Codable, Sendable, Equatable {
+        public var node: String
+        /// Whether it is the daemon's that answers.
+        public var isOwn: Bool
+        /// The newest first. Another node's are those that the ledger gives, which its server's superuser could change.
+        public var keys: [Key]
+        /// The last record; 0 for none.
+        public var lastSequence: Int
+        /// The record of its last checkpoint, with which its export ends; absent or null when there is none.
+        public var sealedSequence: Int?
+        public var sealedAt: Date?
+
+        public init(
+            node: String, isOwn: Bool, keys: [Key], lastSequence: Int, sealedSequence: Int?, sealedAt: Date?
+        ) {
+            self.node = node
+            self.isOwn = isOwn
+            self.keys = keys
+            self.lastSequence = lastSequence
+            self.sealedSequence = sealedSequence
+            self.sealedAt = sealedAt
+        }
+    }
+
     /// The newest first. Empty before the token has been seen for the first time.
     public var keys: [Key]
     /// The newest checkpoint that the token remembers, as its line; absent or null when it remembers none.
     public var head: String?
+    /// Where `node` was asked for: that one, or all, the daemon's own first.
+    public var nodes: [Node]?
 
-    public init(keys: [Key], head: String? = nil) {
+    public init(keys: [Key], head: String? = nil, nodes: [Node]? = nil) {
         self.keys = keys
         self.head = head
+        self.nodes = nodes
     }
 }
 

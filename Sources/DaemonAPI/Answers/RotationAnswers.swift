@@ -30,11 +30,15 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     public var steps: [Step]
     /// What a person should know besides.
     public var remarks: [String]
+    /// Where several hosts share the ledger: the node that has counted `refusedLastHour`, which the others count for themselves.
+    /// Absent where there is one host.
+    public var refusedOn: String?
 
     public init(
         merchantIdentifier: String, algorithm: String, phase: String, next: String, newKey: RotationKey?,
-        oldKeys: [RotationKey], steps: [Step], remarks: [String]
+        oldKeys: [RotationKey], steps: [Step], remarks: [String], refusedOn: String? = nil
     ) {
+        self.refusedOn = refusedOn
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.phase = phase
@@ -58,7 +62,7 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// Until when a deactivated key still opens tokens; null in other states.
     @Nullable public var cutOff: Date?
     public var tokens: [String]
-    /// Tokens that it opened within the last hour, by this host's ledger: first releases, neither repeats nor replays.
+    /// Tokens that it opened within the last hour, by the ledger, on all its nodes: first releases, neither repeats nor replays.
     public var openedLastHour: Int
     /// The last of them.
     @Nullable public var lastUse: Date?

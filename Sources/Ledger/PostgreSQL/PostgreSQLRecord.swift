@@ -15,24 +15,20 @@ extension PostgreSQLLedger {
         writer.note(record)
     }
 
-    public func head() async throws(LedgerFailure) -> ChainHead {
-        try await read { [records] in try records.head($0) }
-    }
+    public func head() async throws(LedgerFailure) -> ChainHead { try await ownChain.head() }
 
     public func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
     ) async throws(LedgerFailure) -> AuditPage {
-        try await search { [records] in
-            try records.page(filter, order: order, after: cursor, limit: limit, $0)
-        }
+        try await ownChain.records(filter, order: order, after: cursor, limit: limit)
     }
 
     public func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? {
-        try await search { [records] in try records.extent(since: since, until: until, $0) }
+        try await ownChain.extent(since: since, until: until)
     }
 
     public func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
-        try await search { [records] in try records.lines(sequences, limit: limit, $0) }
+        try await ownChain.lines(sequences, limit: limit)
     }
 
     public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
@@ -40,20 +36,18 @@ extension PostgreSQLLedger {
     }
 
     public func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await read { [records] in
-            try records.checkpoints("sequence < $2", limit ?? Int.max, order: "DESC", limit: 1, $0).first
-        }
+        try await ownChain.latestCheckpoint(below: limit)
     }
 
     public func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await read { [records] in try records.checkpoints("sequence >= $2", sequence, limit: 1, $0).first }
+        try await ownChain.firstCheckpoint(from: sequence)
     }
 
     public func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
-        try await search { [records] in
-            try records.checkpoints("sequence > $2", sequence, limit: min(max(limit, 1), 1000), $0)
-        }
+        try await ownChain.checkpoints(after: sequence, limit: limit)
     }
+
+    private var ownChain: PostgreSQLChain { PostgreSQLChain(records: records, ledger: self) }
 
     public func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] {
         try await read { [records] in try records.auditKeys($0) }

@@ -74,13 +74,6 @@ extension PostgreSQLLedger {
         }
     }
 
-    public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> Set<[UInt8]> {
-        try await read { [node] queries in
-            let rows = try queries.rows("SELECT identifier FROM audit_key WHERE node <> $1", [.text(node)])
-            return Set(try rows.map { try $0.bytes(0) })
-        }
-    }
-
     public func note(widestWindow: Duration?) async throws(LedgerFailure) {
         let window = widestWindow.map(StoredTime.milliseconds)
         try await writer.administer { [node] transaction in

@@ -16,6 +16,13 @@ enum RotationText {
             text += "\n" + steps.text
         }
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
+        if let node = rotation.refusedOn {
+            text +=
+                "\n"
+                + Printable.text(
+                    "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: ask each host for its own.")
+                + "\n"
+        }
         for remark in rotation.remarks { text += "\n" + Printable.text(remark) + "\n" }
         return text + "\n" + Printable.text("Next: \(rotation.next)") + "\n"
     }

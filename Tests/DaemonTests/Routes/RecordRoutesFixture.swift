@@ -32,7 +32,7 @@ struct RecordRoutesFixture {
         looks = LedgerLooks(ledger: ledger)
     }
 
-    var audit: AuditRoutes { AuditRoutes(trail: ledger, looks: looks, checkpoints: seals) }
+    var audit: AuditRoutes { AuditRoutes(trail: ledger, nodes: ledger, looks: looks, checkpoints: seals) }
     var administration: LedgerRoutes {
         LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores, clocks: clocks)
     }

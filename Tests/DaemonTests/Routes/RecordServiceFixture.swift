@@ -39,7 +39,8 @@ struct RecordServiceFixture {
         let logger = ListenerFixture.quiet
         router = Router(
             endpoints: RouteTable.audit(
-                AuditRoutes(trail: trail, looks: record.looks, checkpoints: record.seals), record.administration),
+                AuditRoutes(trail: trail, nodes: record.ledger, looks: record.looks, checkpoints: record.seals),
+                record.administration),
             policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
             recorder: UsageRecorder(
                 ledger: record.ledger, tally: RefusalTally(clock: .system), faults: FaultLog(logger: logger),

@@ -50,7 +50,7 @@ struct AuditKeyTests {
     func conflicts() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
-        let record = AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey)
+        let record = AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey())
         try await ledger.planAuditKey(identifier: first)
         var offCurve = point
         offCurve[64] ^= 1
@@ -81,7 +81,7 @@ struct AuditKeyTests {
         try await fixture.ledger.planAuditKey(identifier: first)
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point,
-            recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey))
+            recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey()))
         #expect(sequence == 1)
         #expect(lost.strikes == 2)
     }

@@ -1,6 +1,8 @@
 import ArgumentParser
 import AuditChain
 import DaemonAPI
+import Encodings
+import StrictJSON
 
 struct AuditExportCommand: AsyncParsableCommand {
     enum Format: String, ExpressibleByArgument, CaseIterable {
@@ -32,6 +34,13 @@ struct AuditExportCommand: AsyncParsableCommand {
             exits 0, and the file is kept:
 
               paytokenctl audit export --since 5m --follow | logger --tag paytokend
+
+            --node all writes each node's record, this one's first, one after the other. Another node's ends with its last \
+            checkpoint, since only that node can seal more; where it ends is said on standard error, and with --out and \
+            --output json on standard output:
+
+              paytokenctl audit export --node all --out records.jsonl
+              paytokenctl audit export --node host-2 --out two.jsonl --output json
             """)
 
     @Option(
@@ -41,15 +50,25 @@ struct AuditExportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("JSON lines, or CSV for reading.", valueName: "jsonl|csv"))
     var format: Format = .jsonl
 
+    @OptionGroup var whose: NodeOption
     @OptionGroup var period: PeriodOptions
     @OptionGroup var conditions: RecordConditions
 
     @Flag(help: "Goes on with new records as they come.")
     var follow = false
 
+    @OptionGroup var report: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
+        if report.output == .json, out == nil || follow {
+            throw ValidationError("--output json tells of the file that --out names when it is whole.")
+        }
+        if follow, whose.node != nil {
+            throw ValidationError(
+                "--follow is of the asked daemon's own record: another node's goes on with that node's checkpoints. Leave out --node."
+            )
+        }
         if follow, period.until != nil {
             throw ValidationError("--follow has no end, so --until cannot go with it.")
         }
@@ -62,6 +81,10 @@ struct AuditExportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let ends =
+            if let node = whose.node { try await OtherNodesEnds.ask(node, socket.connection) } else {
+                [AuditPublicKeyAnswer.Node]()
+            }
         let lines: WholeLines
         if let out {
             guard let written = try await Interruption.cancelling({ try await write(to: out) }) else { return }
@@ -78,13 +101,19 @@ struct AuditExportCommand: AsyncParsableCommand {
         if follow {
             throw CommandFailure(.tryAgainLater, "The daemon has ended the export. Start it again to go on.")
         }
-        if format == .jsonl, !lines.isSealed {
+        OtherNodesEnds.tell(ends)
+        if report.output == .json, let out {
+            try Console.output(json: ExportReport(file: out, isSealed: lines.isSealed, nodes: ends).bytes)
+        }
+        if format == .jsonl, !lines.isSealed,
+            !(ends.allSatisfy { !$0.isOwn && $0.sealedSequence == nil } && !ends.isEmpty)
+        {
             Console.error("warning: the export is unsealed: it does not end with a checkpoint.")
         }
     }
 
     var target: String {
-        var query = period.query + conditions.query
+        var query = whose.query + period.query + conditions.query
         query.append(("format", format.rawValue))
         if follow { query.append(("follow", "true")) }
         query.append(("purpose", "export"))
@@ -128,6 +157,43 @@ struct AuditExportCommand: AsyncParsableCommand {
         }
         if !lines.remainder.isEmpty { try take(lines.remainder) }
         return lines
+    }
+}
+
+/// What an export to a file holds, for programs.
+///
+///     {"file":…,"sealed":true,"nodes":[{"node":…,"own":false,"sealed":1100,"last":1103,"sealedAt":…}]}
+struct ExportReport {
+    let file: String
+    /// Whether its last line is a checkpoint; CSV has none.
+    let isSealed: Bool
+    /// Those that `--node` names.
+    let nodes: [AuditPublicKeyAnswer.Node]
+
+    var bytes: [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("file", file)
+        writer.member("sealed")
+        writer.bool(isSealed)
+        writer.member("nodes")
+        writer.beginArray()
+        for node in nodes {
+            writer.beginObject()
+            writer.member("node", node.node)
+            writer.member("own")
+            writer.bool(node.isOwn)
+            // Where another node's part ends; this node's ends with a checkpoint made for the export.
+            if !node.isOwn {
+                writer.member("sealed", node.sealedSequence ?? 0)
+                writer.member("last", node.lastSequence)
+                writer.member("sealedAt", node.sealedAt.map(RFC3339.string))
+            }
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
     }
 }
 

@@ -14,17 +14,48 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
               paytokenctl audit public-key > key.pem
               paytokenctl audit public-key --output json | jq -r '.keys[0].keyId'
               openssl pkey -pubin -in key.pem -outform DER | sha256sum
+
+            --node shows another node's keys, or all, each behind a line with its node's name. They are what the shared ledger \
+            gives, which its server's superuser could change: get each from its own host, or compare the keyId.
+
+              paytokenctl audit public-key --node all
             """)
 
+    @OptionGroup var whose: NodeOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
         let (answer, bytes) = try await socket.connection.send(
-            .get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self)
+            .get("/v1/audit/public-key" + QueryText.of(whose.query)), for: AuditPublicKeyAnswer.self)
+        if let nodes = answer.nodes {
+            for node in nodes where !node.isOwn {
+                Console.error(
+                    "Node \(node.node)'s key is what the ledger gives. Compare its keyId with what that host says: paytokenctl audit "
+                        + "public-key --output json")
+            }
+            let text = try Self.text(nodes)
+            try format.show(bytes, text)
+            return
+        }
         let keys = try VerificationInputs.keys(answer)
         // The keys as this program has read them, so that nothing but keys is printed.
-        try format.show(bytes, answer.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { keys[$0] }?.pem }.joined())
+        try format.show(bytes, Self.pem(answer.keys, keys))
+    }
+
+    private static func pem(_ shown: [AuditPublicKeyAnswer.Key], _ keys: CheckpointKeys) -> String {
+        shown.compactMap { AuditDigest(hex: $0.keyId).flatMap { keys[$0] }?.pem }.joined()
+    }
+
+    /// Each node's keys behind its name; what stands around PEM is ignored by whoever reads it.
+    private static func text(_ nodes: [AuditPublicKeyAnswer.Node]) throws(CommandFailure) -> String {
+        var text = ""
+        for node in nodes {
+            text += "# node \(Printable.text(node.node))\n"
+            guard !node.keys.isEmpty else { continue }
+            text += pem(node.keys, try VerificationInputs.keys(AuditPublicKeyAnswer(keys: node.keys)))
+        }
+        return text
     }
 }
 

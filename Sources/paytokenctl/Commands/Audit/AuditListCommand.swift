@@ -15,11 +15,17 @@ struct AuditListCommand: AsyncParsableCommand {
               paytokenctl audit list --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
               paytokenctl audit list --key 1f8b3c90 --caller checkout --limit 1000
               paytokenctl audit list --transaction 3f0c… --output json | jq .
+
+            Where several hosts share a ledger, each has a record of its own. --node all merges them by their times, so that \
+            a clock that is wrong shows; each node's own order is that of its sequences:
+
+              paytokenctl audit list --node all --transaction 3f0c…
             """)
 
     /// More is an export's work.
     static let maximumLimit = 10_000
 
+    @OptionGroup var whose: NodeOption
     @OptionGroup var period: PeriodOptions
 
     @OptionGroup var conditions: RecordConditions
@@ -79,7 +85,8 @@ struct AuditListCommand: AsyncParsableCommand {
         repeat {
             let page = min(limit - items.count, 1000)
             let query =
-                period.query + conditions.query + [("limit", String(page))] + (cursor.map { [("cursor", $0)] } ?? [])
+                whose.query + period.query + conditions.query + [("limit", String(page))]
+                + (cursor.map { [("cursor", $0)] } ?? [])
             let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
             guard let members = (try? JSONValue(parsing: answer.body))?.objectValue,
                 let found = members["items"]?.arrayValue, found.count <= page

@@ -26,6 +26,18 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               paytokenctl audit verify --export next.jsonl --public-key key.pem \\
                   --head head.json
 
+            Where several hosts share a ledger, --node verifies another node's record, or all, each by itself. Only a key that is \
+            given counts for another node, or one that the asked daemon has pinned in its own record, which is verified \
+            first; the output says which. Without either nothing is verified, and it says so. NODE=FILE gives a node's key:
+
+              paytokenctl audit verify --node all
+              paytokenctl audit verify --node host-2 --public-key host-2=key-2.pem
+
+            In an export of all nodes, --pinned-by names the record whose pins count; it is verified with a given key:
+
+              paytokenctl audit verify --export records.jsonl --node all \\
+                  --public-key host-1=key.pem --pinned-by host-1
+
             Exit status: 0 intact; 1 broken, unsealed (records at the end are in no checkpoint) or filtered (an export \
             with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit says \
             the same of an export without any of this program's code.
@@ -37,9 +49,19 @@ struct AuditVerifyCommand: AsyncParsableCommand {
     var export: String?
 
     @Option(
-        help: ArgumentHelp("The checkpoints' public keys in PEM; default the daemon's.", valueName: "file"),
-        completion: .file())
-    var publicKey: String?
+        help: ArgumentHelp(
+            "The checkpoints' public keys in PEM, of one node or of any; may be repeated. Default the daemon's, for its own record.",
+            valueName: "[node=]file"), completion: .file())
+    var publicKey: [GivenKeyFile] = []
+
+    @OptionGroup var whose: NodeOption
+
+    @Option(
+        help: ArgumentHelp(
+            "The node in whose record, in an export, other nodes' keys are pinned; it needs a given key.",
+            valueName: "node"),
+        completion: .node)
+    var pinnedBy: NodeName?
 
     @Option(
         help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
@@ -49,18 +71,27 @@ struct AuditVerifyCommand: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        if export != nil, publicKey == nil {
+        if pinnedBy == .all { throw ValidationError("--pinned-by is one node's name.") }
+        if pinnedBy != nil, export == nil || export == "-" {
+            throw ValidationError(
+                "--pinned-by reads the export's file twice: name it with --export. Live, the asked daemon's pins count."
+            )
+        }
+        if export != nil, publicKey.isEmpty {
             throw ValidationError(
                 "--export is verified with --public-key FILE: an export does not say whom to trust. "
                     + "`paytokenctl audit public-key` prints the daemon's.")
         }
-        if export == "-", publicKey == "-" || head == "-" {
+        if export == "-", publicKey.contains(where: { $0.file == "-" }) || head == "-" {
             throw ValidationError("Only one of the files can be standard input.")
         }
     }
 
     func run() async throws {
-        let keys = try publicKey.map { file in try VerificationInputs.keys(file: file) }
+        guard whose.node == nil, pinnedBy == nil, publicKey.allSatisfy({ $0.node == nil }) else {
+            return try await verifyNodes()
+        }
+        let keys = try VerificationInputs.keys(publicKey)
         let heads = try head.map { argument in try VerificationInputs.heads(argument) } ?? []
         var verification: ExportVerification
         if let export, let keys {
@@ -78,12 +109,27 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             isCSV = isCSV || verification.lines == 0 && block.starts(with: AuditCSV.header.prefix(32))
             return !isCSV && verification.consume(block)
         }
-        guard !isCSV else {
-            throw CommandFailure(
-                .unreadable,
-                "\(InputFile.name(export)) is CSV, which is for reading and cannot be verified. Export JSON lines: "
-                    + "paytokenctl audit export --out record.jsonl")
+        guard !isCSV else { throw VerificationInputs.isCSV(export) }
+    }
+
+    private func verifyNodes() async throws(CommandFailure) {
+        var trusted = TrustedKeys(given: try VerificationInputs.keys(publicKey.filter { $0.node == nil }))
+        for given in publicKey {
+            if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
         }
+        let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
+        let verification = NodesVerification(trusted: trusted, heads: heads, wanted: whose.node ?? .all)
+        let report: NodesReport
+        if let export {
+            guard case .one(let pinning)? = pinnedBy else {
+                report = try verification.report(export: export, pinnedBy: nil)
+                return try report.show(format.output)
+            }
+            report = try verification.report(export: export, pinnedBy: pinning)
+        } else {
+            report = try await verification.live(socket.connection)
+        }
+        try report.show(format.output)
     }
 
     private func verifyLive(
@@ -112,17 +158,8 @@ struct AuditVerifyCommand: AsyncParsableCommand {
                 .no,
                 "chain_unsealed: no checkpoint seals the end, so it may have been changed. An export's last line is a "
                     + "checkpoint: export again, and look whether the token is there (paytokenctl status).")
-        case .filtered:
-            throw CommandFailure(
-                .no,
-                "chain_filtered: this export was made with conditions, so it has gaps, and its hashes cannot be followed. "
-                    + "Export the same time without other conditions, verify that, and look these lines up in it.")
-        case .broken(let fault):
-            let place = [fault.line.map { "line \($0)" } ?? "head", fault.position?.description].compactMap { $0 }
-            throw CommandFailure(
-                .no,
-                "chain_broken: \(place.joined(separator: ", ")). What comes after it was not checked. Keep this export, "
-                    + "and compare it with an older one or with a backup.")
+        case .filtered: throw VerificationInputs.isFiltered
+        case .broken(let fault): throw VerificationInputs.isBroken(fault)
         }
     }
 }

@@ -16,6 +16,16 @@ enum VerificationInputs {
         return keys
     }
 
+    /// Those of several files; nil for none.
+    static func keys(_ files: [GivenKeyFile]) throws(CommandFailure) -> CheckpointKeys? {
+        var all: CheckpointKeys?
+        for given in files {
+            let keys = try keys(file: given.file)
+            all = all?.joined(by: keys) ?? keys
+        }
+        return all
+    }
+
     /// Checkpoints that were kept: a line itself, or a file of them.
     static func heads(_ argument: String) throws(CommandFailure) -> [SignedCheckpoint] {
         let isLine = argument.hasPrefix("{")
@@ -61,6 +71,29 @@ enum VerificationInputs {
             )
         }
         return heads
+    }
+}
+
+extension VerificationInputs {
+    static func isCSV(_ export: String) -> CommandFailure {
+        CommandFailure(
+            .unreadable,
+            "\(InputFile.name(export)) is CSV, which is for reading and cannot be verified. Export JSON lines: "
+                + "paytokenctl audit export --out record.jsonl")
+    }
+
+    static var isFiltered: CommandFailure {
+        CommandFailure(
+            .no,
+            "chain_filtered: this export was made with conditions, so it has gaps, and its hashes cannot be followed. "
+                + "Export the same time without other conditions, verify that, and look these lines up in it.")
+    }
+
+    static func isBroken(_ fault: ChainBreak) -> CommandFailure {
+        CommandFailure(
+            .no,
+            "chain_broken: \(fault.place). What comes after it was not checked. Keep this export, "
+                + "and compare it with an older one or with a backup.")
     }
 }
 
@@ -152,7 +185,7 @@ enum VerdictJSON {
         writer.endArray()
     }
 
-    private static func write(_ fault: ChainBreak, into writer: inout JSONWriter) {
+    static func write(_ fault: ChainBreak, into writer: inout JSONWriter) {
         writer.member("fault")
         writer.beginObject()
         if let line = fault.line {

@@ -1,0 +1,126 @@
+internal import StrictJSON
+
+/// The keys that seal another node's record, as a node has written them into its own: event `audit_key_pinned`.
+///
+/// At first sight the node takes whatever keys the ledger gives. Later ones it takes by the word of a key that it had pinned: the
+/// other node's ``AuditEvent/auditKeyPrepare(from:to:)``, which that key has sealed.
+public struct KeyPin: Sendable, Equatable {
+    /// A pinned key's word for another one.
+    public struct Voucher: Sendable, Equatable {
+        /// The key that had been pinned.
+        public let keyId: AuditDigest
+        /// The record of the other node that it has sealed.
+        public let sequence: Int
+
+        public init(keyId: AuditDigest, sequence: Int) {
+            self.keyId = keyId
+            self.sequence = sequence
+        }
+    }
+
+    /// No pin has more, so that its record is a line.
+    public static let maximumKeys = 32
+
+    /// Whose keys they are.
+    public let node: AuditNode
+    /// 1 to ``maximumKeys``, the oldest first; one where there is a voucher.
+    public let keys: [CheckpointKey]
+    /// Nil at first sight.
+    public let voucher: Voucher?
+
+    /// At first sight. Of more than ``maximumKeys`` the newest are taken; nil for none.
+    public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
+        guard !keys.isEmpty else { return nil }
+        self.node = node
+        self.keys = keys.suffix(Self.maximumKeys)
+        voucher = nil
+    }
+
+    public init(_ key: CheckpointKey, of node: AuditNode, by voucher: Voucher) {
+        self.node = node
+        keys = [key]
+        self.voucher = voucher
+    }
+
+    /// Reads a record's line; nil for every other event, and for a pin that no daemon has written.
+    public init?(line: [UInt8]) {
+        // Most lines are no pins, and need not be read as JSON.
+        guard Self.isPin(line), let entry = try? AuditEntry(line: line), entry.event == "audit_key_pinned",
+            let node = entry.details["ofNode"]?.stringValue.flatMap(AuditNode.init),
+            let objects = entry.details["keys"]?.arrayValue, (1...Self.maximumKeys).contains(objects.count)
+        else { return nil }
+        let keys = objects.compactMap { $0.objectValue.flatMap(CheckpointKey.init(recorded:)) }
+        guard keys.count == objects.count else { return nil }
+        self.node = node
+        self.keys = keys
+        guard let vouchedBy = entry.details["vouchedBy"] else {
+            voucher = nil
+            return
+        }
+        guard keys.count == 1, let keyId = vouchedBy.stringValue.flatMap(AuditDigest.init(hex:)),
+            let sequence = entry.details["vouchedAt"]?.numberValue?.int
+        else { return nil }
+        voucher = Voucher(keyId: keyId, sequence: sequence)
+    }
+
+    private static let mark = Array("\"event\":\"audit_key_pinned\"".utf8)
+
+    private static func isPin(_ line: [UInt8]) -> Bool {
+        var scanner = LineScanner(line)
+        guard scanner.take("{\"node\":\""), scanner.node() != nil, scanner.take("\",\"sequence\":"),
+            scanner.sequence() != nil, scanner.take(",\"time\":\"")
+        else { return false }
+        _ = scanner.untilQuotationMark()
+        return scanner.take("\",") && scanner.take(mark)
+    }
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("ofNode", node.name)
+        writer.member("keys")
+        writer.beginArray()
+        for key in keys {
+            writer.beginObject()
+            key.write(into: &writer)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.member("vouchedBy", voucher?.keyId.hex)
+        writer.member("vouchedAt", voucher?.sequence)
+    }
+}
+
+/// What one node's record pins, read in the order of its records.
+///
+/// A second first sight of the same node is none: somebody had hidden the first one from the daemon that wrote it.
+public struct KeyPins: Sendable, Equatable {
+    /// More keys of one node are not believed.
+    static let maximumKeys = 256
+
+    /// By node, the oldest first.
+    public private(set) var keys: [AuditNode: [CheckpointKey]] = [:]
+    /// Nodes of which something was pinned that nothing vouches for, with the first such record.
+    public private(set) var unvouched: [AuditNode: ChainBreak] = [:]
+
+    public init() {}
+
+    /// - Parameters:
+    ///   - pinning: whose record it is.
+    ///   - isWhole: whether the records before were read from the first one on; in a part of a chain an earlier pin may be missing.
+    public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
+        let known = keys[pin.node] ?? []
+        let isVouched =
+            pin.voucher.map { voucher in !isWhole || known.contains { $0.keyId == voucher.keyId } } ?? known.isEmpty
+        let isBounded =
+            known.count + pin.keys.count <= Self.maximumKeys
+            && (!known.isEmpty || keys.count < ChainVerifier.maximumNodes)
+        guard isVouched, isBounded, pin.node != pinning else {
+            if unvouched[pin.node] == nil, unvouched.count < ChainVerifier.maximumNodes {
+                unvouched[pin.node] = ChainBreak(
+                    line: nil, ChainPosition(node: pin.node, kind: .record, sequence: sequence),
+                    fault: .unvouchedPin(node: pinning, sequence: sequence))
+            }
+            return
+        }
+        keys[pin.node] = known + pin.keys.filter { !known.contains($0) }
+    }
+}

@@ -1,0 +1,128 @@
+import AuditChain
+import Ledger
+
+/// Pages of one node's records, or of several nodes' by their times.
+///
+/// Each chain keeps its own order, which its sequences make; only which node comes next is decided by the time. So a clock that
+/// was wrong moves records among other nodes', and none is left out or shown twice.
+struct MergedRecords: Sendable {
+    /// More nodes are not merged: every page reads each of them, and the cursor names each.
+    static let maximumNodes = 64
+
+    let chains: [(node: AuditNode, chain: any ChainReading)]
+    let filter: AuditFilter
+    let order: AuditOrder
+
+    /// How far each chain was shown: `42` of the only one, `node-1:42,node-2:17` of several.
+    struct Cursor: Sendable, Equatable {
+        private(set) var sequences: [AuditNode?: Int]
+
+        /// Nil when it is none of such a query.
+        init?(_ text: String, of query: NodeQuery) {
+            guard case .all = query else {
+                guard let sequence = Int(text), sequence > 0 else { return nil }
+                sequences = [nil: sequence]
+                return
+            }
+            sequences = [:]
+            for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+                let pair = part.split(separator: ":", omittingEmptySubsequences: false)
+                guard pair.count == 2, let node = AuditNode(String(pair[0])), let sequence = Int(pair[1]),
+                    sequence >= 0,
+                    sequences.updateValue(sequence, forKey: node) == nil,
+                    sequences.count <= MergedRecords.maximumNodes
+                else { return nil }
+            }
+        }
+
+        init(_ sequences: [AuditNode?: Int]) {
+            self.sequences = sequences
+        }
+
+        var text: String {
+            if let only = sequences[nil] { return String(only) }
+            return sequences.map { ($0.key?.name ?? "", $0.value) }.sorted { $0.0 < $1.0 }
+                .map { "\($0.0):\($0.1)" }.joined(separator: ",")
+        }
+    }
+
+    struct Page: Sendable {
+        let records: [StoredRecord]
+        /// Nil when there is no more.
+        let next: Cursor?
+    }
+
+    func page(after cursor: Cursor?, limit: Int) async throws(LedgerFailure) -> Page {
+        if chains.count == 1, cursor?.sequences.keys.contains(nil) ?? true {
+            let page = try await chains[0].chain.records(
+                filter, order: order, after: cursor?.sequences[nil], limit: limit)
+            return Page(records: page.records, next: page.next.map { Cursor([nil: $0]) })
+        }
+        var streams: [Stream] = []
+        for (node, chain) in chains {
+            // A node that has come since the first page is left out: the pages are of one moment's nodes.
+            if let cursor, cursor.sequences[node] == nil { continue }
+            streams.append(Stream(node: node, chain: chain, after: cursor?.sequences[node]))
+        }
+        var records: [StoredRecord] = []
+        while records.count < limit {
+            var first: (index: Int, time: AuditTime)?
+            for index in streams.indices {
+                try await streams[index].fill(filter, order, limit: min(100, limit))
+                guard let time = streams[index].time else { continue }
+                let comes = first.map { order == .newestFirst ? time > $0.time : time < $0.time } ?? true
+                if comes { first = (index, time) }
+            }
+            guard let first, let record = streams[first.index].take() else { break }
+            records.append(record)
+        }
+        let isOver = streams.allSatisfy(\.isOver)
+        let sequences = streams.map { ($0.node, $0.shown(order)) }
+        return Page(
+            records: records,
+            next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
+    }
+
+    /// One chain's records, some of them read ahead.
+    private struct Stream {
+        let node: AuditNode
+        let chain: any ChainReading
+        /// Behind which the next page is read; nil for the order's beginning.
+        private var cursor: Int?
+        private var last: Int?
+        private var waiting: [(record: StoredRecord, time: AuditTime)] = []
+        private var isAtEnd = false
+
+        init(node: AuditNode, chain: any ChainReading, after cursor: Int?) {
+            self.node = node
+            self.chain = chain
+            self.cursor = cursor
+            last = cursor
+        }
+
+        var isOver: Bool { isAtEnd && waiting.isEmpty }
+        var time: AuditTime? { waiting.first?.time }
+
+        mutating func fill(_ filter: AuditFilter, _ order: AuditOrder, limit: Int) async throws(LedgerFailure) {
+            guard waiting.isEmpty, !isAtEnd else { return }
+            let page = try await chain.records(filter, order: order, after: cursor, limit: limit)
+            // A line that cannot be read is shown where it stands, and complained of there.
+            waiting = page.records.map { ($0, (try? AuditEntry(line: $0.line))?.time ?? .latest) }
+            cursor = page.next
+            isAtEnd = page.next == nil
+        }
+
+        mutating func take() -> StoredRecord? {
+            guard !waiting.isEmpty else { return nil }
+            let record = waiting.removeFirst().record
+            last = record.sequence
+            return record
+        }
+
+        /// The sequence behind which the next page goes on. Of a chain that has no more, one behind which there is none.
+        func shown(_ order: AuditOrder) -> Int {
+            if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
+            return last ?? (order == .newestFirst ? Int.max : 0)
+        }
+    }
+}

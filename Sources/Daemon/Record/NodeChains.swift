@@ -1,0 +1,54 @@
+import AuditChain
+import Ledger
+import Refusals
+
+/// The chains of all nodes that the ledger knows, this node's first.
+struct NodeChains: Sendable {
+    struct Chain: Sendable {
+        let node: AuditNode
+        let chain: any ChainReading
+        /// Whether this daemon writes it, and so can seal it.
+        let isOwn: Bool
+    }
+
+    let trail: any AuditTrail
+    let nodes: any NodeRecords
+
+    /// - Throws: malformed_request, which lists the known nodes, where there is none of the name.
+    func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {
+        let own = Chain(node: try await Self.reading(await trail.head()).node, chain: trail, isOwn: true)
+        if query == .own || query == .one(own.node) { return [own] }
+        let known = try await Self.reading(await nodes.nodes())
+        let others = known.filter { $0 != own.node }.map {
+            Chain(node: $0, chain: nodes.chain(of: $0), isOwn: false)
+        }
+        guard case .one(let node) = query else { return [own] + others }
+        guard let other = others.first(where: { $0.node == node }) else {
+            let names = [own.node.name] + others.map(\.node.name)
+            throw Refusal(
+                .malformedRequest, "This ledger has no node of that name.",
+                details: "node: it has \(names.prefix(20).joined(separator: ", "))"
+                    + (names.count > 20 ? " and \(names.count - 20) more" : ""))
+        }
+        return [other]
+    }
+
+    /// For whoever wanted to read the record.
+    static func reading<Value>(
+        _ call: @autoclosure () async throws(LedgerFailure) -> Value
+    ) async throws(Refusal) -> Value {
+        do throws(LedgerFailure) {
+            return try await call()
+        } catch {
+            throw error.refusalToReader
+        }
+    }
+}
+
+extension LedgerFailure {
+    /// For whoever wanted to read the record, where nothing was to be released.
+    var refusalToReader: Refusal {
+        if case .overloaded = self { return refusal }
+        return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")
+    }
+}

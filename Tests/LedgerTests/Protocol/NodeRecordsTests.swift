@@ -1,0 +1,91 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import Testing
+
+@testable import Ledger
+
+@Suite("Every node's record", .everyEngine)
+struct NodeRecordsTests {
+    @Test("A ledger knows its own node, whose chain is the one that it writes; audit keys of others there are none")
+    func own() async throws {
+        let fixture = try await LedgerFixture()
+        let ledger = fixture.ledger
+        for number in 1...3 { _ = try await fixture.releasing(number)(ledger) }
+        let node = try #require(AuditNode(ledger.node))
+        #expect(try await ledger.nodes() == [node])
+        let chain = ledger.chain(of: node)
+        #expect(try await chain.head() == ledger.head())
+        #expect(try await chain.lines(1...3, limit: 10) == ledger.lines(1...3, limit: 10))
+        try await ledger.planAuditKey(identifier: [UInt8](repeating: 1, count: 16))
+        #expect(try await ledger.auditKeysOfOtherNodes().isEmpty)
+    }
+}
+
+@Suite("Other nodes' records in one database")
+struct OtherNodesRecordsTests {
+    @Test(
+        "Nodes are known by their row, their record or their key; each chain is read by itself, its keys are given by node"
+    )
+    func others() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        let signer = CheckpointSigner()
+        let record = AuditRecord(time: AuditTime(LedgerFixture.noon), event: .verify)
+        for _ in 0..<5 { _ = try await other.append(record) }
+        try await signer.seal(other)
+        _ = try await other.append(record)
+        _ = try await fixture.ledger.append(record)
+        let (identifier, point) = ([UInt8](repeating: 7, count: 16), Array(signer.key.publicKey.x963Representation))
+        try await other.planAuditKey(identifier: identifier)
+        #expect(try await fixture.ledger.auditKeysOfOtherNodes().map(\.key.publicKey) == [nil])
+        try await other.confirmAuditKey(identifier: identifier, publicKey: point, recording: nil)
+
+        let (first, second) = (AuditNode("node-1")!, AuditNode("node-2")!)
+        #expect(try await fixture.ledger.nodes() == [first, second])
+        #expect(
+            try await fixture.ledger.auditKeysOfOtherNodes()
+                == [NodeAuditKey(node: second, key: StoredAuditKey(identifier: identifier, publicKey: point))])
+        #expect(try await other.auditKeysOfOtherNodes().isEmpty)
+        let chain = fixture.ledger.chain(of: second)
+        #expect(try await chain.head() == other.head())
+        #expect(try await chain.latestCheckpoint()?.checkpoint.sequence == 5)
+        #expect(try await chain.records(AuditFilter(), order: .newestFirst, after: nil, limit: 10).records.count == 6)
+        #expect(try await fixture.ledger.chain(of: AuditNode("node-3")!).head().sequence == 0)
+
+        // A node whose row was removed is known by what it has written.
+        await other.close()
+        try await fixture.database.sql("DELETE FROM node WHERE name = 'node-2'; DELETE FROM audit_key")
+        #expect(try await fixture.ledger.nodes() == [first, second])
+        try await fixture.database.sql(
+            "SET session_replication_role = replica; DELETE FROM audit_record WHERE node = 'node-2'")
+        #expect(try await fixture.ledger.nodes() == [first])
+        await fixture.ledger.close()
+    }
+
+    @Test("What a record says of audit keys is found among others, by an index")
+    func keyEvents() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let ledger = fixture.ledger
+        let key = try CheckpointSigner().publicKey
+        let node = AuditNode("node-2")!
+        let pin = try #require(KeyPin(firstSight: [key], of: node))
+        let events: [AuditEvent] = [
+            .verify, .auditKeyPinned(pin), .stop, .auditKeyConflict(node: node, key: key), .verify,
+            .auditKeyPrepare(from: key.keyId, to: key.keyId),
+        ]
+        for event in events {
+            _ = try await ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: event))
+        }
+        let found = try await ledger.auditKeyEvents(of: try #require(AuditNode(ledger.node)))
+        #expect(found.map(\.sequence) == [2, 4, 6])
+        #expect(KeyPin(line: found[0].line) == pin && KeyPin(line: found[1].line) == nil)
+        let plan = try await fixture.database.sql(
+            """
+            SET enable_seqscan = off; SET enable_bitmapscan = off;
+            EXPLAIN SELECT line FROM audit_record WHERE node = 'node-1' AND \(PostgreSQLTables.auditKeyEvents) ORDER BY sequence
+            """)
+        #expect(plan.contains("audit_record_of_keys"), "\(plan)")
+        await ledger.close()
+    }
+}
