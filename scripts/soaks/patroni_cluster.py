@@ -143,6 +143,10 @@ class Cluster(cluster.Cluster):
         if self.ledger:
             self.ledger.server = self.primary
 
+    def wait_for_leader(self):
+        """Until the primary's Patroni says itself that it leads: it takes writes a moment before."""
+        self._wait("Patroni's leader", lambda: self.primary.ask("leader"))
+
 
 class Outages(outages.Outages):
     """What Patroni has to get over."""
@@ -177,6 +181,7 @@ class Outages(outages.Outages):
         struck = time.monotonic()
         self.cluster.find_primary(other_than=old)
         led = time.monotonic() - struck
+        self.cluster.wait_for_leader()
         service.go_on(stopped)
         what, until = f"another one led after {led:.1f} s", time.monotonic() + 3 * TTL
         while not self.cluster.has_standby() and time.monotonic() < until:

@@ -42,6 +42,10 @@ extension LedgerSettings {
         if let node, AuditNode(node) == nil {
             section.problem("node", "must be 1 to 64 letters, digits, dots, hyphens and underscores")
         }
+        if node == "all" {
+            section.problem(
+                "node", "means every node where one is asked for (audit list --node all); give it another name")
+        }
         let retainClaims = section.duration(
             "retain_claims", in: .seconds(60)...DurationText.days(3650), default: DurationText.days(180))
         let repeatFor =

@@ -209,7 +209,9 @@ extension PostgreSQLWriter {
         let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(
             reason: "The database is older than what this daemon has written: \(finding.sentence)"
-                + (isFromBefore ? " It does not know of this daemon's start: start the daemon anew." : ""))
+                + (isFromBefore
+                    ? " It does not know of this daemon's start: start the daemon anew, before the ledger is accepted."
+                    : ""))
         guard !isFromBefore || heldFor != finding else { return failure }
         guard let connection = try? slot.current(until: .now + timeout) else { return failure }
         let results = try? connection.exchange(

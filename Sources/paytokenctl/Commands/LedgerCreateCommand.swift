@@ -16,7 +16,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
               sudo -u postgres createuser --pwprompt paytokend
               sudo -u postgres createdb --owner ledger_owner paytokend
               paytokenctl ledger create --ask-password --grant paytokend \\
-                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
+                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
 
             All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights. \
             After an upgrade of paytokend it brings the tables up to date: stop the daemons first.

@@ -18,7 +18,7 @@ struct LedgerMoveCommand: AsyncParsableCommand {
               systemctl stop paytokend
               sudo -u paytokend paytokenctl ledger move --dry-run --ask-password \\
                   --from sqlite:/var/lib/paytokend/ledger.sqlite \\
-                  --to "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
+                  --to "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
 
             The tables are there already (paytokenctl ledger create); the account is the one that owns them. The record goes on \
             unbroken under the same audit key. Where the database has the same transaction claimed, it stays claimed, and \

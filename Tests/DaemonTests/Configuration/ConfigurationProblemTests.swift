@@ -82,6 +82,7 @@ struct ConfigurationProblemTests {
             WrongSection("ledger:\n  url: \"sqlite:\"", "7 ledger.url: must be sqlite: and a path"),
             WrongSection(
                 "ledger:\n  node: a@b", "7 ledger.node: must be 1 to 64 letters, digits, dots, hyphens and under"),
+            WrongSection("ledger:\n  node: all", "7 ledger.node: means every node where one is asked for"),
             WrongSection("ledger:\n  node: \"a b\"", "7 ledger.node: must be 1 to 64 letters"),
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),

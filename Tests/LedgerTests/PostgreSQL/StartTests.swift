@@ -28,6 +28,17 @@ struct StartTests {
         await (try await PostgreSQLLedger.open(settings)).close()
     }
 
+    @Test("All tables of the schema are looked at, and another program's beside them is nobody's business")
+    func tables() async throws {
+        let database = try await LedgerDatabases.shared.make()
+        let known = try await database.sql(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'paytokend'::regnamespace AND relkind = 'r' ORDER BY 1")
+        #expect(known == PostgreSQLRight.tables.sorted().joined(separator: "\n"))
+        try await database.sql("CREATE TABLE somebody_else (number int)")
+        let settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1")
+        await (try await PostgreSQLLedger.open(settings)).close()
+    }
+
     @Test("A role that no right binds is warned of: a superuser, the owner, or who can act as it")
     func unbound() async throws {
         let database = try await LedgerDatabases.shared.make()
