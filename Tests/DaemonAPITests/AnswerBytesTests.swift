@@ -162,6 +162,7 @@ struct AnswerBytesTests {
                 + #""sealedPrivateKey":"C","token":"t"}]}"#)
         #expect(try text(ApprovalDecisionRequest(decision: "approve")) == #"{"decision":"approve"}"#)
         #expect(try text(LedgerAcceptanceRequest(reason: "r")) == #"{"reason":"r"}"#)
+        #expect(try text(AcceptRestoreRequest(reason: "r")) == #"{"reason":"r"}"#)
         #expect(try text(EmptyRequest()) == "{}")
     }
 }

@@ -55,6 +55,11 @@ struct RefusedRequestTests {
             #"{"reason":""}"#, "reason is empty: the record should say why.", "reason", by: ledger)
         try isRefused(#"{"reason":null}"#, "reason is not a string.", "reason", by: ledger)
         try isRefused(#"{"reason":"r","a":1}"#, unknown, "known are: reason", by: ledger)
+        let restore = { (body: [UInt8]) throws in _ = try AcceptRestoreRequest(parsing: body) }
+        try isRefused(
+            #"{"reason":""}"#, "reason is empty: the record should say why.", "reason", by: restore)
+        try isRefused(#"{"reason":"r","a":1}"#, unknown, "known are: reason, withoutFinding", by: restore)
+        try restore(Array(#"{"reason":"r","withoutFinding":true}"#.utf8))
         // The ledger's own bound is the record's: longer reasons are its affair.
         try ledger(Array(#"{"reason":"\#(String(repeating: "r", count: 300))"}"#.utf8))
 

@@ -96,6 +96,9 @@ struct LedgerTranscripts {
         #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"disk lost"}"#.utf8)])
         let json = try await Command.paytokenctl(["ledger", "accept-restore", "--output", "json"], socket: daemon.path)
         #expect(json.output == answer + "\n")
+        let unfound = ["ledger", "accept-restore", "--reason", "servers lost", "--without-finding"]
+        #expect(try await Command.paytokenctl(unfound, socket: daemon.path).status == 0)
+        #expect(daemon.asked.last?.body == Array(#"{"reason":"servers lost","withoutFinding":true}"#.utf8))
     }
 
     @Test("accept-clock says what is taken back, and needs a reason")

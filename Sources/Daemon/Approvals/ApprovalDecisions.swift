@@ -143,7 +143,8 @@ struct ApprovalDecisions: Sendable {
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
-            guard let matter = try await gate.restoreMatter(), matter.parameters == approval.parameters else {
+            let matter = try await gate.restoreMatter()
+            guard matter.parameters == approval.parameters else {
                 throw ApprovalConflict.otherParameters.refusal
             }
             _ = try await gate.acceptRestore(

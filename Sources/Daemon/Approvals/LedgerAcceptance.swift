@@ -155,10 +155,13 @@ struct RestoreAcceptance: RestoreAccepting {
     let clock: WallClock
 
     func accept(
-        reason: AuditReason, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        guard let matter = try await gate.restoreMatter() else {
-            throw Refusal(.invalidState, "Ledger and HSM token agree; there is nothing to accept.")
+        let matter = try await gate.restoreMatter()
+        guard !matter.isEmpty || withoutFinding else {
+            throw Refusal(
+                .invalidState, "Ledger and HSM token agree; there is nothing to accept.",
+                details: "withoutFinding sets the fence all the same, for what a lost process did in its last minute")
         }
         try await gate.requireBoundedWindows()
         guard rule.binds(caller) else {
@@ -182,9 +185,10 @@ struct RestoreAcceptance: RestoreAccepting {
 protocol RestoreAccepting: Sendable {
     /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
     ///
+    /// - Parameter withoutFinding: whether the fence is set where nobody has found anything, too.
     /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
     func accept(
-        reason: AuditReason, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 

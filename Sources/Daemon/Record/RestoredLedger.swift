@@ -11,6 +11,9 @@ struct RestoreMatter: Sendable, Equatable {
     /// None in a ledger of one node.
     let holds: [LedgerHold]
 
+    /// Nobody has found anything. Then an acceptance sets the fence, and that is all.
+    var isEmpty: Bool { disagreement == nil && holds.isEmpty }
+
     /// An approval is for what was found then, on the node where it was asked for, and nothing else.
     var parameters: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
@@ -33,10 +36,8 @@ struct RestoreMatter: Sendable, Equatable {
 
 // An older ledger goes on in service.
 extension LedgerGate {
-    /// Nil when there is nothing to accept.
-    ///
     /// - Throws: ledger_unavailable before this node has compared: what it finds belongs to the matter.
-    func restoreMatter() async throws(Refusal) -> RestoreMatter? {
+    func restoreMatter() async throws(Refusal) -> RestoreMatter {
         if position == .waiting { try admit() }
         let standing = try await refusing(ledger: await ledger.standing())
         var disagreement: LedgerDisagreement?
@@ -45,7 +46,6 @@ extension LedgerGate {
         } else if let own = standing.holds.first(where: { $0.node == ledger.node }) {
             disagreement = .foundBeneath(own.finding)
         }
-        guard disagreement != nil || !standing.holds.isEmpty else { return nil }
         return RestoreMatter(node: ledger.node, disagreement: disagreement, holds: standing.holds)
     }
 

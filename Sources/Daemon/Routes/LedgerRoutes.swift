@@ -54,9 +54,10 @@ struct LedgerRoutes: Sendable {
     }
 
     func acceptRestore(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let body = try LedgerAcceptanceRequest(parsing: request.body)
+        let body = try AcceptRestoreRequest(parsing: request.body)
         let outcome = try await restores.accept(
-            reason: AuditReason(body.reason), by: request.knownCaller(), draft: request.draft)
+            reason: AuditReason(body.reason), withoutFinding: body.withoutFinding ?? false, by: request.knownCaller(),
+            draft: request.draft)
         return switch outcome {
         case .accepted(let ledgerSequence, let hsmTokenSequence, let servedFrom):
             try .json(

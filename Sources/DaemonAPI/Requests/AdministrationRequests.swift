@@ -14,7 +14,25 @@ public struct ReasonRequest: StrictRequest {
     public func validate() throws(Refusal) { try validate(reason: reason) }
 }
 
-/// The body of `POST /v1/ledger/accept-restore` and of `POST /v1/ledger/accept-clock`.
+/// The body of `POST /v1/ledger/accept-restore`.
+public struct AcceptRestoreRequest: StrictRequest {
+    /// Why, for the record. The record shortens what is too long for it: an emergency does not wait for a better wording.
+    public var reason: String
+    /// True: also where nobody has found the ledger behind anything, for what a lost process did in its last minute. Absent is
+    /// false.
+    public var withoutFinding: Bool?
+
+    public init(reason: String, withoutFinding: Bool? = nil) {
+        self.reason = reason
+        self.withoutFinding = withoutFinding
+    }
+
+    public enum CodingKeys: CodingKey, CaseIterable { case reason, withoutFinding }
+
+    public func validate() throws(Refusal) { try LedgerAcceptanceRequest(reason: reason).validate() }
+}
+
+/// The body of `POST /v1/ledger/accept-clock`.
 public struct LedgerAcceptanceRequest: StrictRequest {
     /// Why, for the record. The record shortens what is too long for it: an emergency does not wait for a better wording.
     public var reason: String

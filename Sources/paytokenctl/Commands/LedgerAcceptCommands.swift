@@ -59,12 +59,19 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
             With a ledger in PostgreSQL one node's finding stops all hosts, and paytokenctl status says which node found \
             what. One acceptance, on any of them, is for all that was found until then.
 
+            A process that was lost together with its ledger may have released something in its last minute that neither \
+            a backup nor the token knows. Then nobody finds anything; --without-finding sets the fence all the same. \
+            Release nothing before.
+
               paytokend --config /etc/paytokend/paytokend.yaml --await-restore
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
             """)
 
     @Option(help: ReasonOption.help)
     var reason: String?
+
+    @Flag(help: "Accept, and set the fence, although neither the token nor another node has found anything.")
+    var withoutFinding = false
 
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
@@ -75,7 +82,8 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (answer, bytes) = try await socket.connection.post(
-            "/v1/ledger/accept-restore", LedgerAcceptanceRequest(reason: reason ?? "none was given"),
+            "/v1/ledger/accept-restore",
+            AcceptRestoreRequest(reason: reason ?? "none was given", withoutFinding: withoutFinding ? true : nil),
             for: AcceptRestoreAnswer.self)
         try format.show(
             bytes,

@@ -258,6 +258,20 @@ import Testing
         #expect(refusal?.code == .invalidState)
     }
 
+    @Test("without a finding the fence can be set all the same, and the ledger goes on behind it")
+    func withoutFinding() async throws {
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
+        await fixture.gate.compare()
+        let matter = try await fixture.gate.restoreMatter()
+        #expect(matter.isEmpty)
+        let sequences = try await fixture.gate.acceptRestore(
+            matter, reason: AuditReason("power lost"), by: RecordFixture.root)
+        #expect(sequences.hsmTokenSequence == nil)
+        #expect(fixture.gate.position == .open)
+        #expect(try await fixture.ledger.times().restoreFence == RecordFixture.noon + 300)
+        #expect(try await fixture.entries.last?.event == "ledger_accept_restore")
+    }
+
     @Test("a token without the ledger's audit key is another token, which accepting cannot mend")
     func anotherHSMToken() async throws {
         try await served()

@@ -76,7 +76,8 @@ extension LedgerGate {
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
-        guard let matter = try await restoreMatter() else { throw Refusal(.invalidState, "nothing") }
+        let matter = try await restoreMatter()
+        guard !matter.isEmpty else { throw Refusal(.invalidState, "nothing") }
         return try await acceptRestore(matter, reason: reason, by: caller)
     }
 }

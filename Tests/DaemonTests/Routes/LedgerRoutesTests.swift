@@ -149,6 +149,9 @@ struct LedgerRoutesTests {
                     ledgerSequence: 17, tokenSequence: 40, servedFrom: RecordRoutesFixture.noon + 300))
         #expect(fixture.restores.reasons == ["the disk of **** **** **** **** died"])
         #expect(fixture.restores.callers == ["auditor"])
+        _ = try await fixture.administration.acceptRestore(
+            RecordRoutesFixture.request(body: #"{"reason":"the servers died","withoutFinding":true}"#))
+        #expect(fixture.restores.withoutFinding == [false, true])
     }
 
     @Test("what waits for a second person is answered with 202 and the approval's name")

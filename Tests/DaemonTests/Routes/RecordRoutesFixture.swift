@@ -212,20 +212,21 @@ final class LedgerLooks: AuditLooking {
 
 /// Accepts everything, and remembers what.
 final class RecordedRestores: RestoreAccepting {
-    private let accepted = Mutex<[(reason: String, caller: String)]>([])
+    private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool)]>([])
     private let outcome = Mutex(
         RestoreAcceptance.Outcome.accepted(
             ledgerSequence: 17, hsmTokenSequence: 40, servedFrom: RecordRoutesFixture.noon + 300))
 
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
     var callers: [String] { accepted.withLock { $0.map(\.caller) } }
+    var withoutFinding: [Bool] { accepted.withLock { $0.map(\.withoutFinding) } }
 
     func answer(_ answer: RestoreAcceptance.Outcome) { outcome.withLock { $0 = answer } }
 
     func accept(
-        reason: AuditReason, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome {
-        accepted.withLock { $0.append((reason.text, caller.name)) }
+        accepted.withLock { $0.append((reason.text, caller.name, withoutFinding)) }
         return outcome.withLock { $0 }
     }
 }

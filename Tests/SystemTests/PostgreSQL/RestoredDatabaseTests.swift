@@ -201,4 +201,29 @@ import TokenForge
         #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await node.stop().status == 0)
     }
+
+    @Test("without a finding nothing is accepted, unless just that is asked for: then the fence stands on all nodes")
+    func withoutFinding() async throws {
+        let database = try await DaemonDatabase()
+        let hsmTokens = [try await TokenDirectory(), try await TokenDirectory()]
+        defer { withExtendedLifetime(hsmTokens) {} }
+        let first = try await DaemonHarness(
+            configuration("node-1", hsmTokens[0], database), merchants: [SharedForge.ecMerchant])
+        let second = try await DaemonHarness(
+            configuration("node-2", hsmTokens[1], database), merchants: [SharedForge.ecMerchant])
+        let accept = ["ledger", "accept-restore", "--reason", "servers lost"]
+        let nothing = try await first.paytokenctl(accept)
+        #expect(nothing.status == 1 && nothing.error.contains("there is nothing to accept"), "\(nothing)")
+        #expect(try await second.decrypt(SharedForge.paymentToken()).status == 200)
+        let accepted = try await first.paytokenctl(accept + ["--without-finding"])
+        #expect(accepted.status == 0 && accepted.output.contains("Refuses tokens signed before"), "\(accepted)")
+        let fence = try await first.restoreFence()
+        #expect(try await second.restoreFence() == fence)
+        for node in [first, second] {
+            #expect(try await node.decrypt(SharedForge.paymentToken()).code == "transaction_replayed")
+            #expect(try await node.decrypt(node.paymentToken(signedAt: fence)).status == 200)
+            #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
+            #expect(try await node.stop().status == 0)
+        }
+    }
 }
