@@ -183,7 +183,7 @@ struct SeveralHostsTests {
         let refused = try await second.decrypt(merchant)
         #expect(refused.status == 503 && refused.code == "hsm_unavailable", "\(refused)")
         #expect(try await first.decrypt(merchant).status == 200)
-        #expect(try await nodes(merchant, by: second) == ["host-1"])
+        try await wait(for: "its holder") { try await nodes(merchant, by: second) == ["host-1"] }
         try await stop()
     }
 }
