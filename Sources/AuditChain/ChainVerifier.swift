@@ -29,6 +29,7 @@ public struct ChainVerifier: Sendable {
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
+    private let isWhole: Bool
     /// Pins that no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
@@ -40,15 +41,21 @@ public struct ChainVerifier: Sendable {
     ///   - keys: the public keys that may have signed.
     ///   - heads: checkpoints that were kept elsewhere; the export must hold their records and more.
     ///   - readsPins: whether ``pins`` is filled.
-    public init(keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false) {
-        self.init(orNone: keys, heads: heads, readsPins: readsPins)
+    ///   - isWhole: whether each chain has to begin with record 1. A part of one begins with a checkpoint, and so does a chain
+    ///     whose beginning somebody removed.
+    public init(
+        keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false, isWhole: Bool = false
+    ) {
+        self.init(orNone: keys, heads: heads, readsPins: readsPins, isWhole: isWhole)
     }
 
     /// - Parameter keys: nil where no key is known: the hashes are followed, and no signature is checked.
     init(
-        orNone keys: CheckpointKeys?, heads: [SignedCheckpoint], readsPins: Bool = false, isFiltered: Bool = false
+        orNone keys: CheckpointKeys?, heads: [SignedCheckpoint], readsPins: Bool = false, isFiltered: Bool = false,
+        isWhole: Bool = false
     ) {
         self.keys = keys
+        self.isWhole = isWhole
         self.isFiltered = isFiltered
         self.heads = heads
         self.readsPins = readsPins
@@ -156,6 +163,9 @@ public struct ChainVerifier: Sendable {
         let checkpoint = signed.checkpoint
         let known = chains[checkpoint.node]
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
+        if known == nil, isWhole, checkpoint.sequence > 0 {
+            throw broken(position, .missing(from: 1, to: checkpoint.sequence))
+        }
         var chain = known ?? ChainState(start: checkpoint.sequence, hash: checkpoint.hash)
         if let misplaced = chain.fault(ofCheckpoint: checkpoint.sequence) { throw broken(position, misplaced) }
         guard chain.hash == checkpoint.hash else {

@@ -84,6 +84,7 @@ public struct NodesVerifier: Sendable {
     private let heads: [SignedCheckpoint]
     private let wanted: (node: AuditNode, others: OtherNodes)?
     private let readsPins: Bool
+    private let isWhole: Bool
     private var chains: [AuditNode: ChainVerifier] = [:]
     private var splitter = LineSplitter()
     private var isFiltered = false
@@ -100,11 +101,13 @@ public struct NodesVerifier: Sendable {
     /// - Parameters:
     ///   - node: the only one that is verified; nil for all that there are lines of.
     ///   - readsPins: whether ``pins`` is filled.
+    ///   - isWhole: whether each chain has to begin with record 1.
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
-        others: OtherNodes = .skipped, readsPins: Bool = false
+        others: OtherNodes = .skipped, readsPins: Bool = false, isWhole: Bool = false
     ) {
         self.readsPins = readsPins
+        self.isWhole = isWhole
         self.trusted = trusted
         self.heads = heads
         wanted = node.map { ($0, others) }
@@ -165,7 +168,7 @@ public struct NodesVerifier: Sendable {
         let keys = trusted.keys(of: node)
         return ChainVerifier(
             orNone: keys, heads: keys == nil || isFiltered ? [] : heads.filter { $0.checkpoint.node == node },
-            readsPins: readsPins && keys != nil, isFiltered: isFiltered)
+            readsPins: readsPins && keys != nil, isFiltered: isFiltered, isWhole: isWhole)
     }
 
     /// What was found, when there are no more lines.

@@ -54,6 +54,24 @@ struct ChainVerifierTests {
         }
     }
 
+    @Test("A part of a chain is intact as a part, and broken where the whole is wanted")
+    func part() async throws {
+        let signer = try CheckpointSigner()
+        let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
+        let keys = try required(CheckpointKeys(pem: signer.publicKey.pem))
+        // Records 1 to 3, then the checkpoint that seals them.
+        for (lines, isWhole) in [(chain.lines[...], true), (chain.lines.dropFirst(3), false)] {
+            for wantsWhole in [true, false] {
+                var verifier = ChainVerifier(keys: keys, isWhole: wantsWhole)
+                verifier.consume(Array(lines).export[...])
+                #expect(verifier.verdict().exitStatus == (isWhole || !wantsWhole ? 0 : 1), "\(verifier.verdict())")
+            }
+        }
+        var verifier = ChainVerifier(keys: keys, isWhole: true)
+        verifier.consume(Array(chain.lines.dropFirst(3)).export[...])
+        #expect(verifier.fault?.fault == .missing(from: 1, to: 3))
+    }
+
     @Test("A chain of 50,000 records is verified in memory that does not grow")
     func long() async throws {
         let signer = try CheckpointSigner()

@@ -174,7 +174,7 @@ final class MovedFile {
     /// - Parameter reached: how many records were looked at.
     func verify(page: Int, _ reached: (Int) -> Void) throws {
         let points = try auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
-        var verifier = ChainVerifier(keys: CheckpointKeys(points))
+        var verifier = ChainVerifier(keys: CheckpointKeys(points), isWhole: true)
         let others = try read { db in
             try Int.fetchOne(
                 db, sql: "SELECT EXISTS (SELECT 1 FROM audit_record WHERE node < ? OR node > ?)",

@@ -107,6 +107,23 @@ import TokenForge
         #expect(try await nodes.first.stop().status == 0)
     }
 
+    @Test("a record whose beginning was removed up to a checkpoint")
+    func beginning() async throws {
+        let (nodes, _, _) = try await nodes()
+        try await Self.tamper(
+            nodes,
+            """
+            CREATE TABLE cut AS SELECT min(sequence) AS at FROM checkpoint WHERE node = 'node-2' AND sequence > 0;
+            DELETE FROM audit_record WHERE node = 'node-2' AND sequence <= (SELECT at FROM cut);
+            DELETE FROM checkpoint WHERE node = 'node-2' AND sequence < (SELECT at FROM cut);
+            DROP TABLE cut
+            """)
+        let live = try await nodes.first.paytokenctl(["audit", "verify", "--node", "node-2"])
+        #expect(live.status == 1 && live.output.contains("records 1 to"), "\(live)")
+        #expect(live.output.contains("missing before it"), "\(live)")
+        _ = try await nodes.first.stop()
+    }
+
     @Test("an older copy of a host's record shows against a checkpoint that was kept, and to that host's own daemon")
     func older() async throws {
         let (nodes, key, head) = try await nodes()

@@ -140,7 +140,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let known = try await connection.send(.get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self).answer
         let trusted = if let keys { keys } else { try VerificationInputs.keys(known) }
         var verification = ExportVerification(
-            keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil)
+            keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil, isWhole: true)
         let answer = try await connection.stream(.get("/v1/audit/export?purpose=verify"))
         try await answer.forEachPiece { piece in verification.consume(piece) }
         return verification

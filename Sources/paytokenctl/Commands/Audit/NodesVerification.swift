@@ -78,7 +78,7 @@ struct NodesVerification {
         if needsOwn {
             let remembered = try VerificationInputs.head(known)
             var verifier = NodesVerifier(
-                trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true)
+                trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true, isWhole: true)
             try await read(nil, connection, into: &verifier)
             trusted.believe(verifier.pins, of: ownNode)
             report.add(verifier.verdict(), verifier, onlyIfFaulty: only != nil && only != ownNode)
@@ -86,7 +86,7 @@ struct NodesVerification {
         let others = Set(nodes.filter { !$0.isOwn }.compactMap { AuditNode($0.node) }).union(trusted.pinnedNodes)
         for node in others.sorted() where only == nil || only == node {
             let info = nodes.first { $0.node == node.name }
-            var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused)
+            var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, isWhole: true)
             if info != nil { try await read(node, connection, into: &verifier) }
             report.add(verifier.verdict(), verifier, lastSequence: info?.lastSequence)
         }

@@ -105,8 +105,9 @@ struct ExportVerification {
     /// How many bytes there will be; nil when that is not known.
     private let size: Int?
 
-    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?) {
-        verifier = ChainVerifier(keys: keys, heads: heads)
+    /// - Parameter isWhole: whether it has to begin with record 1, as a daemon's own record does.
+    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, isWhole: Bool = false) {
+        verifier = ChainVerifier(keys: keys, heads: heads, isWhole: isWhole)
         self.size = size
     }
 
