@@ -44,6 +44,9 @@ public struct TrustedKeys: Sendable {
     /// The nodes that the record pins keys of.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }
 
+    /// The nodes that a key of their own is given for.
+    public var boundNodes: Set<AuditNode> { Set(givenFor.keys) }
+
     /// All that may have signed the node's checkpoints; nil where none is known.
     public func keys(of node: AuditNode) -> CheckpointKeys? {
         if let bound = givenFor[node] { return bound }
@@ -173,7 +176,8 @@ public struct NodesVerifier: Sendable {
 
     /// What was found, when there are no more lines.
     ///
-    /// - Parameter expected: nodes that there must be lines of; those that are pinned always are where all nodes are verified.
+    /// - Parameter expected: nodes that there must be lines of; where all nodes are verified, those too that are pinned or that
+    ///   a key of their own is given for.
     public func verdict(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
         var fault = fault
         if fault == nil, splitter.holdsPart { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
@@ -182,7 +186,11 @@ public struct NodesVerifier: Sendable {
             return NodesVerdict(fault: fault ?? wrong, nodes: [], filteredRecords: records)
         }
         var named = expected.union(chains.keys)
-        if let wanted { named.insert(wanted.node) } else { named.formUnion(trusted.pinnedNodes) }
+        if let wanted {
+            named.insert(wanted.node)
+        } else {
+            named.formUnion(trusted.pinnedNodes.union(trusted.boundNodes))
+        }
         for head in heads where wanted == nil || wanted?.node == head.checkpoint.node {
             named.insert(head.checkpoint.node)
         }

@@ -192,6 +192,10 @@ struct NodesVerifierTests {
             tested(
                 "a pinned node without a line", try await ground.recordA([first]), [],
                 Self.aIntact + "\nbroken: node b: there is no line of it"),
+            Case(
+                name: "a node that a key is given for, without a line",
+                export: try await ground.recordA([first]).export, bound: aKey + [("c", aKey[0].pem)],
+                expected: Self.aIntact + "\nbroken: node c: there is no line of it"),
         ])
         // A pin that was changed is found as every other change of a line is.
         unsealed = try await ground.recordA([first])

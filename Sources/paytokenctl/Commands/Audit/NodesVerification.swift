@@ -83,7 +83,8 @@ struct NodesVerification {
             trusted.believe(verifier.pins, of: ownNode)
             report.add(verifier.verdict(), verifier, onlyIfFaulty: only != nil && only != ownNode)
         }
-        let others = Set(nodes.filter { !$0.isOwn }.compactMap { AuditNode($0.node) }).union(trusted.pinnedNodes)
+        let others = Set(nodes.filter { !$0.isOwn }.compactMap { AuditNode($0.node) })
+            .union(trusted.pinnedNodes).union(trusted.boundNodes).subtracting([ownNode])
         for node in others.sorted() where only == nil || only == node {
             let info = nodes.first { $0.node == node.name }
             var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, isWhole: true)
