@@ -162,12 +162,7 @@ final class MoveDestination {
         try enter(node)
         try exchange([
             PostgreSQLStatement(
-                """
-                INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
-                    public_key_hash, transaction_id, hash, line)
-                SELECT $1, r.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-                    $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]) AS r
-                """,
+                PostgreSQLTransaction.recordInsertion,
                 [
                     .text(node.name), .integers(records.map(\.sequence)), .integers(records.map(\.time)),
                     .texts(records.map(\.event)), .texts(records.map(\.outcome)), .texts(records.map(\.caller)),

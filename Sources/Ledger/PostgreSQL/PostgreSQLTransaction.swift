@@ -163,16 +163,19 @@ final class PostgreSQLTransaction: LedgerTransaction {
         return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, behind: records)]
     }
 
+    /// Of many at once: the node, and then an array for each column.
+    static let recordInsertion = """
+        INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash,
+            transaction_id, hash, line)
+        SELECT $1, r.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+            $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]) AS r
+        """
+
     private static func insertion(
         of records: [(line: AuditLine, record: AuditRecord)], _ node: AuditNode
     ) -> PostgreSQLStatement {
         PostgreSQLStatement(
-            """
-            INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant,
-                public_key_hash, transaction_id, hash, line)
-            SELECT $1, r.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-                $8::text[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bytea[]) AS r
-            """,
+            recordInsertion,
             [
                 .text(node.name), .integers(records.map { Int64($0.line.sequence) }),
                 .integers(records.map { $0.record.time.milliseconds }),
