@@ -18,6 +18,7 @@ let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 // SQLite's own interface, for the statements of a release.
 let sqlite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.swift")
@@ -35,6 +36,7 @@ let package = Package(
         .executable(name: "paytokend", targets: ["paytokend"]),
         .executable(name: "paytokend-hsm", targets: ["paytokend-hsm"]),
         .executable(name: "paytokenctl", targets: ["paytokenctl"]),
+        .executable(name: "paytoken-gateway", targets: ["paytoken-gateway"]),
         // For tests, which load it by its path; not installed.
         .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
         .library(name: "HangingResolver", type: .dynamic, targets: ["HangingResolver"]),
@@ -49,6 +51,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),
         // Sockets, event loops and HTTP/1.1.
         .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
+        // TLS for the gateway, with private keys that are elsewhere (NIOSSLCustomPrivateKey): BoringSSL behind Swift types.
+        .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
         // SQLite for the ledger.
         .package(url: "https://github.com/groue/GRDB.swift.git", exact: "7.10.0"),
         // YAML for the configuration; it keeps line numbers.
@@ -86,6 +90,8 @@ let package = Package(
         .target(
             name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
         .target(name: "WorkerProtocol", dependencies: ["SecretMemory"], swiftSettings: house),
+        // What a TLS client's certificate key signs (RFC 8446 §4.4.3, RFC 5246 §7.4.8), read strictly; Apple's hosts.
+        .target(name: "TLSHandshake", dependencies: ["Encodings"], swiftSettings: house),
         .target(
             name: "HSMWorker",
             dependencies: [
@@ -127,6 +133,15 @@ let package = Package(
             ],
             swiftSettings: house),
 
+        // The merchant server: a program of its own, which calls the daemon like any other backend.
+        .target(
+            name: "Gateway",
+            dependencies: [
+                "DaemonAPI", "Encodings", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", "TLSHandshake",
+                nioCore, nioPosix, nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto,
+            ],
+            swiftSettings: house),
+
         // The command line's side.
         .target(
             name: "KeyFiles", dependencies: ["CLibcrypto", "Encodings", "SecretMemory", x509, asn1],
@@ -151,6 +166,8 @@ let package = Package(
                 "SecretMemory", "StrictJSON", arguments, crypto, signals,
             ],
             swiftSettings: house),
+        .executableTarget(
+            name: "paytoken-gateway", dependencies: ["Gateway", "ProductVersion", arguments], swiftSettings: house),
         .executableTarget(
             name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments],
             path: "Sources/TestEquipment/token-forge", swiftSettings: house),
@@ -234,6 +251,17 @@ let package = Package(
                 "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "MerchantKeys", "PaymentToken",
                 "Refusals", "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                 nioCore, nioEmbedded, nioPosix, crypto, grdb,
+            ],
+            swiftSettings: house),
+        .testTarget(
+            name: "TLSHandshakeTests",
+            dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioEmbedded, nioSSL, crypto],
+            swiftSettings: house),
+        .testTarget(
+            name: "GatewayTests",
+            dependencies: [
+                "DaemonAPI", "Encodings", "Gateway", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport", nioCore,
+                nioEmbedded, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1,
             ],
             swiftSettings: house),
         .testTarget(
