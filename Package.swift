@@ -89,14 +89,14 @@ let package = Package(
         .target(name: "PKCS11", dependencies: ["CPKCS11", "Encodings", "SecretMemory"], swiftSettings: house),
         .target(
             name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
-        .target(name: "WorkerProtocol", dependencies: ["SecretMemory"], swiftSettings: house),
         // What a TLS client's certificate key signs (RFC 8446 §4.4.3, RFC 5246 §7.4.8), read strictly; Apple's hosts.
         .target(name: "TLSHandshake", dependencies: ["Encodings"], swiftSettings: house),
+        .target(name: "WorkerProtocol", dependencies: ["SecretMemory", "TLSHandshake"], swiftSettings: house),
         .target(
             name: "HSMWorker",
             dependencies: [
                 "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
-                "WorkerProtocol",
+                "TLSHandshake", "WorkerProtocol",
                 crypto, cryptoExtras, asn1,
             ],
             swiftSettings: house),
@@ -121,12 +121,14 @@ let package = Package(
             ],
             swiftSettings: house),
         .target(
-            name: "DaemonAPI", dependencies: ["Encodings", "Refusals", "StrictJSON", nioCore, nioPosix, nioHTTP1],
+            name: "DaemonAPI",
+            dependencies: ["Encodings", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix, nioHTTP1],
             exclude: ["openapi.json"], swiftSettings: house),
         .target(
             name: "Daemon",
             dependencies: [
-                "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "WorkerProtocol",
+                "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "TLSHandshake",
+                "WorkerProtocol",
                 "PaymentToken",
                 "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging,
                 signals, x509, asn1, crypto,
@@ -205,13 +207,14 @@ let package = Package(
             name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],
             swiftSettings: house),
         .testTarget(
-            name: "WorkerProtocolTests", dependencies: ["WorkerProtocol", "TestSupport"], swiftSettings: house),
+            name: "WorkerProtocolTests", dependencies: ["TLSHandshake", "WorkerProtocol", "TestSupport"],
+            swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
             dependencies: [
                 "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion",
                 "SecretMemory",
-                "StrictJSON",
+                "StrictJSON", "TLSHandshake",
                 "WorkerProtocol", "TestSupport", "TokenForge", crypto,
             ],
             swiftSettings: house),
@@ -243,13 +246,16 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "DaemonAPITests",
-            dependencies: ["DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix],
+            dependencies: [
+                "DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport", nioCore, nioPosix,
+            ],
             swiftSettings: house),
         .testTarget(
             name: "DaemonTests",
             dependencies: [
                 "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "MerchantKeys", "PaymentToken",
-                "Refusals", "SecretMemory", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge", logging,
+                "Refusals", "SecretMemory", "StrictJSON", "TLSHandshake", "WorkerProtocol", "TestSupport", "TokenForge",
+                logging,
                 nioCore, nioEmbedded, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),

@@ -33,6 +33,8 @@ public enum FieldBound {
     static let signature = 72
     /// CertificationRequestInfo: a name, a public key, perhaps an extension.
     public static let requestInformation = 8 * 1024
+    /// A TLS 1.2 transcript with both sides' certificate chains.
+    public static let tlsInput = 32 * 1024
     /// RSA with 2048 bits has 256 bytes.
     static let requestSignature = 256
     /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.

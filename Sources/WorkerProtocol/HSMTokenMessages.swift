@@ -69,7 +69,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 4
+    public static let current: UInt16 = 5
 }
 
 /// The token that a worker has opened, and what it can do.
@@ -84,6 +84,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     /// The strongest tier that passed its known-answer test; nil when the token cannot serve that version.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
+    /// What it signs TLS handshakes with.
+    public var tlsSignatures: TLSSignatures
     /// Why a version cannot be served, one sentence for a person each.
     public var shortcomings: [String]
     /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
@@ -94,8 +96,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
 
     public init(
         label: String, serialNumber: String, manufacturer: String, model: String, library: String, sessions: UInt16,
-        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, shortcomings: [String], importKey: [UInt8],
-        unlockedSecrets: UInt32 = 0
+        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
+        shortcomings: [String], importKey: [UInt8], unlockedSecrets: UInt32 = 0
     ) {
         self.label = label
         self.serialNumber = serialNumber
@@ -105,6 +107,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         self.sessions = sessions
         self.tierECv1 = tierECv1
         self.tierRSAv1 = tierRSAv1
+        self.tlsSignatures = tlsSignatures
         self.shortcomings = shortcomings
         self.importKey = importKey
         self.unlockedSecrets = unlockedSecrets
@@ -125,6 +128,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         try coder.integer(&sessions)
         try coder.optional(&tierECv1, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }
         try coder.optional(&tierRSAv1, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }
+        try tlsSignatures.fields(&coder)
         try coder.list(&shortcomings, atMost: FieldBound.shortcomings, of: "") { (coder, text) throws(FrameError) in
             try coder.sentence(&text)
         }

@@ -5,6 +5,15 @@ public enum KeyAlgorithm: UInt8, Sendable, Equatable {
     case rsa = 2
 }
 
+/// What a merchant key is for, once and for ever: an identity key never decrypts, a processing key never signs anything
+/// but the request for its own certificate.
+public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
+    /// Apple Pay Payment Processing: restores payment tokens' symmetric keys.
+    case processing = 1
+    /// Apple Pay Merchant Identity: signs TLS handshakes as a client. RSA only.
+    case identity = 2
+}
+
 /// One private key object of the token and what belongs to it.
 public struct KeyDescription: Sendable, Equatable, Message {
     /// The private key's CKA_ID as it stands in the token; a hint, compared with the recomputed hash at load.
@@ -12,6 +21,8 @@ public struct KeyDescription: Sendable, Equatable, Message {
     /// CKA_LABEL; a hint.
     public var label: String
     public var algorithm: KeyAlgorithm
+    /// What the private key's attributes permit: `identity` when it signs and does nothing else.
+    public var use: KeyUse
     /// SubjectPublicKeyInfo in DER, built from the token's public key; empty when there is none.
     public var subjectPublicKeyInfo: [UInt8]
     /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the token's order.
@@ -22,12 +33,13 @@ public struct KeyDescription: Sendable, Equatable, Message {
     public var inconsistency: String?
 
     public init(
-        identifier: [UInt8], label: String, algorithm: KeyAlgorithm, subjectPublicKeyInfo: [UInt8],
-        certificates: [[UInt8]], isProtected: Bool, inconsistency: String?
+        identifier: [UInt8], label: String, algorithm: KeyAlgorithm, use: KeyUse = .processing,
+        subjectPublicKeyInfo: [UInt8], certificates: [[UInt8]], isProtected: Bool, inconsistency: String?
     ) {
         self.identifier = identifier
         self.label = label
         self.algorithm = algorithm
+        self.use = use
         self.subjectPublicKeyInfo = subjectPublicKeyInfo
         self.certificates = certificates
         self.isProtected = isProtected
@@ -44,6 +56,7 @@ public struct KeyDescription: Sendable, Equatable, Message {
         try coder.octets(&identifier, atMost: FieldBound.identifier)
         try coder.text(&label, atMost: FieldBound.name)
         try coder.choice(&algorithm)
+        try coder.choice(&use)
         try coder.octets(&subjectPublicKeyInfo, atMost: FieldBound.subjectPublicKeyInfo)
         try coder.octetStrings(
             &certificates, atMost: FieldBound.certificatesPerKey, each: FieldBound.certificate)
@@ -56,6 +69,8 @@ public struct KeyDescription: Sendable, Equatable, Message {
 public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String
+    /// By the certificate's kind.
+    public var use: KeyUse
     /// The certificate in DER. Its public key must be the private key's.
     public var certificate: [UInt8]
     /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
@@ -66,9 +81,11 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
     public var sealedPrivateKey: [UInt8]
 
     public init(
-        merchantIdentifier: String, certificate: [UInt8], encapsulatedKey: [UInt8], sealedPrivateKey: [UInt8]
+        merchantIdentifier: String, use: KeyUse = .processing, certificate: [UInt8], encapsulatedKey: [UInt8],
+        sealedPrivateKey: [UInt8]
     ) {
         self.merchantIdentifier = merchantIdentifier
+        self.use = use
         self.certificate = certificate
         self.encapsulatedKey = encapsulatedKey
         self.sealedPrivateKey = sealedPrivateKey
@@ -80,6 +97,7 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&merchantIdentifier, atMost: FieldBound.name)
+        try coder.choice(&use)
         try coder.octets(&certificate, atMost: FieldBound.certificate)
         try coder.octets(&encapsulatedKey, atMost: FieldBound.keyMaterial)
         try coder.octets(&sealedPrivateKey, atMost: FieldBound.sealedPrivateKey)
@@ -112,8 +130,8 @@ public struct CertificateToStore: Sendable, Equatable, Message {
     }
 }
 
-/// A merchant's key pair to be made inside the token: sensitive, non-extractable, for key restoration and for the
-/// signature of its own certificate request.
+/// A merchant's key pair to be made inside the token: sensitive, non-extractable, for one use only and for the signature
+/// of its own certificate request.
 ///
 /// Its CKA_ID is the publicKeyHash, which is known only afterwards: until then it is ``unfinishedIdentifier`` and some
 /// random bytes, so that what an interruption leaves behind is recognised and finished instead of made anew.
@@ -121,13 +139,17 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String
     public var algorithm: KeyAlgorithm
+    public var use: KeyUse
     /// Makes nothing, but finishes what an earlier generation for this merchant left unfinished; `keyNotFound` when
     /// there is nothing of that kind. For reading back after a worker's end.
     public var onlyFinishes: Bool
 
-    public init(merchantIdentifier: String, algorithm: KeyAlgorithm, onlyFinishes: Bool = false) {
+    public init(
+        merchantIdentifier: String, algorithm: KeyAlgorithm, use: KeyUse = .processing, onlyFinishes: Bool = false
+    ) {
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
+        self.use = use
         self.onlyFinishes = onlyFinishes
     }
 
@@ -138,6 +160,7 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&merchantIdentifier, atMost: FieldBound.name)
         try coder.choice(&algorithm)
+        try coder.choice(&use)
         try coder.boolean(&onlyFinishes)
     }
 

@@ -22,6 +22,8 @@ public enum WorkerAnswer: Sendable, Equatable {
     /// A certificate request's signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with the modulus's
     /// length; both over SHA-256.
     case requestSignature([UInt8])
+    /// A TLS handshake's signature, as long as the modulus.
+    case tlsSignature([UInt8])
     case failed(WorkerFailure)
 }
 
@@ -41,6 +43,7 @@ extension WorkerAnswer {
         case .generatedKey: 74
         case .requestSignature: 75
         case .keyPage: 76
+        case .tlsSignature: 77
         }
     }
 
@@ -86,6 +89,9 @@ extension WorkerAnswer {
         case .requestSignature(var signature):
             try coder.octets(&signature, atMost: FieldBound.requestSignature)
             self = .requestSignature(signature)
+        case .tlsSignature(var signature):
+            try coder.octets(&signature, atMost: FieldBound.requestSignature)
+            self = .tlsSignature(signature)
         }
     }
 
@@ -94,7 +100,8 @@ extension WorkerAnswer {
         uniqueKeysWithValues: [
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
             .auditKeys([]), .auditKey(AuditKeyDescription()), .signature([]), .heads([]),
-            .generatedKey(KeyDescription()), .requestSignature([]), .failed(WorkerFailure(.hsmTokenUnavailable, "")),
+            .generatedKey(KeyDescription()), .requestSignature([]), .tlsSignature([]),
+            .failed(WorkerFailure(.hsmTokenUnavailable, "")),
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 
     /// The answer as one frame with its length prefix.

@@ -42,6 +42,8 @@ public enum WorkerRequest: Sendable, Equatable {
     case generateKey(KeyGeneration)
     /// Signs a certificate request with the merchant key that it is for.
     case signRequest(RequestSigning)
+    /// Signs a TLS handshake with an identity key.
+    case signTLS(TLSSigning)
 }
 
 /// What is known of a kind of request besides its fields.
@@ -90,6 +92,7 @@ extension WorkerRequest {
         // A further page counts as a listing.
         case .listMoreKeys: WorkerOperation(16, "list_keys", isRepeatable: true, atLeast: .seconds(30))
         case .describeKey: WorkerOperation(17, "describe_key", isRepeatable: true, atLeast: .seconds(30))
+        case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true)
         }
     }
 
@@ -134,6 +137,9 @@ extension WorkerRequest {
         case .signRequest(var signing):
             try signing.fields(&coder)
             self = .signRequest(signing)
+        case .signTLS(var signing):
+            try signing.fields(&coder)
+            self = .signTLS(signing)
         }
     }
 
@@ -144,7 +150,7 @@ extension WorkerRequest {
             .decrypt(Decryption()), .importPrivateKey(PrivateKeyImport()), .importCertificate(CertificateToStore()),
             .destroyKey(publicKeyHash: []), .probe, .listAuditKeys, .createAuditKey(identifier: []),
             .signCheckpoint(CheckpointSigning()), .listHeads, .rememberHead(HeadToRemember()),
-            .generateKey(KeyGeneration()), .signRequest(RequestSigning()),
+            .generateKey(KeyGeneration()), .signRequest(RequestSigning()), .signTLS(TLSSigning()),
         ].map { (request: WorkerRequest) in (request.operation.type, request) })
 
     /// The request as one frame with its length prefix.

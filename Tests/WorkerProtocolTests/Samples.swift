@@ -37,6 +37,8 @@ enum Samples {
         .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa)),
         .generateKey(KeyGeneration(merchantIdentifier: "", algorithm: .ec, onlyFinishes: true)),
         .signRequest(RequestSigning(publicKeyHash: octets(32, from: 25), information: octets(600, from: 26))),
+        .signTLS(
+            TLSSigning(publicKeyHash: octets(32, from: 40), algorithm: .pkcs1SHA256, input: octets(1700, from: 41))),
         .destroyKey(publicKeyHash: octets(32, from: 51)),
     ]
 
@@ -84,6 +86,7 @@ enum Samples {
                 identifier: octets(32, from: 37), label: "merchant.com.example", algorithm: .ec,
                 subjectPublicKeyInfo: octets(91, from: 38), certificates: [], isProtected: true, inconsistency: nil)),
         .requestSignature(octets(256, from: 39)),
+        .tlsSignature(octets(256, from: 42)),
         .heads([]),
         .heads([octets(400, from: 35), octets(1, from: 36)]),
         .failed(WorkerFailure(.hsmTokenUnavailable, "C_Login: CKR_DEVICE_REMOVED")),

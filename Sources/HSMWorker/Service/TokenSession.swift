@@ -119,6 +119,8 @@ final class TokenSession: Sendable {
                 })
         case .signRequest(let signing):
             return .requestSignature(try hsmToken.sign(signing, in: &session))
+        case .signTLS:
+            throw WorkerFailure(.notSupported, "This worker signs no TLS handshakes yet.")
         case .listAuditKeys:
             return .auditKeys(try hsmToken.auditKeys(in: &session))
         case .createAuditKey(let identifier):
