@@ -37,6 +37,8 @@ public struct Attribute: Sendable, Hashable {
     public static func wrap(_ value: Bool) -> Attribute { Attribute(.wrap, .flag(value)) }
     public static func unwrap(_ value: Bool) -> Attribute { Attribute(.unwrap, .flag(value)) }
     public static func sign(_ value: Bool) -> Attribute { Attribute(.sign, .flag(value)) }
+    /// Signatures from which the message is recovered (C_SignRecover).
+    public static func signRecover(_ value: Bool) -> Attribute { Attribute(.signRecover, .flag(value)) }
     public static func verify(_ value: Bool) -> Attribute { Attribute(.verify, .flag(value)) }
     public static func derive(_ value: Bool) -> Attribute { Attribute(.derive, .flag(value)) }
     public static func modifiable(_ value: Bool) -> Attribute { Attribute(.modifiable, .flag(value)) }
@@ -91,6 +93,7 @@ public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public static let wrap = AttributeType(rawValue: CKA_WRAP)
     public static let unwrap = AttributeType(rawValue: CKA_UNWRAP)
     public static let sign = AttributeType(rawValue: CKA_SIGN)
+    public static let signRecover = AttributeType(rawValue: CKA_SIGN_RECOVER)
     public static let verify = AttributeType(rawValue: CKA_VERIFY)
     public static let derive = AttributeType(rawValue: CKA_DERIVE)
     public static let modulus = AttributeType(rawValue: CKA_MODULUS)

@@ -22,12 +22,18 @@ public enum Mechanism: Sendable, Hashable {
     /// without a DER wrapping: tokens that guess between both forms guess wrong now and then. The caller has checked
     /// that it lies on the curve.
     case ecdh1Derive(KeyDerivationFunction, sharedData: [UInt8] = [], publicPoint: [UInt8])
-    /// CKM_RSA_X_509: the bare RSA operation.
+    /// CKM_RSA_X_509: the bare RSA operation. Decrypts and signs blocks as long as the modulus.
     case rsaX509
     /// CKM_RSA_PKCS_OAEP with SHA-256 as hash and in MGF1, and the empty label.
     case rsaOAEPSHA256
     /// CKM_SHA256_RSA_PKCS: hashes and signs.
     case rsaPKCS1SHA256
+    /// CKM_RSA_PKCS: signs a DigestInfo (RFC 8017 §9.2, step 2).
+    case rsaPKCS1
+    /// CKM_SHA256_RSA_PKCS_PSS: hashes and signs, with MGF1-SHA256 and a salt as long as the hash, 32 bytes.
+    case rsaPSSHashingSHA256
+    /// CKM_RSA_PKCS_PSS: signs a SHA-256 hash, with the same parameters.
+    case rsaPSSSHA256
     /// CKM_ECDSA: signs a hash; the signature is r ‖ s, each of the order's size.
     case ecdsa
     /// CKM_AES_GCM with a 16-byte tag at the ciphertext's end.
@@ -48,6 +54,9 @@ public enum Mechanism: Sendable, Hashable {
         case .rsaX509: CKM_RSA_X_509
         case .rsaOAEPSHA256: CKM_RSA_PKCS_OAEP
         case .rsaPKCS1SHA256: CKM_SHA256_RSA_PKCS
+        case .rsaPKCS1: CKM_RSA_PKCS
+        case .rsaPSSHashingSHA256: CKM_SHA256_RSA_PKCS_PSS
+        case .rsaPSSSHA256: CKM_RSA_PKCS_PSS
         case .ecdsa: CKM_ECDSA
         case .aesGCM: CKM_AES_GCM
         case .concatenateBaseAndData: CKM_CONCATENATE_BASE_AND_DATA
@@ -74,6 +83,9 @@ public enum Mechanism: Sendable, Hashable {
             let parameters = unsafe CK_RSA_PKCS_OAEP_PARAMS(
                 hashAlg: CKM_SHA256, mgf: CKG_MGF1_SHA256, source: CKZ_DATA_SPECIFIED, pSourceData: nil,
                 ulSourceDataLen: 0)
+            return unsafe withParameters(parameters, body)
+        case .rsaPSSHashingSHA256, .rsaPSSSHA256:
+            let parameters = CK_RSA_PKCS_PSS_PARAMS(hashAlg: CKM_SHA256, mgf: CKG_MGF1_SHA256, sLen: 32)
             return unsafe withParameters(parameters, body)
         case .aesGCM(let initializationVector, let associatedData, let form):
             return unsafe initializationVector.withMutableCopy { iv, ivCount in

@@ -4,8 +4,8 @@ internal import CPKCS11
 extension Session {
     /// Signs in one part.
     /// - Parameters:
-    ///   - data: what the mechanism takes: a hash for ``Mechanism/ecdsa``, the message for
-    ///     ``Mechanism/rsaPKCS1SHA256``.
+    ///   - data: what the mechanism takes: a hash for ``Mechanism/ecdsa`` and ``Mechanism/rsaPSSSHA256``, the message for
+    ///     ``Mechanism/rsaPKCS1SHA256`` and ``Mechanism/rsaPSSHashingSHA256``, a whole block for ``Mechanism/rsaX509``.
     ///   - capacity: room for the signature in bytes.
     /// - Returns: the signature as the token gives it; ECDSA's is r ‖ s.
     public mutating func sign(

@@ -166,6 +166,22 @@ public struct KeyGeneration: Sendable, Equatable, Message {
 
     /// How the CKA_ID of a pair begins that has not got its own yet. No publicKeyHash begins so by chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
+
+    /// How it begins for an identity key. For a processing key it goes on with random bytes, as it did when there was no
+    /// other use: what an earlier version left unfinished is a processing key.
+    private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
+
+    /// A new pair's first CKA_ID.
+    public static func makeUnfinishedIdentifier(for use: KeyUse) -> [UInt8] {
+        let beginning = use == .identity ? unfinishedIdentityIdentifier : unfinishedIdentifier
+        return beginning + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
+    }
+
+    /// The use of the pair that a CKA_ID says is unfinished; nil for any other CKA_ID.
+    public static func use(ofUnfinished identifier: [UInt8]) -> KeyUse? {
+        guard identifier.starts(with: unfinishedIdentifier) else { return nil }
+        return identifier.starts(with: unfinishedIdentityIdentifier) ? .identity : .processing
+    }
 }
 
 /// A PKCS#10 request to be signed by the merchant key that it is for.

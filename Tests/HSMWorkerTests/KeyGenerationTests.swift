@@ -28,6 +28,7 @@ import WorkerProtocol
         #expect(key.identifier == Array(SHA256.hash(data: key.subjectPublicKeyInfo)))
         #expect(key.label == Self.merchant)
         #expect(key.algorithm == algorithm)
+        #expect(key.use == .processing)
         #expect(key.isProtected)
         #expect(key.inconsistency == nil)
         #expect(try await worker.keys() == [key])
@@ -53,10 +54,13 @@ import WorkerProtocol
 
     @Test(
         "others see a key that was made in the token, never extractable, and for nothing but what it is needed for",
-        arguments: [(KeyAlgorithm.ec, "sign, derive"), (.rsa, "decrypt, sign, unwrap")])
-    func attributesSeenByOthers(_ algorithm: KeyAlgorithm, usage: String) async throws {
+        arguments: [
+            (KeyAlgorithm.ec, KeyUse.processing, "derive"), (.rsa, .processing, "decrypt, unwrap"),
+            (.rsa, .identity, "sign"),
+        ])
+    func attributesSeenByOthers(_ algorithm: KeyAlgorithm, _ use: KeyUse, usage: String) async throws {
         let hsmToken = try await TokenDirectory()
-        let key = try await WorkerUnderTest.serving(hsmToken).generate(algorithm, for: Self.merchant)
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(algorithm, use, for: Self.merchant)
         #expect(try await line("Usage", hsmToken) == usage)
         #expect(try await line("Access", hsmToken) == "sensitive, always sensitive, never extractable, local")
         #expect(try await line("label", hsmToken) == Self.merchant)
@@ -70,7 +74,7 @@ import WorkerProtocol
         let description = try await worker.open(hsmToken)
         try await worker.mustImport(
             algorithm == .ec ? SharedForge.ecMerchant : SharedForge.rsaMerchant, description)
-        #expect(try await line("Usage", hsmToken) == (algorithm == .ec ? "sign, derive" : "decrypt, sign, unwrap"))
+        #expect(try await line("Usage", hsmToken) == (algorithm == .ec ? "derive" : "decrypt, unwrap"))
     }
 
     private var unfinished: String { (KeyGeneration.unfinishedIdentifier + Array(1...8)).hexadecimal }
@@ -142,10 +146,10 @@ import WorkerProtocol
 
 extension WorkerUnderTest {
     func generate(
-        _ algorithm: KeyAlgorithm, for merchant: String, onlyFinishes: Bool = false
+        _ algorithm: KeyAlgorithm, _ use: KeyUse = .processing, for merchant: String, onlyFinishes: Bool = false
     ) async throws -> KeyDescription {
         let generation = KeyGeneration(
-            merchantIdentifier: merchant, algorithm: algorithm, onlyFinishes: onlyFinishes)
+            merchantIdentifier: merchant, algorithm: algorithm, use: use, onlyFinishes: onlyFinishes)
         let answer = try await call(.generateKey(generation))
         guard case .generatedKey(let key) = answer else { throw Unexpected(description: "\(answer)") }
         return key

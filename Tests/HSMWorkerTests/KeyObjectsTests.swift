@@ -43,12 +43,19 @@ import TokenForge
         #expect(values.flag(.extractable) == false)
     }
 
-    @Test("both keys can sign, so that their own certificate's renewal can be asked for")
-    func signs() throws {
+    @Test("a processing key does not sign, also not what a copy that may sign has just signed")
+    func signsRequestOnly() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
-        let ec = try stored(SharedForge.ecMerchant, in: &session)
-        #expect(try session.sign([UInt8](repeating: 7, count: 32), .ecdsa, key: ec).count == 64)
-        let rsa = try stored(SharedForge.rsaMerchant, in: &session)
-        #expect(try session.sign([1, 2, 3], .rsaPKCS1SHA256, key: rsa).count == 256)
+        for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
+            let key = try stored(merchant, in: &session)
+            let (data, mechanism): ([UInt8], Mechanism) =
+                merchant.merchant.isEllipticCurve
+                ? ([UInt8](repeating: 7, count: 32), .ecdsa) : ([1, 2, 3], .rsaPKCS1SHA256)
+            #expect(throws: CallError.self) { try session.sign(data, mechanism, key: key) }
+            let before = try session.findObjects(matching: []).count
+            #expect(try session.signRequest(data, mechanism, with: key).count >= 64)
+            #expect(try session.findObjects(matching: []).count == before)
+            #expect(throws: CallError.self) { try session.sign(data, mechanism, key: key) }
+        }
     }
 }

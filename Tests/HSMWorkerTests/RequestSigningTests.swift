@@ -125,7 +125,7 @@ extension WorkerUnderTest {
         try await call(.signRequest(RequestSigning(publicKeyHash: key.identifier, information: information)))
     }
 
-    fileprivate func signature(of information: [UInt8], by hash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    func signature(of information: [UInt8], by hash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
         let answer: WorkerAnswer
         do {
             answer = try await call(.signRequest(RequestSigning(publicKeyHash: hash, information: information)))

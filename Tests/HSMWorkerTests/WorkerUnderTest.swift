@@ -115,14 +115,15 @@ final class WorkerUnderTest: Sendable {
     }
 
     func importKey(
-        pkcs8: [UInt8], certificate: [UInt8], _ hsmToken: HSMTokenDescription, label: String = "merchant.test"
+        pkcs8: [UInt8], certificate: [UInt8], _ hsmToken: HSMTokenDescription, label: String = "merchant.test",
+        use: KeyUse = .processing
     ) async throws -> WorkerAnswer {
         let sealed = try KeySealing.seal(
             privateKey: SecretBytes(copying: pkcs8), certificate: certificate, to: hsmToken.importKey)
         return try await call(
             .importPrivateKey(
                 PrivateKeyImport(
-                    merchantIdentifier: label, certificate: certificate,
+                    merchantIdentifier: label, use: use, certificate: certificate,
                     encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
     }
 
@@ -132,10 +133,20 @@ final class WorkerUnderTest: Sendable {
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
     }
 
+    /// Of all pages.
     func keys() async throws -> [KeyDescription] {
-        let answer = try await call(.listKeys)
-        guard case .keys(let keys) = answer else { throw Unexpected(description: "\(answer)") }
-        return keys
+        var keys: [KeyDescription] = []
+        var request = WorkerRequest.listKeys
+        while true {
+            let answer = try await call(request)
+            switch answer {
+            case .keys(let last): return keys + last
+            case .keyPage(let page, let listing):
+                keys += page
+                request = .listMoreKeys(listing: listing)
+            default: throw Unexpected(description: "\(answer)")
+            }
+        }
     }
 }
 

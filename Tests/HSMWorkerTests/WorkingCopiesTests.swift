@@ -87,7 +87,7 @@ import WorkerProtocol
         let (harness, keys) = try harness(Self.most + 1)
         var session = try harness.softHSM.openSession()
         let before = copied(harness)
-        for hash in before { #expect(harness.hsmToken.keys.borrow(hash) != nil) }
+        for hash in before { #expect(harness.hsmToken.keys.borrow(hash, for: .processing) != nil) }
         let late = try #require(keys.first { !before.contains(hash($0)) })
         for _ in 0..<32 { try open(late, harness, &session) }
         #expect(copied(harness) == before)

@@ -35,7 +35,7 @@ struct fault {
 #define FAULTS 64
 #define CHANGES 16
 
-/// A call's error that is another, or an attribute of its templates.
+/// A call's error that is another, an attribute of its templates, or a mechanism or attribute that it refuses.
 struct change {
     char function[32];
     unsigned long type;
@@ -45,8 +45,8 @@ struct change {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault faults[FAULTS];
 static int fault_count;
-static struct change errors[CHANGES], attributes[CHANGES];
-static int error_count, attribute_count;
+static struct change errors[CHANGES], attributes[CHANGES], refusals[CHANGES];
+static int error_count, attribute_count, refusal_count;
 static unsigned long settings[SCRIPT_SETTINGS];
 static char module[4096];
 static char log_path[4096];
@@ -60,7 +60,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_SLOT_OFFSET] = "slot-offset",         [SCRIPT_SESSION_LIMIT] = "session-limit",
     [SCRIPT_TOKEN_FLAGS] = "token-flags",         [SCRIPT_REFUSE_NULL_KDF] = "refuse-null-kdf",
     [SCRIPT_ONE_STEP_KDF] = "one-step-kdf",       [SCRIPT_FIVE_FIELD_GCM] = "five-field-gcm",
-    [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",
+    [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
 };
 
 /// A script that is not understood must not look like a token that works.
@@ -153,7 +153,7 @@ static void read_fault(char **rest, int line) {
     }
 }
 
-/// CALL CKR, or CALL CKA BYTE.
+/// CALL CKR, CALL CKM or CALL CKA, or CALL CKA BYTE.
 static void read_change(struct change *changes, int *count, bool has_type, char **rest, int line) {
     const char *function = strtok_r(NULL, " \t\n", rest);
     const char *type = has_type ? strtok_r(NULL, " \t\n", rest) : "0";
@@ -183,6 +183,10 @@ static void read_line(char *text, int line) {
     }
     if (strcmp(word, "error") == 0) {
         read_change(errors, &error_count, false, &rest, line);
+        return;
+    }
+    if (strcmp(word, "refuse-mechanism") == 0 || strcmp(word, "refuse-attribute") == 0) {
+        read_change(refusals, &refusal_count, false, &rest, line);
         return;
     }
     if (strcmp(word, "template") == 0) {
@@ -222,7 +226,7 @@ static void refresh(void) {
     if (file == NULL) {
         give_up("the script cannot be read", 0);
     }
-    fault_count = error_count = attribute_count = 0;
+    fault_count = error_count = attribute_count = refusal_count = 0;
     memset(settings, 0, sizeof settings);
     log_path[0] = syslog_path[0] = 0;
     char text[8192];
@@ -375,6 +379,17 @@ unsigned long script_attributes(const char *function, struct script_attribute *f
     }
     pthread_mutex_unlock(&lock);
     return count;
+}
+
+bool script_refuses(const char *function, unsigned long type) {
+    bool refuses = false;
+    pthread_mutex_lock(&lock);
+    refresh();
+    for (int index = 0; index < refusal_count; index++) {
+        refuses = refuses || (strcmp(refusals[index].function, function) == 0 && refusals[index].value == type);
+    }
+    pthread_mutex_unlock(&lock);
+    return refuses;
 }
 
 void script_syslog(void) {

@@ -13,6 +13,7 @@ enum script_setting {
     SCRIPT_ONE_STEP_KDF,
     SCRIPT_FIVE_FIELD_GCM,
     SCRIPT_KEYS_NOT_LOCAL,
+    SCRIPT_FALSE_SIGNATURES,
     SCRIPT_SETTINGS
 };
 
@@ -41,6 +42,9 @@ struct script_attribute {
 
 /// Those of one function, at most `room`; gives how many.
 unsigned long script_attributes(const char *function, struct script_attribute *attributes, unsigned long room);
+
+/// Whether the script has the token refuse this mechanism, or an attribute, to a function.
+bool script_refuses(const char *function, unsigned long type);
 
 /// Writes the call into the log, where the script has one.
 void script_log(const char *function, CK_RV value);

@@ -123,9 +123,25 @@ FORWARD(C_InitToken, (CK_SLOT_ID slot, BYTES(pin), CK_BYTE *label), (real_slot(s
 FORWARD(C_InitPIN, (SESSION, BYTES(pin)), (session, pin, pin_count))
 FORWARD(C_Login, (SESSION, CK_USER_TYPE user, BYTES(pin)), (session, user, pin, pin_count))
 FORWARD(C_Logout, (SESSION), (session))
-FORWARD(
-    C_CopyObject, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy),
-    (session, object, template, count, copy))
+
+/// Whether the script has `function` refuse one of the template's attributes.
+static bool refuses_template(const char *function, const CK_ATTRIBUTE *template, CK_ULONG count) {
+    for (CK_ULONG index = 0; index < count; index++) {
+        if (script_refuses(function, template[index].type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static CK_RV C_CopyObject_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy) {
+    SCRIPTED(
+        "C_CopyObject", refuses_template("C_CopyObject", template, count)
+            ? CKR_ATTRIBUTE_READ_ONLY
+            : real_module()->C_CopyObject(session, object, template, count, copy));
+    return result;
+}
+
 FORWARD(C_DestroyObject, (SESSION, CK_OBJECT_HANDLE object), (session, object))
 
 static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
@@ -148,15 +164,37 @@ static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMP
     return result;
 }
 
-FORWARD(C_SetAttributeValue, (SESSION, CK_OBJECT_HANDLE object, TEMPLATE), (session, object, template, count))
+static CK_RV C_SetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
+    SCRIPTED(
+        "C_SetAttributeValue", refuses_template("C_SetAttributeValue", template, count)
+            ? CKR_ATTRIBUTE_READ_ONLY
+            : real_module()->C_SetAttributeValue(session, object, template, count));
+    return result;
+}
+
 FORWARD(C_FindObjectsInit, (SESSION, TEMPLATE), (session, template, count))
 FORWARD(
     C_FindObjects, (SESSION, CK_OBJECT_HANDLE *objects, CK_ULONG most, CK_ULONG *count),
     (session, objects, most, count))
 FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
-FORWARD(C_SignInit, (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key), (session, mechanism, key))
-FORWARD(C_Sign, (SESSION, BYTES(data), ROOM(signature)), (session, data, data_count, signature, signature_count))
+
+static CK_RV C_SignInit_scripted(SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
+    SCRIPTED(
+        "C_SignInit", script_refuses("C_SignInit", mechanism->mechanism)
+            ? CKR_MECHANISM_INVALID
+            : real_module()->C_SignInit(session, mechanism, key));
+    return result;
+}
+
+static CK_RV C_Sign_scripted(SESSION, BYTES(data), ROOM(signature)) {
+    SCRIPTED("C_Sign", real_module()->C_Sign(session, data, data_count, signature, signature_count));
+    if (result == CKR_OK && signature != NULL && script_setting(SCRIPT_FALSE_SIGNATURES) != 0) {
+        signature[*signature_count / 2] ^= 1;
+    }
+    return result;
+}
+
 FORWARD(C_VerifyInit, (SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key), (session, mechanism, key))
 FORWARD(C_Verify, (SESSION, BYTES(data), BYTES(signature)), (session, data, data_count, signature, signature_count))
 FORWARD(

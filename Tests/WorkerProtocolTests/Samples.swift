@@ -22,7 +22,7 @@ enum Samples {
                 otherInfo: [], ciphertext: octets(16, from: 0))),
         .importPrivateKey(
             PrivateKeyImport(
-                merchantIdentifier: "merchant.com.example", certificate: octets(900, from: 5),
+                merchantIdentifier: "merchant.com.example", use: .identity, certificate: octets(900, from: 5),
                 encapsulatedKey: octets(65, from: 6), sealedPrivateKey: octets(154, from: 7))),
         .importCertificate(
             CertificateToStore(
@@ -34,7 +34,7 @@ enum Samples {
         .signCheckpoint(CheckpointSigning(identifier: octets(16, from: 22), message: octets(300, from: 23))),
         .listHeads,
         .rememberHead(HeadToRemember(node: "backend-1", line: octets(420, from: 24))),
-        .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa)),
+        .generateKey(KeyGeneration(merchantIdentifier: "merchant.com.example", algorithm: .rsa, use: .identity)),
         .generateKey(KeyGeneration(merchantIdentifier: "", algorithm: .ec, onlyFinishes: true)),
         .signRequest(RequestSigning(publicKeyHash: octets(32, from: 25), information: octets(600, from: 26))),
         .signTLS(
@@ -46,7 +46,8 @@ enum Samples {
         .opened(
             HSMTokenDescription(
                 label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
-                library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a, shortcomings: ["one", "two"],
+                library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a,
+                tlsSignatures: TLSSignatures(pss: .byWorker, pkcs1: true), shortcomings: ["one", "two"],
                 importKey: octets(65, from: 11), unlockedSecrets: 0x0102_0304)),
         .opened(
             HSMTokenDescription(
@@ -57,7 +58,7 @@ enum Samples {
         .keyPage(
             [
                 KeyDescription(
-                    identifier: octets(32, from: 41), label: "merchant.com.example", algorithm: .rsa,
+                    identifier: octets(32, from: 41), label: "merchant.com.example", algorithm: .rsa, use: .identity,
                     subjectPublicKeyInfo: octets(294, from: 42), certificates: [octets(1400, from: 43)],
                     isProtected: true, inconsistency: nil)
             ], listing: 0x0908_0706_0504_0302),

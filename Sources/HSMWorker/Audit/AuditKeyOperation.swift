@@ -174,8 +174,7 @@ extension OpenToken {
     private func works(_ session: inout Session) -> Bool {
         guard (try? session.loggedInUser()) == .user else { return false }
         guard let entry = keys.all.values.first else { return true }
-        guard let tier = tiers[RestorationScheme(entry.publicKey.algorithm)] else { return true }
-        return tier.openingFailure(with: entry, in: &session) == nil
+        return tiers.useFailure(of: entry, in: &session) == nil
     }
 }
 

@@ -1,5 +1,4 @@
 import Crypto
-import CryptoExtras
 import Encodings
 import Foundation
 import PKCS11
@@ -23,17 +22,40 @@ extension OpenToken {
             throw WorkerFailure(.importRefused, "The certificate request is for another key than the one to sign it.")
         }
         let signature = try session.refusingOnError { (session) throws(CallError) in
-            switch entry.publicKey.key {
-            case .ec:
-                try session.sign(Array(SHA256.hash(data: request.information)), .ecdsa, key: entry.object)
-            case .rsa:
-                try session.sign(request.information, .rsaPKCS1SHA256, key: entry.object)
-            }
+            try requestSignature(of: request.information, entry.publicKey.algorithm, entry.object, in: &session)
         }
         guard let verified = entry.publicKey.verified(signature, of: request.information) else {
             throw WorkerFailure(.importRefused, "The token's signature does not verify under the key's own public key.")
         }
         return verified
+    }
+
+    /// Whether a new processing key can sign its certificate request, found by trying: what a token lends of rights is in no
+    /// list. The message means nothing.
+    /// - Throws: an error that says nothing about the key.
+    func signsRequests(
+        _ key: ObjectHandle, _ publicKey: SubjectPublicKeyInfo, in session: inout Session
+    ) throws(CallError) -> Bool {
+        let message = Array("paytokend tests whether this key can sign its certificate request".utf8)
+        do throws(CallError) {
+            let signature = try requestSignature(of: message, publicKey.algorithm, key, in: &session)
+            return publicKey.verified(signature, of: message) != nil
+        } catch {
+            if error.isUnrelatedToKey { throw error }
+            return false
+        }
+    }
+
+    /// As the token gives it: r ‖ s, or RSA's.
+    private func requestSignature(
+        of message: [UInt8], _ algorithm: KeyAlgorithm, _ key: ObjectHandle, in session: inout Session
+    ) throws(CallError) -> [UInt8] {
+        switch algorithm {
+        case .ec: return try session.signRequest(Array(SHA256.hash(data: message)), .ecdsa, with: key)
+        case .rsa:
+            let (mechanism, data) = (tiers.signatures.pkcs1 ?? .pkcs1Hashing).mechanism(for: message)
+            return try session.signRequest(data, mechanism, with: key)
+        }
     }
 }
 
@@ -45,11 +67,7 @@ extension SubjectPublicKeyInfo {
         case .ec(let point):
             return Self.verifiedECDSA(signature, of: message, point: point)
         case .rsa:
-            let parsed = _RSA.Signing.RSASignature(rawRepresentation: signature)
-            guard let key = try? _RSA.Signing.PublicKey(derRepresentation: der),
-                key.isValidSignature(parsed, for: Data(message), padding: .insecurePKCS1v1_5)
-            else { return nil }
-            return signature
+            return isValid(signature, of: message, .pkcs1SHA256) ? signature : nil
         }
     }
 

@@ -17,13 +17,13 @@ extension OpenToken {
         guard let tier = tiers[input.scheme] else {
             throw WorkerFailure(.notSupported, "The token cannot serve \(input.scheme.name); its status says why.")
         }
-        var failures = FailedAttempts()
+        var failures = FailedAttempts(unexplained: "a wrong tag")
         while true {
             let entry = try borrow(for: input, in: &session)
             defer { keys.giveBack(input.publicKeyHash) }
             do throws(RestorationError) {
-                decryptionsUnderWay.add(1, ordering: .sequentiallyConsistent)
-                defer { decryptionsUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
+                keyUsesUnderWay.add(1, ordering: .sequentiallyConsistent)
+                defer { keyUsesUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
                 let plaintext = try tier.open(input, with: entry, in: &session)
                 countUse(of: entry)
                 return (plaintext, tier.protection)
@@ -34,7 +34,7 @@ extension OpenToken {
                 case .refused(let call):
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
                 case .hsmToken(let call) where call.isBusy:
-                    guard deadline.wait() else {
+                    guard deadline.wait(), !deadline.isOver else {
                         throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
                     }
                 case .hsmToken(let call):
@@ -81,32 +81,6 @@ extension OpenToken {
             "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
-    /// After a stale handle: another program may have replaced the key's object, or the token has ended the session that
-    /// owned the working copy.
-    private func findAgain(
-        _ entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
-    ) throws(WorkerFailure) {
-        // An operation that did not end, or a lost session, makes the search itself fail: once more in a new session.
-        var isSecond = false
-        while true {
-            do throws(CallError) {
-                try exclusively { () throws(CallError) in try findAgain(entry, in: &session) }
-            } catch {
-                if error.isBusy, deadline.wait() { continue }
-                guard !isSecond else {
-                    throw WorkerFailure(.hsmTokenUnavailable, "\(call), and the key cannot be looked for: \(error).")
-                }
-                isSecond = true
-                try reopen(&session, &deadline)
-                continue
-            }
-            guard keys[entry.publicKey.publicKeyHash]?.working != entry.working else {
-                throw WorkerFailure(.hsmTokenUnavailable, "The token does not show the key any more: \(call).")
-            }
-            return
-        }
-    }
-
     /// One answer to everything that an untrusted caller can get wrong.
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
@@ -115,9 +89,7 @@ extension OpenToken {
     private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
-        guard let entry = keys.borrow(input.publicKeyHash) ?? borrowNew(input.publicKeyHash, in: &session) else {
-            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
-        }
+        let entry = try borrow(input.publicKeyHash, for: .processing, in: &session)
         // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
         guard entry.publicKey.algorithm == input.scheme.algorithm else {
             keys.giveBack(input.publicKeyHash)
@@ -125,38 +97,4 @@ extension OpenToken {
         }
         return entry
     }
-
-    /// The daemon asks only for keys that the token has shown. One that this worker does not know was imported through the
-    /// worker before it, while this one was listing the others.
-    private func borrowNew(_ hash: [UInt8], in session: inout Session) -> PrivateKeyEntry? {
-        exclusively {
-            // A listing under way may have removed the key for a moment: it is looked up again under the lock.
-            if let entry = keys.borrow(hash) { return entry }
-            _ = try? describeKey(hash, in: &session)
-            return keys.borrow(hash)
-        }
-    }
-}
-
-/// The attempts at one transaction that have failed so far.
-private struct FailedAttempts {
-    /// So often the same error in succession, while other transactions open: the transaction is the cause.
-    static let enough = 3
-    /// Of all errors together.
-    static let most = 8
-
-    private(set) var total = 0
-    private var latest: CallError??
-    private var times = 0
-
-    /// - Parameter call: nil for a wrong tag that this process found.
-    /// - Returns: How often this error came in succession.
-    mutating func count(_ call: CallError?) -> Int {
-        total += 1
-        times = latest == .some(call) ? times + 1 : 1
-        latest = .some(call)
-        return times
-    }
-
-    var last: String { (latest ?? nil)?.description ?? "a wrong tag" }
 }

@@ -10,27 +10,41 @@ extension OpenToken {
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
-        let scheme = RestorationScheme(request.algorithm)
-        guard let tier = tiers[scheme] else {
-            throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
-        }
+        try requireSupport(of: request.algorithm, for: request.use)
         let unfinished = try session.unfinishedPair(of: request)
         guard unfinished != nil || !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The token shows no unfinished key pair of this merchant.")
         }
         let pair = if let unfinished { unfinished } else { try session.makePair(request) }
+        if let key = try finish(pair, request, &session) { return key }
+        guard !request.onlyFinishes else {
+            throw WorkerFailure(.keyNotFound, "The unfinished key pair could not sign its certificate request.")
+        }
+        // The token lends no right to sign: the key gets it from the beginning, until its certificate is stored.
+        guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
+            throw WorkerFailure(.importRefused, "The token lets no key of this kind sign its certificate request.")
+        }
+        return key
+    }
+
+    /// - Returns: nil when the pair cannot sign its certificate request. It is destroyed then, and when anything else goes
+    ///   wrong: nothing was ever encrypted to it. Where the session is gone that fails, and the next attempt finishes it.
+    private func finish(
+        _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
+    ) throws(WorkerFailure) -> KeyDescription? {
         do throws(WorkerFailure) {
-            return try finish(pair, request, tier, &session)
+            if let key = try testAndName(pair, request, &session) { return key }
         } catch {
-            // Nothing was ever encrypted to it. Where the session is gone this fails, and the next attempt finishes the pair.
             for object in [pair.privateKey, pair.publicKey] { try? session.destroyObject(object) }
             throw error
         }
+        for object in [pair.privateKey, pair.publicKey] { try? session.destroyObject(object) }
+        return nil
     }
 
-    private func finish(
-        _ pair: GeneratedPair, _ request: KeyGeneration, _ tier: any RestorationTier, _ session: inout Session
-    ) throws(WorkerFailure) -> KeyDescription {
+    private func testAndName(
+        _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
+    ) throws(WorkerFailure) -> KeyDescription? {
         let publicKey = try session.refusingOnError { (session) throws(CallError) in
             try session.publicKey(pair.publicKey, request.algorithm)
         }
@@ -40,11 +54,16 @@ extension OpenToken {
                 "The token made a key pair whose public key is not readable, or not of the kind asked for."
             )
         }
-        try session.requireProtection(of: pair.privateKey)
-        let entry = PrivateKeyEntry(publicKey: publicKey, object: pair.privateKey, working: pair.privateKey)
-        if let failure = tier.selfTestFailure(with: entry, in: &session) {
+        try session.requireProtection(of: pair.privateKey, for: request.use)
+        let entry = PrivateKeyEntry(
+            publicKey: publicKey, use: request.use, object: pair.privateKey, working: pair.privateKey)
+        if let failure = tiers.selfTestFailure(of: entry, in: &session) {
             throw WorkerFailure(.importRefused, "The key pair failed its test: \(failure).")
         }
+        let signsRequests = try session.refusingOnError { (session) throws(CallError) in
+            try self.signsRequests(pair.privateKey, publicKey, in: &session)
+        }
+        guard signsRequests else { return nil }
         let hash = publicKey.publicKeyHash
         for object in [pair.privateKey, pair.publicKey] {
             let identifier = try session.refusingOnError { (session) throws(CallError) in
@@ -57,7 +76,7 @@ extension OpenToken {
         }
         add(entry)
         return KeyDescription(
-            identifier: hash, label: request.merchantIdentifier, algorithm: request.algorithm,
+            identifier: hash, label: request.merchantIdentifier, algorithm: request.algorithm, use: request.use,
             subjectPublicKeyInfo: publicKey.der, certificates: [], isProtected: true, inconsistency: nil)
     }
 }
@@ -69,12 +88,17 @@ private struct GeneratedPair {
 }
 
 extension Session {
-    fileprivate mutating func makePair(_ request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair {
-        let identifier = KeyGeneration.unfinishedIdentifier + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
+    /// - Parameter signs: nil for what the use says.
+    fileprivate mutating func makePair(
+        _ request: KeyGeneration, signs: Bool? = nil
+    ) throws(WorkerFailure) -> GeneratedPair {
+        let identifier = KeyGeneration.makeUnfinishedIdentifier(for: request.use)
         let common: [Attribute] = [.token(true), .identifier(identifier), .label(request.merchantIdentifier)]
         let (mechanism, parameters) = request.algorithm.generation
-        let publicKey = common + [.private(false)] + KeyObjects.publicKeyUsage(request.algorithm) + parameters
-        let privateKey = common + [.private(true)] + KeyObjects.privateKeyUsage(request.algorithm)
+        let publicKey =
+            common + [.private(false)] + KeyObjects.publicKeyUsage(request.algorithm, request.use) + parameters
+        let privateKey =
+            common + [.private(true)] + KeyObjects.privateKeyUsage(request.algorithm, request.use, signs: signs)
         let pair = try refusingOnError { (session) throws(CallError) in
             try session.generateKeyPair(mechanism, publicKey: Template(publicKey), privateKey: Template(privateKey))
         }
@@ -83,6 +107,9 @@ extension Session {
 
     /// What an interrupted generation left: a public key without its final CKA_ID, and its private key, which may have its
     /// final CKA_ID already. A public key alone is removed: its private key was never made.
+    ///
+    /// Its use stands in the public key's unfinished CKA_ID and in the private key's attributes. A pair of the other use, by
+    /// either of them, is left alone: a remnant never changes its use.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
         try refusingOnError { (session) throws(CallError) in
             let search: Template = [
@@ -91,20 +118,25 @@ extension Session {
             ]
             for object in try session.findObjects(matching: search) {
                 guard let identifier = try session.attributes([.identifier], of: object).bytes(.identifier),
-                    identifier.starts(with: KeyGeneration.unfinishedIdentifier)
+                    KeyGeneration.use(ofUnfinished: identifier) == request.use
                 else { continue }
                 var candidates = [identifier]
+                var isAlone = true
                 if let key = try session.publicKey(object, request.algorithm) { candidates.append(key.publicKeyHash) }
                 for candidate in candidates {
                     let privateKeys: Template = [
                         .objectClass(.privateKey), .token(true), .identifier(candidate),
                         .label(request.merchantIdentifier),
                     ]
-                    if let privateKey = try session.findObjects(matching: privateKeys).first {
+                    for privateKey in try session.findObjects(matching: privateKeys) {
+                        isAlone = false
+                        let use = try session.keyRights(of: privateKey).use
+                        // One without any rights was not stored in full: finishing it fails, and removes it.
+                        guard use == nil || use == request.use else { continue }
                         return GeneratedPair(publicKey: object, privateKey: privateKey)
                     }
                 }
-                try session.destroyObject(object)
+                if isAlone { try session.destroyObject(object) }
             }
             return nil
         }

@@ -16,22 +16,23 @@ extension OpenToken {
         guard privateKey.publicKey == publicKey.key else {
             throw WorkerFailure(.importRefused, "The private key is not the one that the certificate is for.")
         }
-        let scheme = RestorationScheme(publicKey.algorithm)
-        guard let tier = tiers[scheme] else {
-            throw WorkerFailure(.notSupported, "The token cannot serve \(scheme.name); its status says why.")
-        }
+        try requireSupport(of: publicKey.algorithm, for: request.use)
         let hash = publicKey.publicKeyHash
         let present = try session.refusingOnError { (session) throws(CallError) in
             try session.findObjects(matching: [.objectClass(.privateKey), .identifier(hash)])
         }
         guard present.isEmpty else {
-            if keys[hash] != nil, try session.hasCertificate(request.certificate, hash) { return }
+            let known = keys[hash]
+            guard known == nil || known?.use == request.use else {
+                throw WorkerFailure(.importRefused, "The token has this private key already, for another use.")
+            }
+            if known != nil, try session.hasCertificate(request.certificate, hash) { return }
             throw WorkerFailure(
                 .importRefused, "The token has this private key already: import the certificate alone.")
         }
         var created: [ObjectHandle] = []
         do throws(WorkerFailure) {
-            let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier)
+            let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier, use: request.use)
             try session.store(request.certificate, certificate, objects, &created)
             if try session.publicKeys(objects).isEmpty {
                 created.append(
@@ -43,9 +44,9 @@ extension OpenToken {
                 try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
             }
             created.append(object)
-            let entry = PrivateKeyEntry(publicKey: publicKey, object: object, working: object)
-            try session.requireProtection(of: object)
-            if let failure = tier.selfTestFailure(with: entry, in: &session) {
+            let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
+            try session.requireProtection(of: object, for: request.use)
+            if let failure = tiers.selfTestFailure(of: entry, in: &session) {
                 throw WorkerFailure(.importRefused, "The imported pair failed its test: \(failure).")
             }
             add(entry)
@@ -57,18 +58,25 @@ extension OpenToken {
     }
 
     /// Stores a certificate beside its private key; nothing when it is there already.
+    ///
+    /// A processing key that may sign loses that right now, where the token lets it: it needed it for the certificate's
+    /// request (``Session/signRequest(_:_:with:)``).
     func importCertificate(_ request: CertificateToStore, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {
             throw WorkerFailure(.importRefused, "The certificate is for another key.")
         }
-        guard keys[request.publicKeyHash] != nil else {
+        guard let entry = keys[request.publicKeyHash] else {
             throw WorkerFailure(.keyNotFound, "The token has no usable private key that the certificate is for.")
         }
         var created: [ObjectHandle] = []
         try session.store(
             request.certificate, certificate,
             KeyObjects(publicKey: certificate.publicKey, label: request.merchantIdentifier), &created)
+        guard entry.use == .processing else { return }
+        for object in Set([entry.object, entry.working]) where (try? session.keyRights(of: object))?.signs == true {
+            session.takeSigningRight(from: object)
+        }
     }
 
     private func unseal(_ request: PrivateKeyImport) throws(WorkerFailure) -> PrivateKeyInfo {

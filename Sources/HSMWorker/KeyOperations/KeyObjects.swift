@@ -7,6 +7,7 @@ import WorkerProtocol
 struct KeyObjects: Sendable {
     let publicKey: SubjectPublicKeyInfo
     let label: String
+    var use = KeyUse.processing
 
     private func common(_ objectClass: ObjectClass, isPrivate: Bool) -> [Attribute] {
         [
@@ -26,11 +27,11 @@ struct KeyObjects: Sendable {
 
     /// Besides the secret numbers.
     var privateKeyTemplate: Template {
-        Template(common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm) + numbers)
+        Template(common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use) + numbers)
     }
 
     var publicKeyTemplate: Template {
-        var attributes = common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm) + numbers
+        var attributes = common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm, use) + numbers
         if case .ec(let point) = publicKey.key {
             attributes.append(.ecPoint(EllipticCurve.attributeValue(forPoint: point)))
         }
@@ -50,18 +51,20 @@ struct KeyObjects: Sendable {
     /// What a private key may be used for, and how it is kept. Every other use is forbidden by name, because some tokens
     /// allow what a template does not mention.
     ///
-    /// The key may sign besides restoring: its certificate is requested with a PKCS#10 request, which the key itself signs
-    /// (RFC 2986 §3), and many tokens allow no later change. SP 800-57 part 1 §5.2 grants a key-establishment key that one
-    /// signature.
-    static func privateKeyUsage(_ algorithm: KeyAlgorithm) -> [Attribute] {
-        let isRSA = algorithm == .rsa
+    /// - Parameter signs: true for an identity key, and for a processing key in a token that can lend it no right to sign its
+    ///   certificate request (``Session/signRequest(_:_:with:)``).
+    static func privateKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse, signs: Bool? = nil) -> [Attribute] {
+        let restores = use == .processing
         return [
-            .sensitive(true), .extractable(false), .sign(true), .derive(!isRSA), .decrypt(isRSA), .unwrap(isRSA),
+            .sensitive(true), .extractable(false), .sign(signs ?? (use == .identity)), .signRecover(false),
+            .derive(restores && algorithm == .ec), .decrypt(restores && algorithm == .rsa),
+            .unwrap(restores && algorithm == .rsa),
         ]
     }
 
-    static func publicKeyUsage(_ algorithm: KeyAlgorithm) -> [Attribute] {
-        [.verify(true), .encrypt(algorithm == .rsa), .wrap(false)]
+    /// Every key's own signature can be verified: both uses sign a certificate request.
+    static func publicKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> [Attribute] {
+        [.verify(true), .encrypt(algorithm == .rsa && use == .processing), .wrap(false)]
     }
 }
 
@@ -101,12 +104,19 @@ extension OpenToken {
 
 extension Session {
     /// Reads back whether a private key is kept as it was asked for: tokens do not always follow a template.
-    mutating func requireProtection(of object: ObjectHandle) throws(WorkerFailure) {
+    mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
-            try session.attributes([.sensitive, .extractable], of: object)
+            try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
         }
         guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
             throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
+        }
+        guard KeyRights(values).use == use else {
+            throw WorkerFailure(
+                .importRefused,
+                use == .identity
+                    ? "The token would let the identity key do other things than sign, or not sign."
+                    : "The token would not let the processing key restore payments' keys.")
         }
     }
 
@@ -143,6 +153,19 @@ struct CertificateAttributes: Sendable {
         issuer = Array(fields.issuer)
         subject = Array(fields.subject)
         publicKey = try SubjectPublicKeyInfo(der: Array(fields.subjectPublicKeyInfo))
+    }
+}
+
+extension OpenToken {
+    /// - Throws: `importRefused` for a kind of key that there is not, `notSupported` for one that the token cannot use.
+    func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
+        guard use == .processing || algorithm == .rsa else {
+            throw WorkerFailure(
+                .importRefused, "An identity key is RSA with 2048 bits: Apple certifies no other for that use.")
+        }
+        if let lack = tiers.lack(for: algorithm, use) {
+            throw WorkerFailure(.notSupported, "\(lack); its status says why.")
+        }
     }
 }
 

@@ -68,11 +68,14 @@ final class TokenSession: Sendable {
         session.withLock { session in
             var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
             do throws(WorkerFailure) {
+                // For a key's use the session is not checked first, which would cost each of them two calls into the library:
+                // where it is lost, the use fails with an error that says so and is repeated.
                 if case .decrypt(let input) = request {
-                    // The session is not checked first, which would cost each decryption two calls into the library:
-                    // where it is lost, the decryption fails with an error that says so and is repeated.
                     let (plaintext, tier) = try hsmToken.decrypt(input, in: &session, &deadline)
                     return .plaintext(plaintext, tier: tier, unlockedSecrets: Self.unlockedSecrets)
+                }
+                if case .signTLS(let signing) = request {
+                    return .tlsSignature(try hsmToken.sign(signing, in: &session, &deadline))
                 }
                 try hsmToken.restore(&session, &deadline)
                 return try answer(request, &session, &deadline)
@@ -86,7 +89,7 @@ final class TokenSession: Sendable {
         _ request: WorkerRequest, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
         switch request {
-        case .open, .decrypt:
+        case .open, .decrypt, .signTLS:
             throw WorkerFailure(.protocolViolation, "The token is open already.")
         case .listKeys:
             return try listKeys(nil, &session, &deadline)
@@ -118,9 +121,8 @@ final class TokenSession: Sendable {
                     try hsmToken.generateKey(request, in: &session)
                 })
         case .signRequest(let signing):
-            return .requestSignature(try hsmToken.sign(signing, in: &session))
-        case .signTLS:
-            throw WorkerFailure(.notSupported, "This worker signs no TLS handshakes yet.")
+            return .requestSignature(
+                try hsmToken.exclusively { () throws(WorkerFailure) in try hsmToken.sign(signing, in: &session) })
         case .listAuditKeys:
             return .auditKeys(try hsmToken.auditKeys(in: &session))
         case .createAuditKey(let identifier):

@@ -44,6 +44,8 @@ enum RestorationError: Error {
 /// A private key of the token that passed its tests.
 struct PrivateKeyEntry: Sendable {
     let publicKey: SubjectPublicKeyInfo
+    /// By its attributes in the token.
+    var use = KeyUse.processing
     /// The token's object.
     let object: ObjectHandle
     /// The object that operations are done with: the token's own, or a copy of it in the session's memory, which spares

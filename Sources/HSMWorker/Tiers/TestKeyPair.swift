@@ -14,19 +14,21 @@ struct TestKeyPair: Sendable {
     /// Whether it is the published pair of ``KnownKeyPair``, and not one that the token generated.
     let isKnown: Bool
 
-    init(for scheme: RestorationScheme, in session: inout Session) throws(CallError) {
+    init(
+        for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
+    ) throws(CallError) {
         // Some tokens take no private key from outside; they generate the pair.
-        if let known = try? KnownKeyPair.create(for: scheme, in: &session) {
+        if let known = try? KnownKeyPair.create(for: scheme, use: use, in: &session) {
             (publicKey, privateKey) = known
             isKnown = true
         } else {
-            (publicKey, privateKey) = try Self.generate(scheme, &session)
+            (publicKey, privateKey) = try Self.generate(scheme, use, &session)
             isKnown = false
         }
         let (privateKey, algorithm) = (privateKey, scheme.algorithm)
         do throws(CallError) {
             entry = try session.publicKey(publicKey, algorithm).map {
-                PrivateKeyEntry(publicKey: $0, object: privateKey, working: privateKey)
+                PrivateKeyEntry(publicKey: $0, use: use, object: privateKey, working: privateKey)
             }
         } catch {
             for object in [publicKey, privateKey] { try? session.destroyObject(object) }
@@ -35,16 +37,26 @@ struct TestKeyPair: Sendable {
     }
 
     private static func generate(
-        _ scheme: RestorationScheme, _ session: inout Session
+        _ scheme: RestorationScheme, _ use: KeyUse, _ session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         let (mechanism, parameters) = scheme.algorithm.generation
-        let publicUsage: [Attribute] = scheme == .ecV1 ? [] : [.encrypt(true)]
-        let privateUsage: [Attribute] = scheme == .ecV1 ? [.derive(true)] : [.decrypt(true), .unwrap(true)]
+        let (publicUsage, privateUsage) = usage(scheme.algorithm, use)
         return try session.generateKeyPair(
             mechanism,
             publicKey: Template([.token(false), .private(false)] + publicUsage + parameters),
             privateKey: Template(
                 [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
+    }
+
+    /// What a test needs; some tokens take no more.
+    fileprivate static func usage(
+        _ algorithm: KeyAlgorithm, _ use: KeyUse
+    ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
+        switch (use, algorithm) {
+        case (.identity, _): ([.verify(true)], [.sign(true)])
+        case (.processing, .ec): ([], [.derive(true)])
+        case (.processing, .rsa): ([.encrypt(true)], [.decrypt(true), .unwrap(true)])
+        }
     }
 
     /// Best effort: what stays ends with the session.
@@ -114,12 +126,13 @@ enum KnownKeyPair {
 
     /// Creates both halves as session objects. nil when the constants cannot be parsed, which tests exclude.
     static func create(
-        for scheme: RestorationScheme, in session: inout Session
+        for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
     ) throws(CallError) -> (publicKey: ObjectHandle, privateKey: ObjectHandle)? {
         let text = scheme == .ecV1 ? ec : rsa
         guard let pkcs8 = Base64.decode(text),
             let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8))
         else { return nil }
+        let usage = TestKeyPair.usage(scheme.algorithm, use)
         let publicTemplate: [Attribute]
         let privateTemplate: [Attribute]
         switch key.publicKey {
@@ -128,21 +141,21 @@ enum KnownKeyPair {
                 .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
                 .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
             ]
-            privateTemplate = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters), .derive(true)]
+            privateTemplate = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
         case .rsa(let modulus, let publicExponent):
             let numbers: [Attribute] = [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
-            publicTemplate = numbers + [.encrypt(true)]
-            privateTemplate = numbers + [.decrypt(true), .unwrap(true)]
+            publicTemplate = numbers
+            privateTemplate = numbers
         }
         let publicKey = try session.createObject(
-            Template([.objectClass(.publicKey), .token(false), .private(false)] + publicTemplate))
+            Template([.objectClass(.publicKey), .token(false), .private(false)] + usage.publicKey + publicTemplate))
         do throws(CallError) {
             let privateKey = try session.createObject(
                 Template(
                     [
                         .objectClass(.privateKey), .token(false), .private(true), .sensitive(true),
                         .extractable(false),
-                    ] + privateTemplate), secrets: key.secrets)
+                    ] + usage.privateKey + privateTemplate), secrets: key.secrets)
             return (publicKey, privateKey)
         } catch {
             try? session.destroyObject(publicKey)

@@ -2,11 +2,13 @@ import Glibc
 import PKCS11
 import WorkerProtocol
 
-/// The tiers of one token, chosen by making each do its work on a test key pair: mechanism lists lie.
+/// The tiers of one token, chosen by making each do its work on a test key pair: mechanism lists lie. What identity keys
+/// sign with is chosen in the same way.
 struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
-    /// Why a version has no tier, a sentence each.
+    let signatures: RSASignatures
+    /// Why a version has no tier, or a TLS signature no mechanism, a sentence each.
     private(set) var shortcomings: [String] = []
 
     /// Strongest first.
@@ -33,13 +35,50 @@ struct TierSelection: Sendable {
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
+        signatures = RSASignatures(in: &session, &deadline)
         ecV1 = select(.ecV1, in: &session, allowExtractableSecret, &deadline)
         rsaV1 = select(.rsaV1, in: &session, allowExtractableSecret, &deadline)
+        shortcomings += signatures.shortcomings
     }
 
-    /// Whether both have the same tiers.
+    /// Whether both have the same tiers and sign alike.
     func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
+            && signatures.pss == other.signatures.pss && signatures.pkcs1 == other.signatures.pkcs1
+    }
+
+    // MARK: Keys
+
+    /// Why no key of this kind can be used; a fragment of a sentence, nil when one can.
+    func lack(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
+        switch use {
+        case .processing:
+            let scheme = RestorationScheme(algorithm)
+            return self[scheme] == nil ? "The token cannot serve \(scheme.name)" : nil
+        case .identity:
+            return signatures.isEmpty ? "The token makes no RSA signatures" : nil
+        }
+    }
+
+    /// Makes a key do once what it is for, and nothing else: an identity key signs, a processing key opens a transaction that
+    /// is known to be good. Whether a token refuses a wrong tag is not tested: it does not depend on the key.
+    /// - Returns: nil when it did, or when the token has no means to, else why it did not.
+    func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+        guard lack(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
+        switch entry.use {
+        case .processing:
+            return self[RestorationScheme(entry.publicKey.algorithm)]?.openingFailure(with: entry, in: &session)
+        case .identity: return signatures.selfTestFailure(with: entry, in: &session)
+        }
+    }
+
+    /// The test of a new pair: a processing key's tier must also refuse a wrong tag.
+    func selfTestFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+        switch entry.use {
+        case .processing:
+            self[RestorationScheme(entry.publicKey.algorithm)]?.selfTestFailure(with: entry, in: &session)
+        case .identity: signatures.selfTestFailure(with: entry, in: &session)
+        }
     }
 
     private mutating func select(

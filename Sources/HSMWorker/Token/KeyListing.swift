@@ -37,6 +37,7 @@ final class KeyListing: Sendable {
         let label: String
         let algorithm: KeyAlgorithm
         let isProtected: Bool
+        let rights: KeyRights
     }
 
     init(
@@ -128,7 +129,7 @@ final class KeyListing: Sendable {
         let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
-            subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
+            use: key.rights.use ?? .processing, subjectPublicKeyInfo: publicKey?.der ?? [], certificates: certificates,
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
@@ -170,11 +171,17 @@ final class KeyListing: Sendable {
         guard key.isProtected else {
             return "The private key is extractable or not sensitive: destroy it in the token and import it again."
         }
+        guard let use = key.rights.use else {
+            return "The private key's attributes permit neither restoring payments' keys nor signatures: it has no use."
+        }
+        guard use == .processing || key.algorithm == .rsa else {
+            return "The private key signs and does nothing else, and an identity key is RSA with 2048 bits."
+        }
         guard state.withLock({ $0.claimed.insert(hash).inserted }) else {
             return "Another private key in the token has the same CKA_ID."
         }
         do throws(CallError) {
-            let (entry, fault) = try test(key, publicKey, &session)
+            let (entry, fault) = try test(key, publicKey, use, &session)
             state.withLock { state in
                 state.entries[hash] = entry
                 if entry == nil { state.claimed.remove(hash) }
@@ -187,21 +194,18 @@ final class KeyListing: Sendable {
     }
 
     private func test(
-        _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo, _ session: inout Session
+        _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo, _ use: KeyUse, _ session: inout Session
     ) throws(CallError) -> (entry: PrivateKeyEntry?, fault: String?) {
-        if let entry = known[publicKey.publicKeyHash], entry.object == key.object { return (entry, nil) }
-        let scheme = RestorationScheme(key.algorithm)
-        guard let tier = tiers[scheme] else {
-            return (
-                nil,
-                "The token cannot serve \(scheme.name), so that the pair was not tested; its status says why."
-            )
+        if let entry = known[publicKey.publicKeyHash], entry.object == key.object, entry.use == use {
+            return (entry, nil)
         }
-        let entry = PrivateKeyEntry(publicKey: publicKey, object: key.object, working: key.object)
-        // Twice: after one passing error the key would be out of use until the next listing. Whether the token refuses a
-        // wrong tag is not tested here: it does not depend on the key, and the choice of the tier has shown it.
-        if let failure = tier.openingFailure(with: entry, in: &session),
-            failure.call == nil || tier.openingFailure(with: entry, in: &session) != nil
+        if let lack = tiers.lack(for: key.algorithm, use) {
+            return (nil, "\(lack), so that the pair was not tested; its status says why.")
+        }
+        let entry = PrivateKeyEntry(publicKey: publicKey, use: use, object: key.object, working: key.object)
+        // Twice: after one passing error the key would be out of use until the next listing.
+        if let failure = tiers.useFailure(of: entry, in: &session),
+            failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {
             if let call = failure.call, call.isUnrelatedToKey { throw call }
             return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
@@ -215,7 +219,7 @@ final class KeyListing: Sendable {
         _ object: ObjectHandle, _ session: inout Session
     ) throws(CallError) -> PrivateKey? {
         let values = try session.attributes(
-            [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters], of: object)
+            [.keyType, .identifier, .label, .sensitive, .extractable, .ecParameters] + KeyRights.attributes, of: object)
         guard !values.isAuditKey(labelled: values.text(.label)) else { return nil }
         let algorithm: KeyAlgorithm
         switch values.keyType {
@@ -227,7 +231,8 @@ final class KeyListing: Sendable {
         return PrivateKey(
             object: object, identifier: Array((values.bytes(.identifier) ?? []).prefix(FieldBound.identifier)),
             label: (values.text(.label) ?? "").prefix(utf8Count: FieldBound.name), algorithm: algorithm,
-            isProtected: values.flag(.sensitive) == true && values.flag(.extractable) == false)
+            isProtected: values.flag(.sensitive) == true && values.flag(.extractable) == false,
+            rights: KeyRights(values))
     }
 
     private static func byIdentifier(

@@ -7,7 +7,7 @@ import Synchronization
 import WorkerProtocol
 
 /// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads use
-/// it. Extensions beside the operations add what can be asked of it: decryption, import, generation, audit keys.
+/// it. Extensions beside the operations add what can be asked of it: decryption, signatures, import, generation, audit keys.
 final class OpenToken: Sendable {
     let description: HSMTokenDescription
     let tiers: TierSelection
@@ -31,8 +31,8 @@ final class OpenToken: Sendable {
     let copiesAreRefused = Atomic<Bool>(false)
     /// How many of the worker's sessions are open.
     let openSessions = Atomic<Int>(0)
-    /// How many sessions are within the library with a payment token.
-    let decryptionsUnderWay = Atomic<Int>(0)
+    /// How many sessions are within the library with a payment token or a TLS handshake.
+    let keyUsesUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
     /// More would only wait for each other, and each is a thread.
@@ -88,7 +88,7 @@ final class OpenToken: Sendable {
                 label: hsmToken.label, serialNumber: hsmToken.serialNumber, manufacturer: hsmToken.manufacturer,
                 model: hsmToken.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
-                shortcomings: tiers.shortcomings, importKey: [])
+                tlsSignatures: tiers.signatures.description, shortcomings: tiers.shortcomings, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
             throw error

@@ -1,5 +1,6 @@
 import PKCS11
 import Synchronization
+import WorkerProtocol
 
 /// The private keys that may be used, by publicKeyHash. Built from listings, so that a decryption asks the token for
 /// nothing but the operation: a search among 500 keys takes SoftHSM 23 ms.
@@ -53,10 +54,10 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// A key for one call, which gives it back. Its working copy stays meanwhile.
-    func borrow(_ publicKeyHash: [UInt8]) -> PrivateKeyEntry? {
+    /// A key for one call, which gives it back. Its working copy stays meanwhile. nil also for a key of the other use.
+    func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
         state.withLock { state in
-            guard let entry = state.entries[publicKeyHash] else { return nil }
+            guard let entry = state.entries[publicKeyHash], entry.use == use else { return nil }
             state.borrowers[publicKeyHash, default: 0] += 1
             return entry
         }

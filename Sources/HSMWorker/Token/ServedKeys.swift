@@ -76,7 +76,7 @@ extension OpenToken {
         for description in page {
             guard let entry = listing.entries[description.identifier] else { continue }
             let former = keys[description.identifier]
-            if let former, former.object == entry.object { continue }
+            if let former, former.object == entry.object, former.use == entry.use { continue }
             add(entry)
             if let former { forget(former) }
         }

@@ -58,9 +58,9 @@ extension OpenToken {
     ///
     /// When a login ends SoftHSM frees the private objects, also those that another thread is using: that call can end the
     /// process. In a login, which empties and rewrites the file with the keys' key, it would take the whole token with it.
-    private func awaitDecryptions() {
+    private func awaitKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
-        while decryptionsUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
+        while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
             Thread.sleep(forTimeInterval: 0.001)
         }
     }
@@ -79,7 +79,7 @@ extension OpenToken {
                 } catch {
                     try reopen(&anchor, &deadline)
                 }
-                awaitDecryptions()
+                awaitKeyUses()
                 try TokenLogin(opening).perform(in: &anchor, of: slot.withLock { $0 })
             }
             // Another device of a group of HSMs may be answering now.

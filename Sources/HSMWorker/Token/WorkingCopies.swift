@@ -42,11 +42,12 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil where the token makes none that is as well protected.
+    /// - Returns: nil where the token makes none that is as well protected, or only one that may do more or less.
     fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
         guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
         let values = try? attributes([.sensitive, .extractable, .token], of: copy)
-        guard values?.flag(.sensitive) == true, values?.flag(.extractable) == false, values?.flag(.token) == false
+        guard values?.flag(.sensitive) == true, values?.flag(.extractable) == false, values?.flag(.token) == false,
+            let rights = try? keyRights(of: copy), rights == (try? keyRights(of: entry.object))
         else {
             try? destroyObject(copy)
             return nil

@@ -1,0 +1,100 @@
+import PKCS11
+import WorkerProtocol
+
+/// What a token lets a private key do: the CKA_… of PKCS#11 v2.40 base §4.9. A key's use stands there, and nowhere else in
+/// the token. What the token does not tell counts as forbidden.
+///
+/// These attributes bind a caller without the key's PIN only. Whoever has the PIN may change them, or copy the key with
+/// others, in most tokens; and CKM_RSA_X_509, where a token has it, makes of one right the other: the bare operation that
+/// decrypts also signs. So the worker refuses by use before it calls the token, and the attributes are the second line.
+struct KeyRights: Sendable, Equatable {
+    /// To be read for ``init(_:)``.
+    static let attributes: [AttributeType] = [.sign, .signRecover, .decrypt, .unwrap, .derive]
+
+    /// CKA_SIGN.
+    let signs: Bool
+    /// CKA_SIGN_RECOVER.
+    let signsWithRecovery: Bool
+    /// CKA_DECRYPT, CKA_UNWRAP or CKA_DERIVE: a transaction's symmetric key can be restored.
+    let restores: Bool
+
+    init(_ values: AttributeValues) {
+        signs = values.flag(.sign) == true
+        signsWithRecovery = values.flag(.signRecover) == true
+        restores = [AttributeType.decrypt, .unwrap, .derive].contains { values.flag($0) == true }
+    }
+
+    /// A key that restores is a processing key, whatever else it may do; one that only signs is an identity key. nil for one
+    /// that may do neither.
+    var use: KeyUse? {
+        if restores { return .processing }
+        return signs ? .identity : nil
+    }
+}
+
+extension Session {
+    mutating func keyRights(of object: ObjectHandle) throws(CallError) -> KeyRights {
+        KeyRights(try attributes(KeyRights.attributes, of: object))
+    }
+}
+
+// A processing key signs one thing: the PKCS#10 request for its own certificate, which has to be signed by the key itself
+// (RFC 2986 §3); SP 800-57 part 1 §5.2 grants a key-establishment key that one signature. Its template forbids signatures,
+// so that nobody gets others by mistake, and the right is lent for that call.
+extension Session {
+    /// Signs a certificate request.
+    ///
+    /// A key that may sign does: an identity key, or a processing key of an earlier version, which let all keys sign. For any
+    /// other a copy that may sign is made in the session's memory, used once and destroyed, so that the stored key never may.
+    /// Where the token makes no such copy, or none that signs, the stored key itself gets the right for this call. If the
+    /// process ends meanwhile, the key keeps it until its certificate is stored (``takeSigningRight(from:)``).
+    ///
+    /// Needs the token's keys alone (``OpenToken/exclusively(_:)``): another call would find the right lent.
+    mutating func signRequest(
+        _ data: [UInt8], _ mechanism: Mechanism, with key: ObjectHandle
+    ) throws(CallError) -> [UInt8] {
+        if try keyRights(of: key).signs { return try sign(data, mechanism, key: key) }
+        do throws(CallError) {
+            if let signature = try signWithCopy(data, mechanism, of: key) { return signature }
+        } catch {
+            // Not the copy's fault, and no reason to change the stored key.
+            if error.isUnrelatedToKey { throw error }
+        }
+        try setAttributes([.sign(true)], of: key)
+        let signature: [UInt8]
+        do throws(CallError) {
+            signature = try sign(data, mechanism, key: key)
+        } catch {
+            takeSigningRight(from: key)
+            throw error
+        }
+        takeSigningRight(from: key)
+        return signature
+    }
+
+    /// - Returns: nil where the copy is not as well protected as the key, or may not sign either.
+    private mutating func signWithCopy(
+        _ data: [UInt8], _ mechanism: Mechanism, of key: ObjectHandle
+    ) throws(CallError) -> [UInt8]? {
+        let copy = try copyObject(key, [.token(false), .sign(true)])
+        let signature: [UInt8]?
+        do throws(CallError) {
+            let values = try attributes([.token, .sensitive, .extractable, .sign], of: copy)
+            let isGood =
+                values.flag(.token) == false && values.flag(.sensitive) == true
+                && values.flag(.extractable) == false && values.flag(.sign) == true
+            signature = isGood ? try sign(data, mechanism, key: copy) : nil
+        } catch {
+            if (try? destroyObject(copy)) == nil { try? destroyObject(copy) }
+            throw error
+        }
+        if (try? destroyObject(copy)) == nil { try? destroyObject(copy) }
+        return signature
+    }
+
+    /// Best effort, tried twice: a token that gives the right and does not take it back leaves the key as earlier versions
+    /// made it, and the worker refuses other signatures all the same.
+    mutating func takeSigningRight(from key: ObjectHandle) {
+        for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
+    }
+}

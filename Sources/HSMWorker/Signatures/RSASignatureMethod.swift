@@ -1,0 +1,91 @@
+import Crypto
+import CryptoExtras
+import Encodings
+import Foundation
+import PKCS11
+import TLSHandshake
+
+/// One way to a signature that TLS takes from an RSA key: which mechanism the token is asked for, and what is done here.
+///
+/// ``RSASignatures`` chooses one for each algorithm, in the order in which they stand here.
+enum RSASignatureMethod: Sendable, CaseIterable {
+    /// The token hashes, pads and signs.
+    case pssHashing
+    /// The hash is made here; the token pads and signs.
+    case pss
+    /// Hash and padding are made here; the token does the bare RSA operation.
+    case pssPaddedHere
+    /// The token hashes, pads and signs.
+    case pkcs1Hashing
+    /// The DigestInfo is made here; the token pads and signs.
+    case pkcs1
+
+    var algorithm: TLSSignatureAlgorithm {
+        switch self {
+        case .pssHashing, .pss, .pssPaddedHere: .pssSHA256
+        case .pkcs1Hashing, .pkcs1: .pkcs1SHA256
+        }
+    }
+
+    /// What the token must be able to do, by the standard's names; for a person.
+    var requirement: String {
+        switch self {
+        case .pssHashing: "CKM_SHA256_RSA_PKCS_PSS"
+        case .pss: "CKM_RSA_PKCS_PSS"
+        case .pssPaddedHere: "C_Sign by CKM_RSA_X_509"
+        case .pkcs1Hashing: "CKM_SHA256_RSA_PKCS"
+        case .pkcs1: "CKM_RSA_PKCS"
+        }
+    }
+
+    /// The mechanism, and what it signs for a message. PSS that is padded here has another salt each time.
+    func mechanism(for message: [UInt8]) -> (mechanism: Mechanism, data: [UInt8]) {
+        switch self {
+        case .pssHashing: (.rsaPSSHashingSHA256, message)
+        case .pss: (.rsaPSSSHA256, Self.digest(message))
+        case .pssPaddedHere:
+            (
+                .rsaX509,
+                PSSEncoding.encode(digest: Self.digest(message), modulusBits: SubjectPublicKeyInfo.rsaModulusBits)
+            )
+        case .pkcs1Hashing: (.rsaPKCS1SHA256, message)
+        case .pkcs1: (.rsaPKCS1, Self.digestInfo + Self.digest(message))
+        }
+    }
+
+    /// Signs, and verifies the signature with the public key: an RSA operation in which a fault occurs can give the private
+    /// key away (Boneh, DeMillo, Lipton, EUROCRYPT 1997), so that no other signature leaves the worker.
+    /// - Returns: As many bytes as the modulus has; nil for a signature that does not verify.
+    func sign(
+        _ message: [UInt8], with key: borrowing PrivateKeyEntry, in session: inout Session
+    ) throws(CallError) -> [UInt8]? {
+        let (mechanism, data) = mechanism(for: message)
+        var signature = try session.sign(data, mechanism, key: key.working)
+        // The bare operation's result is a number, of which some tokens strip the zeros.
+        let missing = key.modulus.count - signature.count
+        if missing > 0 { signature.insert(contentsOf: repeatElement(0, count: missing), at: 0) }
+        return key.publicKey.isValid(signature, of: message, algorithm) ? signature : nil
+    }
+
+    private static func digest(_ message: [UInt8]) -> [UInt8] {
+        Array(SHA256.hash(data: message))
+    }
+
+    /// The DER of a DigestInfo for SHA-256 up to the hash (RFC 8017 §9.2, note 1).
+    private static let digestInfo: [UInt8] = [
+        0x30, 0x31, 0x30, 0x0D, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04,
+        0x20,
+    ]
+}
+
+extension SubjectPublicKeyInfo {
+    /// Whether an RSA signature is this key's; false for EC.
+    func isValid(_ signature: [UInt8], of message: [UInt8], _ algorithm: TLSSignatureAlgorithm) -> Bool {
+        guard case .rsa(let modulus, _) = key, signature.count == modulus.count,
+            let key = try? _RSA.Signing.PublicKey(derRepresentation: der)
+        else { return false }
+        return key.isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message),
+            padding: algorithm == .pssSHA256 ? .PSS : .insecurePKCS1v1_5)
+    }
+}

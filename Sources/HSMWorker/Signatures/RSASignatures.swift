@@ -1,0 +1,120 @@
+import PKCS11
+import TLSHandshake
+import WorkerProtocol
+
+/// How one token signs with RSA keys, found by making each method sign with a test key pair: mechanism lists lie.
+struct RSASignatures: Sendable {
+    private(set) var pss: RSASignatureMethod?
+    private(set) var pkcs1: RSASignatureMethod?
+    /// Why an algorithm is not served, a sentence each.
+    private(set) var shortcomings: [String] = []
+
+    subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
+        switch algorithm {
+        case .pssSHA256: pss
+        case .pkcs1SHA256: pkcs1
+        }
+    }
+
+    /// What the daemon is told.
+    var description: TLSSignatures {
+        TLSSignatures(pss: pss == nil ? .none : pss == .pssPaddedHere ? .byWorker : .byToken, pkcs1: pkcs1 != nil)
+    }
+
+    /// The one for tests of keys; nil where the token makes no RSA signatures.
+    private var any: RSASignatureMethod? { pkcs1 ?? pss }
+
+    var isEmpty: Bool { any == nil }
+
+    /// As long as the longest that a TLS client signs: some tokens hash short messages only.
+    private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
+
+    /// - Parameter deadline: How long a busy token is waited for.
+    init(in session: inout Session, _ deadline: inout CallDeadline) {
+        let key: TestKeyPair
+        do throws(CallError) {
+            key = try deadline.retryingWhileBusy { () throws(CallError) in
+                try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
+            }
+        } catch {
+            shortcomings = ["TLS signatures: no key pair could be made for the test: \(error)"]
+            return
+        }
+        defer { key.destroy(in: &session) }
+        guard let entry = key.entry else {
+            shortcomings = ["TLS signatures: the token made a key pair whose public key cannot be read"]
+            return
+        }
+        pss = select(.pssSHA256, entry, &session, &deadline)
+        pkcs1 = select(.pkcs1SHA256, entry, &session, &deadline)
+    }
+
+    private mutating func select(
+        _ algorithm: TLSSignatureAlgorithm, _ entry: PrivateKeyEntry, _ session: inout Session,
+        _ deadline: inout CallDeadline
+    ) -> RSASignatureMethod? {
+        var lacks: [String] = []
+        for method in RSASignatureMethod.allCases where method.algorithm == algorithm {
+            guard let failure = Self.failure(method, entry, &session, &deadline) else { return method }
+            lacks.append("\(method.requirement) (\(failure))")
+        }
+        shortcomings.append(
+            "TLS signatures by \(algorithm.rawValue): the token lacks \(lacks.joined(separator: " and "))")
+        return nil
+    }
+
+    /// Twice: one passing error must not take an algorithm from the token for as long as the worker runs.
+    private static func failure(
+        _ method: RSASignatureMethod, _ entry: PrivateKeyEntry, _ session: inout Session, _ deadline: inout CallDeadline
+    ) -> SelfTestFailure? {
+        var isSecond = false
+        while let failure = method.failure(to: longestMessage, with: entry, in: &session) {
+            if failure.call?.isBusy == true, deadline.wait() { continue }
+            if isSecond { return failure }
+            isSecond = true
+        }
+        return nil
+    }
+
+    // MARK: Tests
+
+    /// Signs with a key, and verifies with its public key.
+    /// - Returns: nil when it is the pair's signature, else why not.
+    func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
+        guard let any else { return SelfTestFailure("the token makes no RSA signatures") }
+        return any.failure(to: Self.testMessage(), with: key, in: &session)
+    }
+
+    /// Whether the token signs at all, shown with a new test key pair.
+    /// - Returns: nil when it does, else why not.
+    func selfTestFailure(in session: inout Session) -> SelfTestFailure? {
+        do throws(CallError) {
+            let key = try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
+            defer { key.destroy(in: &session) }
+            guard let entry = key.entry else { return SelfTestFailure("a test key's public key cannot be read") }
+            return selfTestFailure(with: entry, in: &session)
+        } catch {
+            return SelfTestFailure(error.description, error)
+        }
+    }
+
+    /// Nothing that means anything: it begins neither like a TLS handshake nor like DER. Another one each time.
+    private static func testMessage() -> [UInt8] {
+        Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
+    }
+}
+
+extension RSASignatureMethod {
+    fileprivate func failure(
+        to message: [UInt8], with key: borrowing PrivateKeyEntry, in session: inout Session
+    ) -> SelfTestFailure? {
+        do throws(CallError) {
+            guard try sign(message, with: key, in: &session) != nil else {
+                return SelfTestFailure("a signature that does not verify")
+            }
+            return nil
+        } catch {
+            return SelfTestFailure(error.description, error)
+        }
+    }
+}

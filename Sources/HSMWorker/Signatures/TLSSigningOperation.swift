@@ -1,0 +1,89 @@
+import PKCS11
+import TLSHandshake
+import WorkerProtocol
+
+extension OpenToken {
+    /// Signs a TLS client's handshake with an identity key.
+    ///
+    /// The daemon has checked the input already. It is checked here again, because this process has the key: so an identity
+    /// key's signature never means anything else, whatever the daemon's state.
+    ///
+    /// Unlike a decryption's input, this one cannot be the cause of a failure: every message has a signature. So a failed
+    /// call is repeated, in a new session at last, and is then the token's or the key's fault: a signature with a test key
+    /// tells which. A signature that does not verify counts as a failed call.
+    func sign(
+        _ request: TLSSigning, in session: inout Session, _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) -> [UInt8] {
+        guard request.isHandshake else {
+            throw WorkerFailure(.importRefused, "An identity key signs TLS handshakes with Apple's hosts only.")
+        }
+        guard let method = tiers.signatures[request.algorithm] else {
+            throw WorkerFailure(
+                .notSupported, "The token does not sign by \(request.algorithm.rawValue); its status says why.")
+        }
+        var failures = FailedAttempts(unexplained: "a signature that does not verify")
+        while true {
+            let entry = try borrow(request.publicKeyHash, for: .identity, in: &session)
+            defer { keys.giveBack(request.publicKeyHash) }
+            let call: CallError?
+            do throws(CallError) {
+                keyUsesUnderWay.add(1, ordering: .sequentiallyConsistent)
+                defer { keyUsesUnderWay.subtract(1, ordering: .sequentiallyConsistent) }
+                if let signature = try method.sign(request.input, with: entry, in: &session) {
+                    countUse(of: entry)
+                    return signature
+                }
+                call = nil
+            } catch {
+                call = error
+            }
+            if let call, call.isBusy {
+                guard deadline.wait(), !deadline.isOver else {
+                    throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
+                }
+            } else {
+                try recover(from: call, entry, &failures, &session, &deadline)
+            }
+            guard !deadline.isOver else {
+                throw WorkerFailure(
+                    .overloaded, "The token failed \(failures.total) times at one signature: \(failures.last).")
+            }
+        }
+    }
+
+    /// After a failed attempt: repairs what can be repaired, and returns when the signature is worth another attempt.
+    ///
+    /// - Parameter call: nil for a signature that does not verify.
+    private func recover(
+        from call: CallError?, _ entry: PrivateKeyEntry, _ failures: inout FailedAttempts, _ session: inout Session,
+        _ deadline: inout CallDeadline
+    ) throws(WorkerFailure) {
+        let times = failures.count(call)
+        try restore(&session, &deadline)
+        if let call, call.isStaleHandle, failures.total < FailedAttempts.most {
+            return try findAgain(entry, call, &session, &deadline)
+        }
+        // A new session may be all that is needed.
+        if call?.isSessionLost == true || failures.total > 1 { try reopen(&session, &deadline) }
+        guard times < FailedAttempts.enough, failures.total < FailedAttempts.most else {
+            guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {
+                throw WorkerFailure(
+                    .overloaded, "The token fails at this key's signatures and makes others: \(failures.last).")
+            }
+            throw WorkerFailure(
+                .hsmTokenUnavailable, "The token does not sign any more: \(failures.last); \(failure).")
+        }
+    }
+}
+
+extension TLSSigning {
+    /// RFC 8446 §4.4.3: 64 spaces, the context, a zero byte, the transcript's hash.
+    private static let context =
+        [UInt8](repeating: 0x20, count: 64) + Array("TLS 1.3, client CertificateVerify".utf8) + [0]
+
+    /// Whether the input is what a TLS 1.3 client signs, by the algorithm that it signs with.
+    fileprivate var isHandshake: Bool {
+        algorithm == .pssSHA256 && input.starts(with: Self.context)
+            && [32, 48].contains(input.count - Self.context.count)
+    }
+}

@@ -1,0 +1,262 @@
+import Encodings
+import Foundation
+import PKCS11
+import SecretMemory
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import HSMWorker
+
+/// One use for ever: an identity key never decrypts, a processing key never signs.
+@Suite struct IdentityKeyTests {
+    private static let merchant = "merchant.com.example.identity"
+
+    @Test("an identity key is made, listed with its use after a restart too, and signs", arguments: TokenKind.installed)
+    func made(_ kind: TokenKind) async throws {
+        let hsmToken = try await kind.fresh()
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(.rsa, .identity, for: Self.merchant)
+        #expect(key.use == .identity && key.inconsistency == nil && key.isProtected)
+        let processing = try await worker.generate(.rsa, for: Self.merchant)
+        for worker in [worker, try await .serving(hsmToken)] {
+            #expect(Set(try await worker.keys().map(\.identifier)) == [key.identifier, processing.identifier])
+            #expect(try await worker.call(.describeKey(publicKeyHash: key.identifier)) == .keys([key]))
+            guard case .tlsSignature = try await worker.signTLS(key.identifier) else {
+                Issue.record("not signed")
+                return
+            }
+        }
+    }
+
+    @Test("an imported identity key signs, and is listed with its certificate", arguments: TokenKind.installed)
+    func imported(_ kind: TokenKind) async throws {
+        let hsmToken = try await kind.fresh()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        let merchant = try IdentityKeys.merchant
+        try await worker.mustImportIdentity(merchant, description)
+        let key = try #require(try await worker.keys().first)
+        #expect(key.use == .identity && key.inconsistency == nil && key.certificates == [merchant.certificate])
+        guard case .tlsSignature = try await worker.signTLS(key.identifier) else {
+            Issue.record("not signed")
+            return
+        }
+    }
+
+    @Test("an identity key is RSA: for EC neither a generation nor an import makes one")
+    func notEC() async throws {
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .ec, use: .identity)
+        for answer in [
+            try await worker.call(.generateKey(generation)),
+            try await worker.importIdentity(SharedForge.ecMerchant, description),
+        ] {
+            #expect(answer.failureKind == .importRefused)
+            #expect(answer.failureMessage.contains("RSA with 2048 bits"), "\(answer)")
+        }
+        #expect(try await worker.keys().isEmpty)
+    }
+
+    @Test("one public key has one use: an import for the other is refused", arguments: KeyUse.allCases)
+    func oneUse(_ first: KeyUse) async throws {
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        let merchant = try IdentityKeys.merchant
+        for use in [first, first == .identity ? .processing : .identity] {
+            let answer = try await worker.importKey(
+                pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, description, use: use)
+            if use == first {
+                #expect(answer == .done)
+            } else {
+                #expect(answer.failureKind == .importRefused)
+                #expect(answer.failureMessage.contains("for another use"), "\(answer)")
+            }
+        }
+        #expect(try await worker.keys().map(\.use) == [first])
+    }
+
+    /// Whatever an identity key is asked to decrypt, the library is not called with it.
+    @Test("the worker refuses to decrypt with an identity key before it calls the token")
+    func neverDecrypts() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        let merchant = try IdentityKeys.merchant
+        try await worker.mustImportIdentity(merchant, description)
+        var payment = try EncryptedPayment(rsa: merchant.key.subjectPublicKeyInfo)
+        let before = hsmToken.calls().count
+        #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
+        // The other version's data for the same key.
+        payment.otherInfo = [1]
+        #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
+        #expect(hsmToken.calls().count == before)
+        // Nor does a worker that has not listed the key yet.
+        let later = try WorkerUnderTest(hsmToken)
+        try await later.open(hsmToken, sessions: 1)
+        let listed = hsmToken.calls().count
+        payment.otherInfo = []
+        #expect(try await later.call(payment.request).failureKind == .keyNotFound)
+        let calls = Set(hsmToken.calls().dropFirst(listed).map(\.function))
+        for use in ["C_DecryptInit", "C_Decrypt", "C_UnwrapKey", "C_DeriveKey"] { #expect(!calls.contains(use)) }
+    }
+
+    @Test("the worker refuses to sign with a processing key before it calls the token")
+    func neverSigns() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        try await worker.mustImport(SharedForge.ecMerchant, description)
+        let before = hsmToken.calls().count
+        for merchant in [try SharedForge.rsaMerchant, try SharedForge.ecMerchant] {
+            let answer = try await worker.signTLS(merchant.merchant.publicKeyHash)
+            #expect(answer.failureKind == .keyNotFound)
+            #expect(answer.failureMessage.contains("for another use: it is a processing key"), "\(answer)")
+        }
+        #expect(hsmToken.calls().count == before)
+        #expect(try await worker.signTLS([UInt8](repeating: 1, count: 32)).failureKind == .keyNotFound)
+    }
+
+    @Test("a token without a tier for RSA_v1 holds identity keys, and no processing key of that kind")
+    func withoutTier() async throws {
+        let hsmToken = try await TokenDirectory()
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, allowExtractableSecret: false)
+        try #require(description.tierRSAv1 == nil)
+        #expect(try await worker.generate(.rsa, .identity, for: Self.merchant).use == .identity)
+        let merchant = try IdentityKeys.merchant
+        try await worker.mustImportIdentity(merchant, description)
+        #expect(try await worker.keys().map(\.inconsistency) == [nil, nil])
+        #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .notSupported)
+    }
+
+    @Test("a token that makes no RSA signatures holds no identity keys, and says why")
+    func withoutSignatures() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_SignInit always return=0x70")
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken)
+        #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: false))
+        #expect(description.tierECv1 == .c && description.tierRSAv1 == .c)
+        #expect(description.shortcomings.count == 2)
+        for text in ["rsa_pss_rsae_sha256", "rsa_pkcs1_sha256", "CKM_RSA_X_509", "CKR_MECHANISM_INVALID"] {
+            #expect(description.shortcomings.contains { $0.contains(text) }, "\(description.shortcomings)")
+        }
+        #expect(try await worker.importIdentity(IdentityKeys.merchant, description).failureKind == .notSupported)
+        let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: .identity)
+        #expect(try await worker.call(.generateKey(generation)).failureKind == .notSupported)
+    }
+
+    @Test(
+        "a token that would let an identity key do more, or not sign, gets none",
+        arguments: ["0x105 1", "0x107 1", "0x10c 1", "0x108 0"])
+    func disobedient(_ attribute: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        try hsmToken.play("template C_CreateObject \(attribute)", "template C_GenerateKeyPair \(attribute)")
+        let generation = KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: .identity)
+        for answer in [
+            try await worker.importIdentity(IdentityKeys.merchant, description),
+            try await worker.call(.generateKey(generation)),
+        ] {
+            #expect(answer.failureKind == .importRefused)
+            #expect(answer.failureMessage.contains("other things than sign"), "\(answer)")
+        }
+        #expect(try await worker.keys().isEmpty)
+    }
+}
+
+/// The use as it stands in the token, in a SoftHSM within this process.
+@Suite struct KeyUseTests {
+    private func stored(
+        _ merchant: ForgedMerchant, _ use: KeyUse, in session: inout Session
+    ) throws -> ObjectHandle {
+        let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test",
+            use: use)
+        _ = try session.createObject(objects.publicKeyTemplate)
+        return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
+    }
+
+    private func listed(
+        _ harness: OpenTokenHarness, _ merchant: ForgedMerchant
+    ) throws -> KeyDescription {
+        var session = try harness.softHSM.openSession()
+        let keys = try harness.hsmToken.listKeys(in: &session)
+        return try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
+    }
+
+    @Test("straight through PKCS#11 an identity key neither decrypts, unwraps nor derives")
+    func identityOnly() throws {
+        var session = try SoftHSM.shared().freshToken().openSession()
+        let merchant = try IdentityKeys.merchant
+        let key = try stored(merchant, .identity, in: &session)
+        #expect(
+            try session.keyRights(of: key) == KeyRights(try session.attributes(KeyRights.attributes, of: key)))
+        #expect(try session.keyRights(of: key).use == .identity)
+        let payment = try EncryptedPayment(rsa: merchant.key.subjectPublicKeyInfo, sha1: true)
+        for mechanism in [Mechanism.rsaX509, .rsaOAEPSHA256] {
+            #expect(throws: CallError.self) {
+                _ = try session.decrypt(payment.keyMaterial, mechanism, key: key, capacity: 256)
+            }
+            #expect(throws: CallError.self) {
+                try session.unwrapKey(payment.keyMaterial, mechanism, with: key, Template(TransactionKey.attributes))
+            }
+        }
+        #expect(throws: CallError.self) {
+            try session.deriveKey(.sha256KeyDerivation, from: key, Template(TransactionKey.attributes))
+        }
+        #expect(try session.sign([1, 2, 3], .rsaPKCS1SHA256, key: key).count == 256)
+    }
+
+    @Test("the copies that keys are used by have their rights, and no more", arguments: KeyUse.allCases)
+    func copies(_ use: KeyUse) throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try IdentityKeys.merchant
+        let object = try stored(merchant, use, in: &session)
+        #expect(try listed(harness, merchant).use == use)
+        let entry = try #require(harness.hsmToken.keys[merchant.merchant.publicKeyHash])
+        try #require(entry.hasCopy && entry.use == use)
+        #expect(try session.keyRights(of: entry.working) == session.keyRights(of: object))
+    }
+
+    @Test("a key's use is what its attributes permit, and is read again when they have changed")
+    func readFromToken() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try IdentityKeys.merchant
+        let object = try stored(merchant, .identity, in: &session)
+        #expect(try listed(harness, merchant).use == .identity)
+        // Whoever has the PIN can change them: a key that can decrypt is no identity key any more.
+        try session.setAttributes([.decrypt(true)], of: object)
+        #expect(try listed(harness, merchant).use == .processing)
+        #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash]?.use == .processing)
+        try session.setAttributes([.decrypt(false)], of: object)
+        #expect(try listed(harness, merchant).use == .identity)
+        #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash]?.use == .identity)
+        try session.setAttributes([.sign(false)], of: object)
+        let without = try listed(harness, merchant)
+        #expect(without.inconsistency?.contains("it has no use") == true, "\(without.inconsistency ?? "")")
+        #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
+    }
+
+    @Test("an EC key that only signs is no merchant key that could be used")
+    func signingEC() throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.ecMerchant
+        for object in try session.findObjects(matching: [.objectClass(.privateKey), .token(true)]) {
+            try session.setAttributes([.derive(false), .sign(true)], of: object)
+        }
+        let key = try listed(harness, merchant)
+        #expect(key.inconsistency?.contains("RSA with 2048 bits") == true, "\(key.inconsistency ?? "")")
+        #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
+    }
+}

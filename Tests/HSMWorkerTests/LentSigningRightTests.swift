@@ -1,0 +1,130 @@
+import Foundation
+import MerchantKeys
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+/// A processing key signs its own certificate request and nothing else: the right is lent for that, in ways that tokens
+/// differ in.
+@Suite struct LentSigningRightTests {
+    private static let merchant = "merchant.com.example.lent"
+    // CKA_SIGN.
+    private static let noCopy = "refuse-attribute C_CopyObject 0x108"
+    private static let noChange = "refuse-attribute C_SetAttributeValue 0x108"
+
+    private static var kinds: [(TokenKind, KeyAlgorithm)] {
+        TokenKind.installed.flatMap { kind in [KeyAlgorithm.ec, .rsa].map { (kind, $0) } }
+    }
+
+    private func request(
+        for key: KeyDescription, _ worker: WorkerUnderTest
+    ) async throws -> CertificateRequest {
+        try await CertificateRequest(
+            subjectPublicKeyInfo: key.subjectPublicKeyInfo, merchantIdentifier: Self.merchant
+        ) { information throws(WorkerFailure) in
+            try await worker.signature(of: information, by: key.identifier)
+        }
+    }
+
+    private func store(
+        _ request: CertificateRequest, of key: KeyDescription, _ worker: WorkerUnderTest
+    ) async throws -> WorkerAnswer {
+        let certificate = try SharedForge.authority.merchantCertificate(
+            certificateSigningRequest: request.der,
+            profile: MerchantCertificateProfile(merchantIdentifier: Self.merchant))
+        return try await worker.call(
+            .importCertificate(
+                CertificateToStore(
+                    publicKeyHash: key.identifier, merchantIdentifier: Self.merchant, certificate: certificate)))
+    }
+
+    /// pkcs11-tool's line about what the token's one private key may do.
+    private func usage(_ hsmToken: TokenDirectory) async throws -> String {
+        let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
+        let found = try #require(listing.split(separator: "\n").first { $0.contains("Usage:") })
+        return found.split(separator: ":")[1].trimmingCharacters(in: .whitespaces)
+    }
+
+    private func restoring(_ algorithm: KeyAlgorithm) -> String { algorithm == .ec ? "derive" : "decrypt, unwrap" }
+
+    @Test("a copy signs, and the stored key is never changed", arguments: kinds)
+    func byCopy(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
+        let hsmToken = try ScriptedToken(try await kind.fresh(), Self.noChange)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(algorithm, for: Self.merchant)
+        let request = try await request(for: key, worker)
+        #expect(try await store(request, of: key, worker) == .done)
+        #expect(hsmToken.calls("C_GenerateKeyPair").count == 1)
+        #expect(hsmToken.calls("C_SetAttributeValue").allSatisfy { $0.value == 0 })
+    }
+
+    @Test("where no copy may sign, the stored key gets the right and loses it again", arguments: kinds)
+    func byChange(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
+        let real = try await kind.fresh()
+        let hsmToken = try ScriptedToken(real, Self.noCopy)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(algorithm, for: Self.merchant)
+        _ = try await request(for: key, worker)
+        #expect(hsmToken.calls("C_GenerateKeyPair").count == 1)
+        if let softHSM = real as? TokenDirectory { #expect(try await usage(softHSM) == restoring(algorithm)) }
+    }
+
+    @Test("a failing signature takes the right back too", arguments: [KeyAlgorithm.ec, .rsa])
+    func failing(_ algorithm: KeyAlgorithm) async throws {
+        let softHSM = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(softHSM, Self.noCopy)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(algorithm, for: Self.merchant)
+        try hsmToken.play(Self.noCopy, "fault C_Sign always return=0x6")
+        await #expect(throws: WorkerFailure.self) { try await request(for: key, worker) }
+        #expect(try await usage(softHSM) == restoring(algorithm))
+    }
+
+    @Test(
+        "where the token lends nothing, the key may sign from the beginning until its certificate is stored",
+        arguments: [KeyAlgorithm.ec, .rsa])
+    func fromBeginning(_ algorithm: KeyAlgorithm) async throws {
+        let softHSM = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(softHSM, Self.noCopy, Self.noChange)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(algorithm, for: Self.merchant)
+        #expect(key.use == .processing)
+        // The first pair could not sign and is gone.
+        #expect(hsmToken.calls("C_GenerateKeyPair").count == 2)
+        #expect(try await worker.keys() == [key])
+        #expect(try await usage(softHSM).contains("sign"))
+        let request = try await request(for: key, worker)
+        // Now the token lets the right be taken away.
+        try hsmToken.play(Self.noCopy)
+        #expect(try await store(request, of: key, worker) == .done)
+        #expect(try await usage(softHSM) == restoring(algorithm))
+        // Where it still lends nothing, the key signs nothing more.
+        try hsmToken.play(Self.noCopy, Self.noChange)
+        let again = await #expect(throws: WorkerFailure.self) { try await self.request(for: key, worker) }
+        #expect(again?.kind == .importRefused)
+    }
+
+    @Test("a key of an earlier version, which may sign, signs its request and loses the right with its certificate")
+    func earlierVersion() async throws {
+        let softHSM = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(softHSM)
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        try hsmToken.play("template C_CreateObject 0x108 1")
+        try await worker.mustImport(SharedForge.rsaMerchant, description)
+        try hsmToken.play()
+        let key = try #require(try await worker.keys().first)
+        #expect(key.use == .processing && key.inconsistency == nil)
+        #expect(try await usage(softHSM) == "decrypt, sign, unwrap")
+        // Nobody signs a handshake with it.
+        #expect(try await worker.signTLS(key.identifier).failureKind == .keyNotFound)
+        let copies = hsmToken.calls("C_CopyObject").count
+        let request = try await request(for: key, worker)
+        #expect(hsmToken.calls("C_CopyObject").count == copies)
+        #expect(try await store(request, of: key, worker) == .done)
+        #expect(try await usage(softHSM) == "decrypt, unwrap")
+        let payment = try EncryptedPayment.rsa()
+        #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
+    }
+}

@@ -1,0 +1,81 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+
+@testable import HSMWorker
+
+/// EMSA-PSS by Wycheproof's signatures: each valid one, raised to its public exponent, is the encoding of its message with a
+/// salt that can be read out of it.
+@Suite struct PSSEncodingTests {
+    private struct File: Decodable {
+        struct Group: Decodable {
+            let keysize, sLen: Int
+            let keyPem: String
+            let tests: [Case]
+        }
+        struct Case: Decodable {
+            let tcId: Int
+            let msg, sig, result: String
+        }
+        let testGroups: [Group]
+    }
+
+    /// MGF1 with SHA-256 (RFC 8017 §B.2.1), for fewer than 256 hashes.
+    private func mask(_ seed: [UInt8], _ count: Int) -> [UInt8] {
+        Array((0..<UInt8((count + 31) / 32)).flatMap { SHA256.hash(data: seed + [0, 0, 0, $0]) }.prefix(count))
+    }
+
+    /// The RSA operation with the public key, by openssl.
+    private func encoding(of signature: [UInt8], _ publicKey: String) async throws -> [UInt8] {
+        let result = try await Program.run(
+            Program.installed("sh"),
+            [
+                "-c",
+                "openssl pkeyutl -verifyrecover -pubin -inkey \"$0\" -pkeyopt rsa_padding_mode:none | od -An -v -tx1",
+                publicKey,
+            ], input: signature)
+        return try #require([UInt8](hexadecimal: result.output.filter { !$0.isWhitespace }))
+    }
+
+    @Test(
+        "every valid signature is the encoding of its message with its salt, bit for bit",
+        arguments: [
+            "rsa_pss_2048_sha256_mgf1_32_test.json", "rsa_pss_2048_sha256_mgf1_0_test.json",
+            "rsa_pss_3072_sha256_mgf1_32_test.json",
+        ])
+    func vectors(_ file: String) async throws {
+        let groups = try JSONDecoder().decode(File.self, from: PublishedVectors.wycheproof(file)).testGroups
+        let files = try FreshDirectory()
+        var checked = 0
+        for group in groups {
+            let publicKey = try files.write(group.keyPem, to: "key.pem")
+            for test in group.tests.filter({ $0.result == "valid" }).prefix(12) {
+                let encoded = try await encoding(of: try #require([UInt8](hexadecimal: test.sig)), publicKey)
+                try #require(encoded.count == group.keysize / 8 && encoded.last == 0xBC, "\(test.tcId)")
+                let hash = Array(encoded.dropLast().suffix(32))
+                let block = encoded.dropLast(33)
+                let salt = Array(zip(block, mask(hash, block.count)).map { $0 ^ $1 }.suffix(group.sLen))
+                let digest = Array(SHA256.hash(data: try #require([UInt8](hexadecimal: test.msg))))
+                #expect(
+                    PSSEncoding.encode(digest: digest, salt: salt, modulusBits: group.keysize) == encoded,
+                    "\(test.tcId)")
+                checked += 1
+            }
+        }
+        #expect(checked == 12)
+    }
+
+    @Test("each encoding has a salt of its own, 32 bytes, and leaves the modulus's highest bit free")
+    func salts() {
+        let digest = Array(SHA256.hash(data: [1, 2, 3]))
+        let encodings = (0..<64).map { _ in PSSEncoding.encode(digest: digest, modulusBits: 2048) }
+        #expect(Set(encodings).count == 64)
+        #expect(encodings.allSatisfy { $0.count == 256 && $0[0] < 0x80 && $0.last == 0xBC })
+        #expect(Set((0..<64).map { _ in PSSEncoding.makeSalt() }).count == 64)
+        #expect(PSSEncoding.makeSalt().count == 32)
+        // One bit over whole bytes: the encoding is a byte shorter than the modulus.
+        #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).first == 0)
+        #expect(PSSEncoding.encode(digest: digest, modulusBits: 2049).count == 257)
+    }
+}

@@ -1,0 +1,221 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import TLSHandshake
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// TLS handshakes signed with identity keys, through the real worker.
+@Suite struct TLSSignatureTests {
+    private static let merchant = "merchant.com.example.identity"
+
+    /// CKM_….
+    private enum Refused {
+        static let pssHashing = "refuse-mechanism C_SignInit 0x43"
+        static let pss = "refuse-mechanism C_SignInit 0xD"
+        static let bare = "refuse-mechanism C_SignInit 0x3"
+        static let pkcs1Hashing = "refuse-mechanism C_SignInit 0x40"
+        static let pkcs1 = "refuse-mechanism C_SignInit 0x1"
+    }
+
+    private func serving(
+        _ hsmToken: any WorkersToken
+    ) async throws -> (WorkerUnderTest, HSMTokenDescription, KeyDescription) {
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        try await worker.mustImportIdentity(IdentityKeys.merchant, description)
+        return (worker, description, try #require(try await worker.keys().first))
+    }
+
+    private func signature(_ answer: WorkerAnswer) throws -> [UInt8] {
+        guard case .tlsSignature(let signature) = answer else {
+            throw WorkerUnderTest.Unexpected(description: "\(answer)")
+        }
+        return signature
+    }
+
+    private func isValid(
+        _ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription, _ padding: _RSA.Signing.Padding
+    )
+        throws -> Bool
+    {
+        try _RSA.Signing.PublicKey(derRepresentation: key.subjectPublicKeyInfo).isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message), padding: padding)
+    }
+
+    /// openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes.
+    private func opensslAccepts(_ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription) async throws -> Bool {
+        let files = try FreshDirectory()
+        try files.write(key.subjectPublicKeyInfo, to: "key.der")
+        try files.write(signature, to: "signature")
+        try files.write(message, to: "message")
+        let openssl = try Program.installed("openssl")
+        let converted = try await Program.run(
+            openssl,
+            [
+                "pkey", "-pubin", "-inform", "DER", "-in", files.path("key.der"), "-pubout", "-out",
+                files.path("key.pem"),
+            ])
+        try #require(converted.status == 0, "\(converted)")
+        let verified = try await Program.run(
+            openssl,
+            [
+                "dgst", "-sha256", "-verify", files.path("key.pem"), "-signature", files.path("signature"), "-sigopt",
+                "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32", "-sigopt", "rsa_mgf1_md:sha256",
+                files.path("message"),
+            ])
+        return verified.status == 0 && verified.output.contains("Verified OK")
+    }
+
+    @Test("openssl and swift-crypto accept the signatures; each has another salt", arguments: TokenKind.installed)
+    func accepted(_ kind: TokenKind) async throws {
+        let (worker, description, key) = try await serving(kind.fresh())
+        #expect(description.tlsSignatures == TLSSignatures(pss: .byToken, pkcs1: true))
+        let input = IdentityKeys.handshake()
+        let first = try signature(try await worker.signTLS(key.identifier, input))
+        let second = try signature(try await worker.signTLS(key.identifier, input))
+        #expect(first != second)
+        for signature in [first, second] {
+            #expect(signature.count == 256)
+            #expect(try isValid(signature, input, key, .PSS))
+            #expect(try await opensslAccepts(signature, input, key))
+        }
+    }
+
+    @Test(
+        "a token without PSS signs by the bare operation with the worker's padding, which openssl accepts",
+        arguments: TokenKind.installed)
+    func paddedByWorker(_ kind: TokenKind) async throws {
+        let hsmToken = try ScriptedToken(try await kind.fresh(), Refused.pssHashing, Refused.pss)
+        let (worker, description, key) = try await serving(hsmToken)
+        #expect(description.tlsSignatures == TLSSignatures(pss: .byWorker, pkcs1: true))
+        #expect(description.shortcomings.isEmpty)
+        var signatures: Set<[UInt8]> = []
+        for _ in 0..<8 {
+            let input = IdentityKeys.handshake()
+            let signature = try signature(try await worker.signTLS(key.identifier, input))
+            #expect(try isValid(signature, input, key, .PSS))
+            #expect(try await opensslAccepts(signature, input, key))
+            signatures.insert(signature)
+        }
+        #expect(signatures.count == 8)
+    }
+
+    @Test("a token that pads but does not hash gets the hash")
+    func hashedHere() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pkcs1Hashing)
+        let (worker, description, key) = try await serving(hsmToken)
+        #expect(description.tlsSignatures == TLSSignatures(pss: .byToken, pkcs1: true))
+        let input = IdentityKeys.handshake()
+        #expect(try isValid(try signature(try await worker.signTLS(key.identifier, input)), input, key, .PSS))
+        // A certificate request is signed by the same method.
+        #expect(try await worker.generate(.rsa, for: Self.merchant).use == .processing)
+    }
+
+    @Test("a token with neither PSS nor the bare operation offers PKCS #1 alone, and says what it lacks")
+    func withoutPSS() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pss, Refused.bare)
+        let (worker, description, key) = try await serving(hsmToken)
+        #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: true))
+        #expect(description.tlsSignatures.algorithms == [.pkcs1SHA256])
+        #expect(description.tierRSAv1 == .c)
+        let sentence = try #require(description.shortcomings.first)
+        for name in ["rsa_pss_rsae_sha256", "CKM_SHA256_RSA_PKCS_PSS", "CKM_RSA_X_509", "CKR_MECHANISM_INVALID"] {
+            #expect(sentence.contains(name), "\(sentence)")
+        }
+        #expect(try await worker.signTLS(key.identifier).failureKind == .notSupported)
+    }
+
+    @Test("a token that makes wrong signatures signs nothing: none leaves the worker")
+    func wrongSignatures() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _, key) = try await serving(hsmToken)
+        try hsmToken.play("false-signatures")
+        let answer = try await worker.signTLS(key.identifier)
+        #expect(answer.failureKind == .hsmTokenUnavailable)
+        #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
+        // A worker that opens it finds out by known answer.
+        let later = try WorkerUnderTest(hsmToken)
+        let description = try await later.open(hsmToken)
+        #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: false))
+        #expect(description.shortcomings.contains { $0.contains("a signature that does not verify") })
+    }
+
+    @Test("one wrong signature is made again and costs nobody anything")
+    func onceWrong() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _, key) = try await serving(hsmToken)
+        for fault in ["0x5", "0x6", "0x30", "0x82", "0x101", "0xB3", "0x60", "0x90"] {
+            try hsmToken.play("fault C_Sign nth=1 return=\(fault)")
+            let input = IdentityKeys.handshake()
+            let signed = try await worker.signTLS(key.identifier, input)
+            #expect(try isValid(try signature(signed), input, key, .PSS), "\(fault)")
+        }
+        for fault in ["return=0x31", "return=0xB1", "logout", "close-sessions"] {
+            try hsmToken.play("fault C_SignInit nth=1 \(fault)")
+            let input = IdentityKeys.handshake()
+            let signed = try await worker.signTLS(key.identifier, input)
+            #expect(try isValid(try signature(signed), input, key, .PSS), "\(fault)")
+        }
+    }
+
+    @Test("a token that does not sign any more is unavailable; one that was busy until the deadline is overloaded")
+    func dead() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1) { $0.callTimeout = 1_000 }
+        try await worker.mustImportIdentity(IdentityKeys.merchant, description)
+        let key = try #require(try await worker.keys().first)
+        try hsmToken.play("fault C_Sign always return=0x30")
+        let failed = try await worker.signTLS(key.identifier)
+        #expect(failed.failureKind == .hsmTokenUnavailable)
+        #expect(failed.failureMessage.contains("CKR_DEVICE_ERROR"), "\(failed)")
+        try hsmToken.play("fault C_SignInit always return=0x31")
+        #expect(try await worker.signTLS(key.identifier).failureKind == .overloaded)
+        try hsmToken.play()
+        #expect(try await worker.signTLS(key.identifier).failureKind == nil)
+    }
+
+    @Test("a key whose signatures fail while the token makes others costs no worker")
+    func oneKey() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _, key) = try await serving(hsmToken)
+        // Until the same error has come three times in succession: the attempts between end a session that the failed calls
+        // have left in the middle of a signature. The next signature is the test's, with another key.
+        try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
+        let answer = try await worker.signTLS(key.identifier)
+        #expect(answer.failureKind == .overloaded)
+        #expect(answer.failureMessage.contains("makes others"), "\(answer)")
+        #expect(try await worker.signTLS(key.identifier).failureKind == nil)
+    }
+
+    @Test("nothing but a handshake is signed, whoever asks")
+    func otherBytes() async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let (worker, _, key) = try await serving(hsmToken)
+        let handshake = IdentityKeys.handshake()
+        let before = hsmToken.calls().count
+        let wrong: [(String, [UInt8], TLSSignatureAlgorithm)] = [
+            ("nothing", [], .pssSHA256), ("text", Array("sign this".utf8), .pssSHA256),
+            ("a digest", Array(repeating: 7, count: 32), .pkcs1SHA256),
+            ("TLS 1.3 takes no PKCS #1", handshake, .pkcs1SHA256),
+            (
+                "a server's handshake",
+                [UInt8](repeating: 0x20, count: 64) + Array("TLS 1.3, server CertificateVerify".utf8)
+                    + [0] + [UInt8](repeating: 1, count: 32), .pssSHA256
+            ),
+            ("a space less", Array(handshake.dropFirst()), .pssSHA256), ("a byte more", handshake + [0], .pssSHA256),
+            ("a byte less", Array(handshake.dropLast()), .pssSHA256),
+            ("a checkpoint", Array(#"{"node":"a"}"#.utf8), .pssSHA256),
+        ]
+        for (name, bytes, algorithm) in wrong {
+            let answer = try await worker.signTLS(key.identifier, bytes, algorithm)
+            #expect(answer.failureKind == .importRefused, "\(name): \(answer)")
+        }
+        #expect(hsmToken.calls().count == before)
+        // Nor is a handshake a certificate request, or a checkpoint.
+        let request = RequestSigning(publicKeyHash: key.identifier, information: handshake)
+        #expect(try await worker.call(.signRequest(request)).failureKind == .importRefused)
+    }
+}

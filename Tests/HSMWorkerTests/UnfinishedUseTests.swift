@@ -1,0 +1,115 @@
+import Foundation
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// What an interrupted generation leaves keeps its use: a processing remnant is never finished as an identity key, nor the
+/// other way round.
+@Suite struct UnfinishedUseTests {
+    private static let merchant = "merchant.com.example.unfinished"
+
+    /// Every step of a generation that changes the token or uses the key, with either use.
+    private static var steps: [(KeyUse, String)] {
+        KeyUse.allCases.flatMap { use in
+            [
+                "C_SetAttributeValue nth=1", "C_SetAttributeValue nth=2", "C_SignInit nth=1",
+                use == .processing ? "C_DecryptInit nth=1" : "C_Sign nth=1",
+                use == .processing ? "C_CopyObject nth=1" : "C_SignInit nth=2",
+            ].map { (use, $0) }
+        }
+    }
+
+    private func generation(_ use: KeyUse, onlyFinishes: Bool) -> WorkerRequest {
+        .generateKey(
+            KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: use, onlyFinishes: onlyFinishes))
+    }
+
+    @Test("a worker killed at any step leaves a key that is finished for its own use only", arguments: steps)
+    func killed(_ use: KeyUse, at step: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try WorkerUnderTest(hsmToken)
+        try await worker.open(hsmToken, sessions: 1)
+        try hsmToken.play("fault \(step) crash once")
+        worker.send(try generation(use, onlyFinishes: false).encoded(identifier: 7))
+        #expect(try await worker.receive() == nil)
+        try #require(hsmToken.hasFired, "the step does not occur")
+        try hsmToken.play()
+        let later = try await WorkerUnderTest.serving(hsmToken)
+        let other: KeyUse = use == .identity ? .processing : .identity
+        #expect(try await later.call(generation(other, onlyFinishes: true)).failureKind == .keyNotFound)
+        let left = try #require(try await later.keys().first)
+        #expect(left.use == use)
+        // A new key of the other use is another key.
+        let made = try await later.generate(.rsa, other, for: Self.merchant)
+        #expect(made.use == other && made.subjectPublicKeyInfo != left.subjectPublicKeyInfo)
+        let finished = try await later.generate(.rsa, use, for: Self.merchant, onlyFinishes: true)
+        #expect(finished.use == use)
+        // The private key may have its own CKA_ID already, when its public key is not found by it.
+        #expect(
+            left.subjectPublicKeyInfo.isEmpty
+                ? finished.identifier == left.identifier : finished.subjectPublicKeyInfo == left.subjectPublicKeyInfo)
+        #expect(hsmToken.calls("C_GenerateKeyPair").count == 2)
+        let keys = try await later.keys()
+        #expect(keys.count == 2 && keys.allSatisfy { $0.inconsistency == nil })
+    }
+
+    private func setIdentifier(
+        _ identifier: [UInt8], of key: KeyDescription, _ types: [String], _ hsmToken: TokenDirectory
+    ) async throws {
+        for type in types {
+            let changed = try await hsmToken.tool([
+                "--set-id", identifier.hexadecimal, "--type", type, "--id", key.identifier.hexadecimal,
+            ])
+            try #require(changed.status == 0, "\(changed)")
+        }
+    }
+
+    @Test("what an earlier version left unfinished is a processing key, and is finished as one")
+    func earlierVersion() async throws {
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, for: Self.merchant)
+        // Eight random bytes came directly after the beginning; they may be any.
+        try await setIdentifier(
+            KeyGeneration.unfinishedIdentifier + Array("identity".utf8), of: key, ["pubkey", "privkey"], hsmToken)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        #expect(try await worker.call(generation(.identity, onlyFinishes: true)).failureKind == .keyNotFound)
+        #expect(try await worker.generate(.rsa, for: Self.merchant, onlyFinishes: true) == key)
+    }
+
+    @Test(
+        "an unfinished CKA_ID of the other use changes no key's use: the private key's attributes must agree",
+        arguments: KeyUse.allCases)
+    func disagreeing(_ use: KeyUse) async throws {
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, use, for: Self.merchant)
+        let other: KeyUse = use == .identity ? .processing : .identity
+        let identifier = KeyGeneration.makeUnfinishedIdentifier(for: other)
+        try await setIdentifier(identifier, of: key, ["pubkey", "privkey"], hsmToken)
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        for either in KeyUse.allCases {
+            #expect(try await worker.call(generation(either, onlyFinishes: true)).failureKind == .keyNotFound)
+        }
+        // It is left as it is, for a person to look at.
+        let left = try #require(try await worker.keys().first)
+        #expect(left.use == use && left.subjectPublicKeyInfo == key.subjectPublicKeyInfo)
+        #expect(left.inconsistency != nil)
+    }
+
+    @Test("a public key alone is removed by a generation for its own use", arguments: KeyUse.allCases)
+    func publicKeyAlone(_ use: KeyUse) async throws {
+        let hsmToken = try await TokenDirectory()
+        let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, use, for: Self.merchant)
+        try await setIdentifier(KeyGeneration.makeUnfinishedIdentifier(for: use), of: key, ["pubkey"], hsmToken)
+        let deleted = try await hsmToken.tool([
+            "--delete-object", "--type", "privkey", "--id", key.identifier.hexadecimal,
+        ])
+        try #require(deleted.status == 0, "\(deleted)")
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let other: KeyUse = use == .identity ? .processing : .identity
+        for (asked, remains) in [(other, true), (use, false)] {
+            #expect(try await worker.call(generation(asked, onlyFinishes: true)).failureKind == .keyNotFound)
+            let left = try await hsmToken.tool(["--list-objects", "--type", "pubkey"])
+            #expect(left.output.contains(Self.merchant) == remains)
+        }
+    }
+}
