@@ -110,6 +110,8 @@ public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public static let local = AttributeType(rawValue: CKA_LOCAL)
     public static let neverExtractable = AttributeType(rawValue: CKA_NEVER_EXTRACTABLE)
     public static let alwaysSensitive = AttributeType(rawValue: CKA_ALWAYS_SENSITIVE)
+    /// The PIN is wanted anew for each use of the key.
+    public static let alwaysAuthenticate = AttributeType(rawValue: CKA_ALWAYS_AUTHENTICATE)
     public static let modifiable = AttributeType(rawValue: CKA_MODIFIABLE)
     public static let ecParameters = AttributeType(rawValue: CKA_EC_PARAMS)
     public static let ecPoint = AttributeType(rawValue: CKA_EC_POINT)

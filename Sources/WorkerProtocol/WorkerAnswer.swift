@@ -139,8 +139,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case hsmTokenUnavailable = 4
         /// The PIN was refused. Not to be tried again until the PIN file or the token changes.
         case loginRefused = 5
-        /// An import, a generation or a request's signature that the token or the worker refuses: unsuitable key, the
-        /// pair does not fit, it exists, the request is another key's.
+        /// An import, a generation or a signature that the token or the worker refuses: unsuitable key, the pair does not
+        /// fit, it exists, the request is another key's, what is to be signed is no TLS handshake.
         case importRefused = 6
         /// The frame was not understood, or came at the wrong time, or the versions differ.
         case protocolViolation = 7

@@ -192,27 +192,80 @@ import WorkerProtocol
         return try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
     }
 
-    @Test("straight through PKCS#11 an identity key neither decrypts, unwraps nor derives")
-    func identityOnly() throws {
+    /// In a session of each installed library within this process.
+    private func everywhere(_ body: (inout Session) throws -> Void) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
-        let merchant = try IdentityKeys.merchant
-        let key = try stored(merchant, .identity, in: &session)
-        #expect(
-            try session.keyRights(of: key) == KeyRights(try session.attributes(KeyRights.attributes, of: key)))
-        #expect(try session.keyRights(of: key).use == .identity)
-        let payment = try EncryptedPayment(rsa: merchant.key.subjectPublicKeyInfo, sha1: true)
+        try body(&session)
+        if NSSSoftoken.isInstalled { try NSSSoftoken.alone(body) }
+    }
+
+    /// A session object of the test key pair with a use's attributes.
+    private func pair(
+        _ use: KeyUse, _ scheme: RestorationScheme = .rsaV1, in session: inout Session
+    ) throws -> (TestKeyPair, PrivateKeyEntry) {
+        let pair = try TestKeyPair(for: scheme, use: use, in: &session)
+        let entry = try #require(pair.entry)
+        try session.setAttributes(
+            Template(
+                KeyObjects.privateKeyUsage(scheme.algorithm, use).filter {
+                    ![AttributeType.sensitive, .extractable].contains($0.type)
+                }), of: entry.object)
+        return (pair, entry)
+    }
+
+    @Test("straight through PKCS#11 an identity key neither decrypts, unwraps nor derives")
+    func identityOnly() throws { try everywhere(identityOnly) }
+
+    private func identityOnly(_ session: inout Session) throws {
+        let (pair, key) = try pair(.identity, in: &session)
+        defer { pair.destroy(in: &session) }
+        #expect(try session.keyRights(of: key.object).use == .identity)
+        let wrapped = try #require(TestTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true))
         for mechanism in [Mechanism.rsaX509, .rsaOAEPSHA256] {
             #expect(throws: CallError.self) {
-                _ = try session.decrypt(payment.keyMaterial, mechanism, key: key, capacity: 256)
+                _ = try session.decrypt(wrapped, mechanism, key: key.object, capacity: 256)
             }
             #expect(throws: CallError.self) {
-                try session.unwrapKey(payment.keyMaterial, mechanism, with: key, Template(TransactionKey.attributes))
+                try session.unwrapKey(wrapped, mechanism, with: key.object, Template(TransactionKey.attributes))
             }
         }
         #expect(throws: CallError.self) {
-            try session.deriveKey(.sha256KeyDerivation, from: key, Template(TransactionKey.attributes))
+            try session.deriveKey(.sha256KeyDerivation, from: key.object, Template(TransactionKey.attributes))
         }
-        #expect(try session.sign([1, 2, 3], .rsaPKCS1SHA256, key: key).count == 256)
+        for method in RSASignatureMethod.allCases {
+            #expect(try method.sign([1, 2, 3], with: key, in: &session)?.count == 256, "\(method)")
+        }
+        // No tier opens anything with it either.
+        let transaction = try TestTransaction(for: key.publicKey)
+        for tier in [OAEPInTokenTier(), BareRSATier(), UnwrappedKeyTier(form: .withVectorBits)] as [any RestorationTier]
+        {
+            #expect(throws: RestorationError.self) { try tier.open(transaction.input, with: key, in: &session) }
+        }
+    }
+
+    @Test("straight through PKCS#11 a processing key does not sign", arguments: RestorationScheme.allCases)
+    func processingOnly(_ scheme: RestorationScheme) throws {
+        try everywhere { session in try processingOnly(scheme, &session) }
+    }
+
+    private func processingOnly(_ scheme: RestorationScheme, _ session: inout Session) throws {
+        let (pair, key) = try pair(.processing, scheme, in: &session)
+        defer { pair.destroy(in: &session) }
+        #expect(try session.keyRights(of: key.object).use == .processing)
+        let mechanisms =
+            scheme == .ecV1 ? [.ecdsa] : RSASignatureMethod.allCases.map { $0.mechanism(for: [1, 2, 3]).mechanism }
+        for mechanism in mechanisms {
+            #expect(throws: CallError.self) {
+                try session.sign([UInt8](repeating: 0, count: 32), mechanism, key: key.object)
+            }
+        }
+        // Its certificate request it signs, by a right that is lent.
+        let method = RSASignatureMethod.pkcs1Hashing.mechanism(for: [1, 2, 3])
+        let signature = try session.signRequest(
+            scheme == .ecV1 ? [UInt8](repeating: 7, count: 32) : method.data,
+            scheme == .ecV1 ? .ecdsa : method.mechanism, with: key.object)
+        #expect(signature.count == (scheme == .ecV1 ? 64 : 256))
+        #expect(try session.keyRights(of: key.object).signs == false)
     }
 
     @Test("the copies that keys are used by have their rights, and no more", arguments: KeyUse.allCases)

@@ -1,5 +1,6 @@
 import Encodings
 import PKCS11
+import SecretMemory
 import TestSupport
 import Testing
 import WorkerProtocol
@@ -56,6 +57,27 @@ import WorkerProtocol
         let found = try #require(try list(harness).first?.label)
         #expect(found.utf8.count == FieldBound.name - 1)
         #expect(label.unicodeScalars.starts(with: found.unicodeScalars))
+    }
+
+    @Test(
+        "a key that wants the PIN for each use is listed as what it is, and hides no other", arguments: KeyUse.allCases)
+    func alwaysAuthenticated(_ use: KeyUse) throws {
+        let harness = try OpenTokenHarness()
+        var session = try harness.softHSM.openSession()
+        let merchant = try SharedForge.rsaMerchant
+        let objects = KeyObjects(
+            publicKey: try SubjectPublicKeyInfo(der: merchant.key.subjectPublicKeyInfo), label: "merchant.test",
+            use: use)
+        _ = try session.createObject(objects.publicKeyTemplate)
+        var template = objects.privateKeyTemplate
+        template.append(Attribute(.alwaysAuthenticate, .flag(true)))
+        _ = try session.createObject(
+            template, secrets: PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8)).secrets)
+        let keys = try list(harness)
+        #expect(keys.count == 2 && keys.contains { $0.algorithm == .ec && $0.inconsistency == nil })
+        let odd = try #require(keys.first { $0.algorithm == .rsa })
+        #expect(odd.inconsistency?.contains("CKA_ALWAYS_AUTHENTICATE") == true, "\(odd.inconsistency ?? "")")
+        #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
     }
 
     @Test(

@@ -45,9 +45,10 @@ extension Session {
     /// Signs a certificate request.
     ///
     /// A key that may sign does: an identity key, or a processing key of an earlier version, which let all keys sign. For any
-    /// other a copy that may sign is made in the session's memory, used once and destroyed, so that the stored key never may.
-    /// Where the token makes no such copy, or none that signs, the stored key itself gets the right for this call. If the
-    /// process ends meanwhile, the key keeps it until its certificate is stored (``takeSigningRight(from:)``).
+    /// other a copy that signs and does nothing else is made in the session's memory, used once and destroyed, so that the
+    /// stored key never may. Where the token makes no such copy, or none that signs, the stored key itself gets the right
+    /// for this call. If the process ends meanwhile, the key keeps it until its certificate is stored
+    /// (``takeSigningRight(from:)``).
     ///
     /// Needs the token's keys alone (``OpenToken/exclusively(_:)``): another call would find the right lent.
     mutating func signRequest(
@@ -76,7 +77,9 @@ extension Session {
     private mutating func signWithCopy(
         _ data: [UInt8], _ mechanism: Mechanism, of key: ObjectHandle
     ) throws(CallError) -> [UInt8]? {
-        let copy = try copyObject(key, [.token(false), .sign(true)])
+        // Some tokens allow no key two uses (Luna's partitions without multipurpose keys).
+        let copy = try copyObject(
+            key, [.token(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false)])
         let signature: [UInt8]?
         do throws(CallError) {
             let values = try attributes([.token, .sensitive, .extractable, .sign], of: copy)

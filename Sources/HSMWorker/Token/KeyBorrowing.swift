@@ -10,15 +10,14 @@ extension OpenToken {
     func borrow(
         _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
-        let hasOtherUse = keys[publicKeyHash].map { $0.use != use } ?? false
-        guard !hasOtherUse,
-            let entry = keys.borrow(publicKeyHash, for: use) ?? borrowNew(publicKeyHash, for: use, in: &session)
-        else {
+        if let entry = keys.borrow(publicKeyHash, for: use) { return entry }
+        if let known = keys[publicKeyHash], known.use != use {
             throw WorkerFailure(
                 .keyNotFound,
-                hasOtherUse
-                    ? "The private key with that publicKeyHash is for another use: it is \(use.opposite.article) key."
-                    : "The token has no usable private key with that publicKeyHash.")
+                "The private key with that publicKeyHash is for another use: it is \(known.use.article) key.")
+        }
+        guard let entry = borrowNew(publicKeyHash, for: use, in: &session) else {
+            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
         }
         return entry
     }
@@ -62,8 +61,6 @@ extension OpenToken {
 }
 
 extension KeyUse {
-    fileprivate var opposite: KeyUse { self == .identity ? .processing : .identity }
-
     fileprivate var article: String { self == .identity ? "an identity" : "a processing" }
 }
 

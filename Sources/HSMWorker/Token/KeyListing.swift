@@ -207,6 +207,13 @@ final class KeyListing: Sendable {
         if let failure = tiers.useFailure(of: entry, in: &session),
             failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {
+            // PKCS#11 v2.40 base §4.9: such a key is used after another C_Login, with the PIN that the worker has wiped. The
+            // token says of it what it says of a login that is gone.
+            if failure.call?.returnValue == .userNotLoggedIn,
+                try session.attributes([.alwaysAuthenticate], of: key.object).flag(.alwaysAuthenticate) == true
+            {
+                return (nil, "The private key wants the PIN anew for each use (CKA_ALWAYS_AUTHENTICATE).")
+            }
             if let call = failure.call, call.isUnrelatedToKey { throw call }
             return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
         }
