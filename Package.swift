@@ -18,6 +18,7 @@ let nioCore: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 // SQLite's own interface, for the statements of a release.
@@ -140,7 +141,7 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "DaemonAPI", "Encodings", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", "TLSHandshake",
-                nioCore, nioPosix, nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto,
+                nioCore, nioPosix, nioHTTP1, nioTLS, nioSSL, logging, signals, x509, asn1, crypto,
             ],
             swiftSettings: house),
 
@@ -185,7 +186,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix,
+                "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix, nioSSL,
+                x509,
             ],
             path: "Tests/TestSupport",
             swiftSettings: house),
@@ -261,13 +263,14 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "TLSHandshakeTests",
-            dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioEmbedded, nioSSL, crypto],
+            dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioPosix, nioSSL],
             swiftSettings: house),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "DaemonAPI", "Encodings", "Gateway", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport", nioCore,
-                nioEmbedded, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1,
+                "DaemonAPI", "Encodings", "Gateway", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport",
+                "TokenForge", nioCore,
+                nioEmbedded, nioPosix, nioHTTP1, nioSSL, logging, cryptoExtras, crypto, x509, asn1,
             ],
             swiftSettings: house),
         .testTarget(

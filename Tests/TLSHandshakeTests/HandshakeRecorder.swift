@@ -1,0 +1,132 @@
+import Foundation
+import NIOCore
+import NIOPosix
+import NIOSSL
+import TestSupport
+import Testing
+
+/// What swift-nio-ssl hands a client certificate's key to sign in a handshake with a real server over loopback. The
+/// signature is then refused: nothing after it belongs to what was signed.
+struct HandshakeRecorder {
+    let credentials: Credentials
+    var version: TLSVersion
+    var serverName: String? = "apple-pay-gateway.apple.com"
+    var cipherSuites: [NIOTLSCipher]?
+
+    func record(port: Int) async throws -> [UInt8] {
+        let key = RecordingKey()
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.certificateVerification = .none
+        configuration.certificateChain = [
+            .certificate(try NIOSSLCertificate(bytes: credentials.certificate, format: .der))
+        ]
+        configuration.privateKey = .privateKey(NIOSSLPrivateKey(customPrivateKey: key))
+        configuration.minimumTLSVersion = version
+        configuration.maximumTLSVersion = version
+        if let cipherSuites { configuration.cipherSuiteValues = cipherSuites }
+        let context = try NIOSSLContext(configuration: configuration)
+        let serverName = serverName
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        NIOSSLClientHandler(context: context, serverHostname: serverName))
+                }
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+        // The refused signature ends the connection, and so does a server that has another version only.
+        try await channel.closeFuture.get()
+        return try #require(key.inputs.current.first)
+    }
+
+    /// A client's certificate in DER; its private key is in nobody's hands.
+    struct Credentials: Sendable {
+        let certificate: [UInt8]
+    }
+}
+
+/// Keeps what it is to sign, and signs nothing.
+private final class RecordingKey: NIOSSLCustomPrivateKey, Hashable {
+    struct SignsNothing: Error {}
+
+    let inputs = Shared<[[UInt8]]>([])
+    let signatureAlgorithms: [SignatureAlgorithm] = [.rsaPssRsaeSha256, .rsaPkcs1Sha256]
+
+    func sign(channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
+        inputs.change { $0.append(Array(data.readableBytesView)) }
+        return channel.eventLoop.makeFailedFuture(SignsNothing())
+    }
+
+    func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
+        channel.eventLoop.makeFailedFuture(SignsNothing())
+    }
+
+    static func == (one: RecordingKey, other: RecordingKey) -> Bool { one === other }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// `openssl s_server` and swift-nio-ssl as servers that ask for a client's certificate, and the certificates for them.
+struct RecordedServers {
+    let directory: FreshDirectory
+    let credentials: HandshakeRecorder.Credentials
+
+    init() async throws {
+        directory = try FreshDirectory()
+        for (name, key) in [("rsa", "rsa:2048"), ("ec", "ec -pkeyopt ec_paramgen_curve:P-256"), ("client", "rsa:2048")]
+        {
+            try await directory.openssl(
+                "req -x509 -newkey \(key) -nodes -days 30 -subj /CN=\(name) -keyout \(name).key -out \(name).crt")
+        }
+        try await directory.openssl("x509 -in client.crt -outform DER -out client.der")
+        credentials = HandshakeRecorder.Credentials(
+            certificate: Array(try Data(contentsOf: URL(filePath: directory.path("client.der")))))
+    }
+
+    /// - Parameters:
+    ///   - certificate: `rsa` or `ec`.
+    ///   - arguments: more of s_server's own.
+    func withOpenSSL<Value>(
+        _ certificate: String, _ arguments: [String] = [], _ body: (Int) async throws -> Value
+    ) async throws -> Value {
+        let server = try RunningProgram(
+            Program.installed("openssl"),
+            [
+                // -rev: it would else read commands from standard input and end with it.
+                "s_server", "-rev", "-accept", "127.0.0.1:0", "-naccept", "1", "-Verify", "1", "-verify_return_error",
+                "-CAfile", directory.path("client.crt"), "-cert", directory.path("\(certificate).crt"),
+                "-key", directory.path("\(certificate).key"),
+            ] + arguments)
+        var port: Int?
+        try await wait(for: "s_server to listen") {
+            let text = String(decoding: server.outputBytes, as: UTF8.self)
+            port = text.split(separator: "\n").first { $0.hasPrefix("ACCEPT ") }?.split(separator: ":").last
+                .flatMap { Int($0) }
+            return port != nil
+        }
+        let value = try await body(try #require(port))
+        server.signal(SIGTERM)
+        return value
+    }
+
+    func withNIOSSL<Value>(_ certificate: String, _ body: (Int) async throws -> Value) async throws -> Value {
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try NIOSSLCertificate.fromPEMFile(directory.path("\(certificate).crt"))
+                .map { .certificate($0) },
+            privateKey: .privateKey(
+                try NIOSSLPrivateKey(file: directory.path("\(certificate).key"), format: .pem)))
+        configuration.certificateVerification = .noHostnameVerification
+        configuration.trustRoots = .file(directory.path("client.crt"))
+        let context = try NIOSSLContext(configuration: configuration)
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let value = try await body(try #require(server.localAddress?.port))
+        try await server.close().get()
+        return value
+    }
+}
