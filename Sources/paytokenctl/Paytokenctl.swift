@@ -58,7 +58,7 @@ struct Paytokenctl: AsyncParsableCommand {
             TokenCommand.self, KeyCommand.self, CSRCommand.self, CertificateCommand.self, RotateCommand.self,
             ApprovalCommand.self, DecryptCommand.self,
             VerifyCommand.self,
-            AuditCommand.self, LedgerCommand.self, StatusCommand.self,
+            AuditCommand.self, LedgerCommand.self, SessionCommand.self, StatusCommand.self,
         ])
 
     static func main() async {

@@ -1,0 +1,34 @@
+/// The 200 answer of the gateway's `POST /v1/session-check`: how far asking Apple for a merchant session went.
+public struct SessionCheckAnswer: Codable, Sendable, Equatable {
+    public enum Outcome: String, Codable, Sendable {
+        case ok
+        case failed
+        case notReached = "not_reached"
+    }
+
+    public struct Step: Codable, Sendable, Equatable {
+        /// `identity`, `name`, `connection`, `tls`, `signature` or `answer`.
+        public var step: String
+        public var outcome: Outcome
+
+        public init(step: String, outcome: Outcome) {
+            self.step = step
+            self.outcome = outcome
+        }
+    }
+
+    /// In their order.
+    public var steps: [Step]
+    /// What `POST /merchant-sessions` would have refused with; null when Apple gave a session.
+    @Nullable public var code: String?
+    /// What is wrong and what to do.
+    @Nullable public var message: String?
+    @Nullable public var details: String?
+
+    public init(steps: [Step], code: String?, message: String?, details: String?) {
+        self.steps = steps
+        self.code = code
+        self.message = message
+        self.details = details
+    }
+}

@@ -1,0 +1,84 @@
+import NIOCore
+import NIOSSL
+import TLSHandshake
+
+/// A TLS client's private key that is in paytokend's tokens: every signature is asked for, and only for what TLS hands over.
+///
+/// One connection's handshake has one signature. How it went is told to the connection's pipeline by ``IdentityKeyEvent``,
+/// since BoringSSL knows no more of a failure than that there was one.
+final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
+    private let identity: MerchantIdentity
+    private let source: any MerchantIdentitySource
+
+    init(_ identity: MerchantIdentity, source: any MerchantIdentitySource) {
+        self.identity = identity
+        self.source = source
+    }
+
+    var signatureAlgorithms: [SignatureAlgorithm] {
+        identity.algorithms.map { SignatureAlgorithm(rawValue: $0.codePoint) }
+    }
+
+    func sign(channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
+        let signature = channel.eventLoop.makePromise(of: ByteBuffer.self)
+        guard let algorithm = TLSSignatureAlgorithm(codePoint: algorithm.rawValue) else {
+            // TLS chooses among `signatureAlgorithms` only.
+            signature.fail(IdentityFailure.unreadable)
+            return signature.futureResult
+        }
+        channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.asked)
+        let input = Array(data.readableBytesView)
+        let (source, publicKeyHash) = (source, identity.publicKeyHash)
+        signature.completeWithTask {
+            do {
+                let bytes = try await source.signature(by: publicKeyHash, algorithm, over: input)
+                channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.signed)
+                return ByteBuffer(bytes: bytes)
+            } catch {
+                channel.pipeline.fireUserInboundEventTriggered(
+                    IdentityKeyEvent.failed(error as? IdentityFailure ?? .unreadable))
+                throw error
+            }
+        }
+        return signature.futureResult
+    }
+
+    /// Without RSA key exchange nobody asks a client's key to decrypt; an identity key never does.
+    func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
+        channel.eventLoop.makeFailedFuture(IdentityFailure.unreadable)
+    }
+
+    static func == (one: IdentityKey, other: IdentityKey) -> Bool { one === other }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// What a connection's handlers hear of the key.
+enum IdentityKeyEvent: Sendable {
+    case asked
+    case signed
+    case failed(IdentityFailure)
+}
+
+/// TLS towards Apple's host as one merchant's identity.
+struct IdentityTLS: Sendable {
+    let context: NIOSSLContext
+
+    /// - Throws: `NIOSSLError` where BoringSSL does not take the certificates.
+    init(_ identity: MerchantIdentity, source: any MerchantIdentitySource, endpoint: AppleEndpoint) throws {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.certificateVerification = .fullVerification
+        configuration.trustRoots = endpoint.trustRoots.map { .certificates($0) } ?? .default
+        configuration.minimumTLSVersion = .tlsv12
+        // TLS 1.3 takes no PKCS#1 signature (RFC 8446 §4.2.3): a token without PSS can sign for 1.2 only.
+        configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
+        configuration.renegotiationSupport = .none
+        configuration.applicationProtocols = ["http/1.1"]
+        configuration.certificateChain = try identity.certificateChain.map {
+            .certificate(try NIOSSLCertificate(bytes: $0, format: .der))
+        }
+        configuration.privateKey = .privateKey(
+            NIOSSLPrivateKey(customPrivateKey: IdentityKey(identity, source: source)))
+        context = try NIOSSLContext(configuration: configuration)
+    }
+}

@@ -1,0 +1,144 @@
+public import DaemonAPI
+import Encodings
+public import Foundation
+import Synchronization
+public import TLSHandshake
+import X509
+
+/// A merchant's certificate and what its key, which is in paytokend's tokens, signs with.
+public struct MerchantIdentity: Sendable, Hashable {
+    /// Base64 of 32 bytes; names the key.
+    public let publicKeyHash: String
+    /// DER, the merchant's own certificate first.
+    public let certificateChain: [[UInt8]]
+    public let notBefore: Date
+    public let notAfter: Date
+    /// In the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no TLS 1.3.
+    public let algorithms: [TLSSignatureAlgorithm]
+
+    /// Nil when it has no certificate that can be read, or no algorithm that is known here.
+    public init?(_ identity: TLSIdentity) {
+        let chain = identity.certificateChain.map { Base64.decode($0) }
+        let known = identity.algorithms.compactMap(TLSSignatureAlgorithm.init(rawValue:))
+        guard let own = chain.first.flatMap({ $0 }), !chain.contains(nil), !known.isEmpty,
+            let certificate = try? Certificate(derEncoded: own)
+        else { return nil }
+        publicKeyHash = identity.publicKeyHash
+        certificateChain = chain.compactMap { $0 }
+        notBefore = certificate.notValidBefore
+        notAfter = certificate.notValidAfter
+        algorithms = known
+    }
+}
+
+/// Where merchants' certificates come from, and who signs with their keys.
+public protocol MerchantIdentitySource: Sendable {
+    /// The merchant's active identities, the newest first; empty when it has none.
+    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity]
+
+    /// A signature of 256 bytes over `input`, unhashed, as TLS hands it to a certificate's key.
+    func signature(
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+    ) async throws(IdentityFailure) -> [UInt8]
+}
+
+/// Why paytokend gave no identity or no signature.
+public enum IdentityFailure: Error, Sendable, Equatable {
+    case unreachable(UnixSocketClientError)
+    /// It said no, with this code and sentence.
+    case refused(code: String, message: String)
+    /// Its answer is none that this version reads.
+    case unreadable
+
+    /// Whether it is the key that does not sign any more, so that another of the merchant's keys may.
+    var concernsKey: Bool {
+        guard case .refused(let code, _) = self else { return false }
+        return ["key_not_active", "unknown_public_key_hash", "key_not_found"].contains(code)
+    }
+}
+
+/// paytokend over its payments socket, as an account with role `session`.
+public struct PaytokendIdentities: MerchantIdentitySource {
+    private let client: UnixSocketClient
+
+    /// - Parameters:
+    ///   - socket: paytokend's payments socket.
+    ///   - timeout: for one question.
+    public init(socket: String, timeout: Duration) {
+        client = UnixSocketClient(path: socket, maximumAnswerBytes: 1 << 20, deadline: timeout)
+    }
+
+    private struct Identities: Decodable {
+        let items: [TLSIdentity]
+    }
+
+    public func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+        let target = "/v1/tls-identities?merchantIdentifier=" + PercentEncoding.encoded(merchantIdentifier)
+        let items = try await answer(Identities.self, to: .get(target)).items
+        let identities = items.compactMap(MerchantIdentity.init)
+        guard identities.count == items.count else { throw .unreadable }
+        return identities
+    }
+
+    public func signature(
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+    ) async throws(IdentityFailure) -> [UInt8] {
+        let request = TLSSignatureRequest(publicKeyHash: publicKeyHash, algorithm: algorithm, input: input)
+        guard let body = try? JSONCoding.encode(request) else { throw .unreadable }
+        let answer = try await answer(TLSSignatureAnswer.self, to: .post("/v1/tls-signatures", body: body))
+        guard let signature = Base64.decode(answer.signature), signature.count == 256 else { throw .unreadable }
+        return signature
+    }
+
+    private func answer<Answer: Decodable>(
+        _ type: Answer.Type, to request: ClientRequest
+    ) async throws(IdentityFailure) -> Answer {
+        let answer: ClientAnswer
+        do { answer = try await client.send(request) } catch { throw .unreachable(error) }
+        guard answer.isSuccess else {
+            guard let refusal = answer.refusal else { throw .unreadable }
+            throw .refused(code: refusal.code, message: refusal.message)
+        }
+        guard let decoded = try? answer.decoded(as: type) else { throw .unreadable }
+        return decoded
+    }
+}
+
+/// What was told of merchants' identities, for a few seconds: asking costs as much as a small request, and a key that was
+/// suspended since is refused when it is to sign.
+final class IdentityCache: Sendable {
+    private struct Entry {
+        let identities: [MerchantIdentity]
+        let until: ContinuousClock.Instant
+    }
+
+    private let source: any MerchantIdentitySource
+    private let lifetime: Duration
+    private let entries = Mutex<[String: Entry]>([:])
+
+    /// More merchants than this are not kept; which ones is up to chance.
+    private static let mostMerchants = 1024
+
+    init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10)) {
+        self.source = source
+        self.lifetime = lifetime
+    }
+
+    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+        let now = ContinuousClock.now
+        if let entry = entries.withLock({ $0[merchantIdentifier] }), entry.until > now { return entry.identities }
+        let identities = try await source.identities(of: merchantIdentifier)
+        // That there are none is not kept: somebody is about to activate one.
+        guard !identities.isEmpty else { return [] }
+        entries.withLock { entries in
+            if entries.count >= Self.mostMerchants {
+                entries = entries.filter { $0.value.until > now }
+                if entries.count >= Self.mostMerchants, let any = entries.keys.first { entries[any] = nil }
+            }
+            entries[merchantIdentifier] = Entry(identities: identities, until: now + lifetime)
+        }
+        return identities
+    }
+
+    func forget(_ merchantIdentifier: String) { entries.withLock { $0[merchantIdentifier] = nil } }
+}

@@ -1,0 +1,181 @@
+public import DaemonAPI
+import Encodings
+public import Refusals
+
+/// The body of `POST /merchant-sessions`, and, in its order of members, what Apple is sent.
+///
+/// There is no URL in it on purpose: where a session is asked for is the configured environment's host, whatever a page or
+/// a caller says.
+///
+/// Source: Apple, "Requesting an Apple Pay payment session".
+public struct MerchantSessionRequest: StrictRequest {
+    /// As in the merchant identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
+    public var merchantIdentifier: String
+    /// What the payment sheet calls the shop: 1 to 64 characters (Unicode scalars).
+    public var displayName: String
+    /// `web`, `messaging` or `in_app`.
+    public var initiative: String
+    /// For `web` a domain name, for `messaging` an `https` URL, for `in_app` a team identifier.
+    public var initiativeContext: String
+
+    public enum CodingKeys: CodingKey, CaseIterable {
+        case merchantIdentifier, displayName, initiative, initiativeContext
+    }
+
+    public init(merchantIdentifier: String, displayName: String, initiative: String, initiativeContext: String) {
+        self.merchantIdentifier = merchantIdentifier
+        self.displayName = displayName
+        self.initiative = initiative
+        self.initiativeContext = initiativeContext
+    }
+
+    /// - Throws: `malformed_request`, which names the member and repeats nothing of it.
+    public func validate() throws(Refusal) {
+        guard Self.isMerchantIdentifier(merchantIdentifier) else {
+            throw Self.refusal(
+                "merchantIdentifier", "is not 1 to 255 letters, digits, dots, hyphens and underscores")
+        }
+        guard DisplayName.isSuitable(displayName) else {
+            throw Self.refusal(
+                "displayName",
+                "is not 1 to \(DisplayName.mostCharacters) characters, without control characters, and without a blank "
+                    + "at either end")
+        }
+        _ = try context()
+    }
+
+    /// What the session is for.
+    ///
+    /// - Throws: `malformed_request`.
+    public func context() throws(Refusal) -> MerchantSessionContext {
+        switch initiative {
+        case "web":
+            guard let domain = DomainName(initiativeContext) else {
+                throw Self.refusal(
+                    "initiativeContext",
+                    "is not a domain name: for web it is one, such as shop.example, without scheme, port, path or dot at "
+                        + "its end, and in its ASCII form (xn--…)")
+            }
+            return .web(domain)
+        case "messaging":
+            guard let host = MessagingURL.host(of: initiativeContext) else {
+                throw Self.refusal(
+                    "initiativeContext",
+                    "is not a URL that begins with https:// and a domain name, without user, port and fragment")
+            }
+            return .messaging(host)
+        case "in_app":
+            guard Self.isTeamIdentifier(initiativeContext) else {
+                throw Self.refusal(
+                    "initiativeContext",
+                    "is not a team identifier: for in_app it is one, of 10 upper-case letters and digits")
+            }
+            return .inApp
+        default: throw Self.refusal("initiative", "is none of web, messaging and in_app")
+        }
+    }
+
+    private static func refusal(_ member: String, _ fault: String) -> Refusal {
+        Refusal(.malformedRequest, "\(member) \(fault).", details: member)
+    }
+
+    static func isMerchantIdentifier(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                DomainName.isLetterOrDigit(byte) || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-")
+                    || byte == UInt8(ascii: "_")
+            }
+    }
+
+    private static func isTeamIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy { byte in
+                (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            }
+    }
+}
+
+/// What a session is asked for, and with it which domain the client must be allowed to use.
+public enum MerchantSessionContext: Sendable, Equatable {
+    case web(DomainName)
+    /// The host of the URL.
+    case messaging(DomainName)
+    /// An app has no domain.
+    case inApp
+
+    public var domain: DomainName? {
+        switch self {
+        case .web(let domain), .messaging(let domain): domain
+        case .inApp: nil
+        }
+    }
+}
+
+/// A fully qualified domain name in ASCII: at least two labels of letters, digits and inner hyphens (RFC 1123 §2.1), 253 bytes
+/// at most. An internationalised name is one in its A-label form (RFC 5890 §2.3.2.1).
+public struct DomainName: Sendable, Hashable {
+    /// In lower case; names differ in nothing else.
+    public let name: String
+
+    /// Nil for everything else: IP addresses, a dot at the end, anything of a URL around it.
+    public init?(_ text: some StringProtocol) {
+        let bytes = Array(text.utf8)
+        let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let hyphen = UInt8(ascii: "-")
+        guard bytes.count <= 253, labels.count >= 2 else { return nil }
+        for label in labels {
+            guard (1...63).contains(label.count), label.first != hyphen, label.last != hyphen,
+                label.allSatisfy({ Self.isLetterOrDigit($0) || $0 == hyphen })
+            else { return nil }
+        }
+        // No name ends in a number: 10.0.0.1, and what else readers of addresses take for one (0x7f.1, 127.1).
+        guard let last = labels.last, let first = last.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first)
+        else { return nil }
+        name = text.lowercased()
+    }
+
+    static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+}
+
+/// A URL of Apple Messages for Business. It is sent to Apple as it is and never fetched.
+enum MessagingURL {
+    static func host(of text: String) -> DomainName? {
+        let scheme = "https://"
+        guard text.utf8.count <= 1024, text.hasPrefix(scheme) else { return nil }
+        let rest = text.dropFirst(scheme.count)
+        // Visible ASCII but what RFC 3986 has nowhere, and no fragment.
+        let excluded = Array(#""<>\^`{|}#"#.utf8) + [UInt8(ascii: "#")]
+        guard rest.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !excluded.contains($0) }) else { return nil }
+        return DomainName(rest.prefix { $0 != "/" && $0 != "?" })
+    }
+}
+
+/// The shop's name on the payment sheet.
+enum DisplayName {
+    static let mostCharacters = 64
+
+    static func isSuitable(_ text: String) -> Bool {
+        let scalars = text.unicodeScalars
+        guard (1...mostCharacters).contains(scalars.count), scalars.allSatisfy(isShown),
+            let first = scalars.first, let last = scalars.last
+        else { return false }
+        return !first.properties.isWhitespace && !last.properties.isWhitespace
+    }
+
+    /// Not control characters, line ends, noncharacters, or what turns the direction of text around (UAX #9).
+    private static func isShown(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator, .surrogate: false
+        default:
+            !scalar.properties.isNoncharacterCodePoint && !scalar.properties.isBidiControl
+        }
+    }
+}

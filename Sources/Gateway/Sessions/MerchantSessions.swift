@@ -1,0 +1,226 @@
+// How a merchant session is had: the merchant's identity is asked of paytokend, a TLS connection is made (or one that stands
+// is taken) whose handshake paytokend's token signs, and Apple's answer goes to the caller byte for byte.
+//
+// In the order of a request:
+//     MerchantSessionRequest.swift   what a caller may ask for
+//     MerchantSessions.swift         here: identity, connection, one attempt, what the answer means
+//     MerchantIdentities.swift       paytokend's certificates and signatures
+//     IdentityKey.swift              the key as swift-nio-ssl sees it
+//     AppleEndpoint.swift            where sessions are asked for: never a name from a request
+//     AppleConnection.swift, AppleExchange.swift, ProxyTunnel.swift, ConnectionPool.swift
+//     SessionFailure.swift           the one table of what can go wrong
+//     SessionCheck.swift             the same in steps, for a person
+//
+// Guaranteed: at most one request to Apple for one of a caller's; at most ten seconds; no redirect is followed; neither
+// sessions nor bodies are logged or kept.
+
+public import Foundation
+import NIOCore
+import StrictJSON
+import Synchronization
+
+/// Apple's answer, as it came.
+public struct MerchantSession: Sendable, Equatable {
+    /// At most 64 KiB, opaque, valid for five minutes and for one payment.
+    public let body: [UInt8]
+    public let contentType: String
+}
+
+/// Asks Apple for merchant sessions.
+public final class MerchantSessions: Sendable {
+    private let endpoint: AppleEndpoint
+    private let source: any MerchantIdentitySource
+    private let cache: IdentityCache
+    private let pool: ConnectionPool
+    private let deadline: Duration
+    private let observer: any SessionObserver
+    private let now: @Sendable () -> Date
+    /// TLS's configuration costs the reading of all trusted roots.
+    private let contexts = Mutex<[MerchantIdentity: IdentityTLS]>([:])
+    private static let mostContexts = 256
+
+    /// - Parameters:
+    ///   - deadline: for a session, all in all.
+    ///   - now: the clock by which certificates are valid.
+    public convenience init(
+        endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
+        deadline: Duration = .seconds(10), now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.init(
+            endpoint: endpoint, identities: identities, observer: observer, deadline: deadline, limits: .init(),
+            now: now)
+    }
+
+    init(
+        endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
+        deadline: Duration,
+        limits: ConnectionPool.Limits, now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.endpoint = endpoint
+        source = identities
+        cache = IdentityCache(identities)
+        pool = ConnectionPool(limits)
+        self.deadline = deadline
+        self.observer = observer
+        self.now = now
+    }
+
+    /// A session for a request that was validated. Whether the caller may have it is decided before.
+    public func session(_ request: MerchantSessionRequest) async throws(SessionFailure) -> MerchantSession {
+        try await session(request, SessionProgress(), reuses: true)
+    }
+
+    /// - Parameter reuses: false makes a connection of its own, so that every step is gone through.
+    func session(
+        _ request: MerchantSessionRequest, _ progress: SessionProgress, reuses: Bool
+    ) async throws(SessionFailure) -> MerchantSession {
+        let began = ContinuousClock.now
+        do {
+            let session = try await attempt(
+                request, until: .now() + .nanoseconds(deadline.nanoseconds), progress, reuses: reuses)
+            observer.sessionEnded(outcome: "ok", after: .now - began)
+            return session
+        } catch {
+            observer.sessionEnded(outcome: error.outcome, after: .now - began)
+            throw error
+        }
+    }
+
+    private func attempt(
+        _ request: MerchantSessionRequest, until deadline: NIODeadline, _ progress: SessionProgress, reuses: Bool
+    ) async throws(SessionFailure) -> MerchantSession {
+        let body = request.appleBody
+        var refused: SessionFailure?
+        // A key that is no longer active does not sign; then nothing was sent, and the merchant's next key may.
+        for identity in try await identities(of: request.merchantIdentifier, progress) {
+            do {
+                let answer = try await post(
+                    body, as: identity, of: request.merchantIdentifier, until: deadline, progress, reuses: reuses)
+                return try Self.session(from: answer)
+            } catch SessionFailure.paytokend(let failure) where failure.concernsKey {
+                cache.forget(request.merchantIdentifier)
+                refused = .paytokend(failure)
+            }
+        }
+        throw refused ?? .noActiveIdentity
+    }
+
+    /// Those of the merchant's identities whose certificates are valid now, the newest first.
+    private func identities(
+        of merchantIdentifier: String, _ progress: SessionProgress
+    ) async throws(SessionFailure) -> [MerchantIdentity] {
+        let all: [MerchantIdentity]
+        do { all = try await cache.identities(of: merchantIdentifier) } catch { throw .paytokend(error) }
+        guard !all.isEmpty else { throw .noActiveIdentity }
+        let now = now()
+        let valid = all.filter { $0.notBefore <= now && now <= $0.notAfter }
+        guard let first = valid.first else {
+            throw all.contains { $0.notBefore > now } ? .identityNotYetValid : .identityExpired
+        }
+        observer.identityUsed(merchantIdentifier: merchantIdentifier, ends: first.notAfter, now: now)
+        progress.reached(.identity)
+        return valid
+    }
+
+    private func post(
+        _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, until deadline: NIODeadline,
+        _ progress: SessionProgress, reuses: Bool
+    ) async throws(SessionFailure) -> AppleAnswer {
+        let owner = ConnectionPool.Owner(
+            merchantIdentifier: merchantIdentifier, publicKeyHash: identity.publicKeyHash)
+        let connection: AppleConnection
+        if reuses, let standing = await pool.take(owner) {
+            connection = standing
+            progress.reached(.signature)
+            observer.connectionTaken(isNew: false)
+        } else {
+            connection = try await connect(identity, until: deadline, progress)
+            observer.connectionTaken(isNew: true)
+        }
+        let answer: AppleAnswer
+        do { answer = try await connection.post(body, until: deadline, progress) } catch {
+            connection.close()
+            throw error
+        }
+        if answer.isReusable { pool.give(connection, to: owner) } else { connection.close() }
+        return answer
+    }
+
+    private func connect(
+        _ identity: MerchantIdentity, until deadline: NIODeadline, _ progress: SessionProgress
+    ) async throws(SessionFailure) -> AppleConnection {
+        guard pool.reserve() else { throw .tooManyConnections }
+        do {
+            let connection = try await AppleConnection.open(
+                to: endpoint, as: tls(identity), until: deadline, progress)
+            connection.whenClosed { [pool] in pool.release() }
+            observer.handshakeEnded(outcome: "ok")
+            return connection
+        } catch {
+            pool.release()
+            observer.handshakeEnded(outcome: error.outcome)
+            throw error
+        }
+    }
+
+    private func tls(_ identity: MerchantIdentity) throws(SessionFailure) -> IdentityTLS {
+        if let known = contexts.withLock({ $0[identity] }) { return known }
+        let source = ObservedIdentities(source, observer)
+        guard let made = try? IdentityTLS(identity, source: source, endpoint: endpoint) else {
+            throw .handshakeFailed(reason: "TLS cannot be set up with this certificate or these roots")
+        }
+        contexts.withLock { contexts in
+            if contexts.count >= Self.mostContexts { contexts = [:] }
+            contexts[identity] = made
+        }
+        return made
+    }
+
+    /// What Apple's answer means.
+    private static func session(from answer: AppleAnswer) throws(SessionFailure) -> MerchantSession {
+        switch answer.status {
+        case 200: break
+        case 300..<400: throw .redirected(status: answer.status)
+        case 401, 403: throw .identityRefused(status: answer.status)
+        case 417: throw .mismatch
+        case 429: throw .tooManyRequests(retryAfter: answer.retryAfter)
+        case 400..<500: throw .requestRefused(status: answer.status)
+        case 500...: throw .appleUnavailable(status: answer.status)
+        default: throw .unexpectedStatus(answer.status)
+        }
+        // A session is opaque, but it is a JSON object; a proxy's page is none.
+        let type = answer.contentType ?? ""
+        let essence = type.prefix { $0 != ";" }.lowercased()
+        let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
+        guard type.utf8.count <= 100, type.utf8.allSatisfy({ (0x20...0x7E).contains($0) }),
+            essence.filter({ $0 != " " }) == "application/json",
+            answer.body.first(where: { !blanks.contains($0) }) == UInt8(ascii: "{"),
+            answer.body.last(where: { !blanks.contains($0) }) == UInt8(ascii: "}")
+        else { throw .unexpectedContent }
+        return MerchantSession(body: answer.body, contentType: type)
+    }
+
+    /// Closes idle connections; those under way end with their requests.
+    public func close() { pool.close() }
+
+    var idleConnections: Int { pool.idleCount }
+}
+
+extension MerchantSessionRequest {
+    /// What Apple is sent: these four members and no other.
+    var appleBody: [UInt8] {
+        var json = JSONWriter(capacity: 512)
+        json.beginObject()
+        json.member("merchantIdentifier", merchantIdentifier)
+        json.member("displayName", displayName)
+        json.member("initiative", initiative)
+        json.member("initiativeContext", initiativeContext)
+        json.endObject()
+        return json.bytes
+    }
+}
+
+extension Duration {
+    /// Whole nanoseconds.
+    fileprivate var nanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
+}

@@ -1,0 +1,49 @@
+public import DaemonAPI
+public import Refusals
+
+extension SessionCheckRequest {
+    /// What is asked for.
+    ///
+    /// - Throws: `malformed_request`.
+    var session: MerchantSessionRequest {
+        get throws(Refusal) {
+            guard MerchantSessionRequest.isMerchantIdentifier(merchantIdentifier) else {
+                throw Refusal(
+                    .malformedRequest, "merchantIdentifier is not a merchant identifier.", details: "merchantIdentifier"
+                )
+            }
+            guard let domain = DomainName(domain) else {
+                throw Refusal(
+                    .malformedRequest, "domain is not a domain name, such as shop.example.", details: "domain")
+            }
+            return MerchantSessionRequest(
+                merchantIdentifier: merchantIdentifier, displayName: "Session check", initiative: "web",
+                initiativeContext: domain.name)
+        }
+    }
+}
+
+extension MerchantSessions {
+    /// Asks Apple for a session on a connection of its own, says how far that went, and throws the session away.
+    ///
+    /// - Throws: `malformed_request`; whatever Apple or paytokend says is in the answer.
+    public func check(_ check: SessionCheckRequest) async throws(Refusal) -> SessionCheckAnswer {
+        let request = try check.session
+        let progress = SessionProgress()
+        do throws(SessionFailure) {
+            _ = try await session(request, progress, reuses: false)
+            return SessionCheckAnswer(
+                steps: SessionStep.allCases.map { .init(step: $0.rawValue, outcome: .ok) }, code: nil, message: nil,
+                details: nil)
+        } catch {
+            let failed = error.step ?? progress.next
+            let answer = error.answer
+            return SessionCheckAnswer(
+                steps: SessionStep.allCases.map { step in
+                    let outcome: SessionCheckAnswer.Outcome =
+                        step == failed ? .failed : step.position < failed.position ? .ok : .notReached
+                    return .init(step: step.rawValue, outcome: outcome)
+                }, code: answer.code, message: answer.message, details: answer.details)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+public import Foundation
+import TLSHandshake
+
+/// Hears how sessions go, for metrics and the log. Nothing that it is told is secret.
+public protocol SessionObserver: Sendable {
+    /// - Parameter outcome: `ok`, or the code of the refusal.
+    func sessionEnded(outcome: String, after: Duration)
+    func handshakeEnded(outcome: String)
+    /// paytokend was asked for a signature.
+    func signatureEnded(outcome: String, after: Duration)
+    func connectionTaken(isNew: Bool)
+    /// A merchant's newest identity is used, whose certificate ends then.
+    func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
+}
+
+/// Tells an observer of every signature.
+struct ObservedIdentities: MerchantIdentitySource {
+    private let source: any MerchantIdentitySource
+    private let observer: any SessionObserver
+
+    init(_ source: any MerchantIdentitySource, _ observer: any SessionObserver) {
+        self.source = source
+        self.observer = observer
+    }
+
+    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+        try await source.identities(of: merchantIdentifier)
+    }
+
+    func signature(
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+    ) async throws(IdentityFailure) -> [UInt8] {
+        let began = ContinuousClock.now
+        do {
+            let signature = try await source.signature(by: publicKeyHash, algorithm, over: input)
+            observer.signatureEnded(outcome: "ok", after: .now - began)
+            return signature
+        } catch {
+            observer.signatureEnded(outcome: SessionFailure.paytokend(error).outcome, after: .now - began)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import Synchronization
+
+/// How far a session has come: for the words of a failure and of a check.
+final class SessionProgress: Sendable {
+    private let last = Mutex<SessionStep?>(nil)
+
+    func reached(_ step: SessionStep) {
+        last.withLock { last in
+            if (last?.position ?? -1) < step.position { last = step }
+        }
+    }
+
+    /// The last step that was done.
+    var done: SessionStep? { last.withLock { $0 } }
+
+    /// The step that is under way.
+    var next: SessionStep {
+        let position = (done?.position ?? -1) + 1
+        return position < SessionStep.allCases.count ? SessionStep.allCases[position] : .answer
+    }
+}
+
+extension SessionStep {
+    var position: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+}
+
+extension SessionFailure {
+    /// The step at which it happened, where that is certain whatever was reached.
+    var step: SessionStep? {
+        switch self {
+        case .noActiveIdentity, .identityNotYetValid, .identityExpired: .identity
+        case .nameNotResolved: .name
+        case .notConnected, .proxyRefused, .tooManyConnections: .connection
+        case .serverUntrusted, .serverNameWrong, .handshakeFailed: .tls
+        case .deadlineExceeded(let step): step
+        case .identityRefusedInTLS, .connectionLost, .answerTooLarge, .notHTTP, .redirected, .mismatch,
+            .identityRefused,
+            .requestRefused, .tooManyRequests, .appleUnavailable, .unexpectedContent, .unexpectedStatus:
+            .answer
+        case .paytokend: nil
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Another TLS than BoringSSL on the other side: `openssl s_server`, which demands and verifies the merchant's certificate.
+@Suite struct OpenSSLServerTests {
+    @Test(arguments: [
+        ["-tls1_2"], ["-tls1_3"], ["-tls1_2", "-client_sigalgs", "RSA+SHA256"],
+        ["-tls1_2", "-client_sigalgs", "RSA-PSS+SHA256"],
+        ["-tls1_2", "-cipher", "ECDHE-ECDSA-AES256-GCM-SHA384"],
+        ["-tls1_3", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256"],
+    ])
+    func theMerchantsCertificateAndSignatureAreVerified(arguments: [String]) async throws {
+        let server = try await OpenSSLServer(arguments)
+        let sessions = try await server.sessions(HeardSessions())
+        let failure = Begun { await ending(of: sessions) }
+        // s_server shows what comes, once it has accepted the client's certificate and signature.
+        try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
+        #expect(server.text.contains("verify return:1"))
+        #expect(!server.text.contains("verify error"))
+        server.stop()
+        #expect(try await failure.value() == .connectionLost)
+    }
+
+    private func ending(of sessions: MerchantSessions) async -> SessionFailure? {
+        do throws(SessionFailure) {
+            _ = try await sessions.session(SessionBench.request)
+            return nil
+        } catch { return error }
+    }
+
+    /// A HelloRequest (RFC 5246 §7.4.1.1) once the connection stands.
+    @Test func aRenegotiationEndsTheConnection() async throws {
+        let server = try await OpenSSLServer(["-tls1_2"])
+        let heard = HeardSessions()
+        let sessions = try await server.sessions(heard)
+        let failure = Begun { await ending(of: sessions) }
+        // s_server shows what comes, once the connection stands.
+        try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
+        try server.command("r\n")
+        #expect(try await failure.value() == .connectionLost)
+        // The one of the first handshake.
+        #expect(heard.signatures.current == ["ok"])
+    }
+}
+
+/// `openssl s_server -Verify` with a simulated Apple's certificate.
+struct OpenSSLServer {
+    private let program: RunningProgram
+    private let port: Int
+    private let directory: FreshDirectory
+
+    init(_ arguments: [String]) async throws {
+        let files = try await SimulatedAppleCertificates.shared.value
+        let line =
+            [
+                "s_server", "-accept", "127.0.0.1:0", "-Verify", "2", "-verify_return_error", "-CAfile",
+                files.clientAuthorities, "-cert", files.certificate(.right), "-key", files.key(.right),
+            ] + arguments
+        // s_server takes the end of its input for the wish to end: a pipe that it has open for writing too has none.
+        directory = try FreshDirectory()
+        let script = "mkfifo \(directory.path("commands")) && exec openssl \"$@\" <> \(directory.path("commands"))"
+        program = try RunningProgram(Program.installed("sh"), ["-c", script, "sh"] + line)
+        let started = program
+        var port: Int?
+        try await wait(for: "s_server to listen") {
+            let text = String(decoding: started.outputBytes, as: UTF8.self)
+            port = text.split(separator: "\n").first { $0.hasPrefix("ACCEPT ") }?.split(separator: ":").last
+                .flatMap { Int($0) }
+            return port != nil
+        }
+        self.port = try #require(port)
+    }
+
+    func stop() { program.signal(SIGKILL) }
+
+    func command(_ text: String) throws {
+        let pipe = try FileHandle(forWritingTo: URL(filePath: directory.path("commands")))
+        try pipe.write(contentsOf: Data(text.utf8))
+        try pipe.close()
+    }
+
+    /// What it wrote so far.
+    var text: String { String(decoding: program.outputBytes + program.errorBytes, as: UTF8.self) }
+
+    func sessions(_ observer: HeardSessions) async throws -> MerchantSessions {
+        MerchantSessions(
+            endpoint: try await SessionBench.endpoint("127.0.0.1:\(port)"),
+            identities: try await SoftwareIdentities.usual(), observer: observer, deadline: .seconds(120))
+    }
+}

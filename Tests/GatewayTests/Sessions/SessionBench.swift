@@ -1,0 +1,55 @@
+import Foundation
+import NIOSSL
+import TLSHandshake
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// A client for sessions with a simulated Apple, and what both saw.
+struct SessionBench {
+    let apple: SimulatedApple
+    let identities: SoftwareIdentities
+    let heard = HeardSessions()
+    let sessions: MerchantSessions
+
+    /// - Parameters:
+    ///   - trusts: whether the tests' root is trusted, instead of the system's.
+    ///   - deadline: long, so that only what a test lets wait comes to it.
+    init(
+        _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
+        versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,
+        identities: SoftwareIdentities? = nil, trusts: Bool = true, deadline: Duration = .seconds(120),
+        limits: ConnectionPool.Limits = .init(), now: @escaping @Sendable () -> Date = { Date() }
+    ) async throws {
+        apple = try await SimulatedApple(
+            behaviours, certificate: certificate, versions: versions, signatureAlgorithms: signatureAlgorithms)
+        let usual = try await SoftwareIdentities.usual()
+        self.identities = identities ?? usual
+        sessions = MerchantSessions(
+            endpoint: try await Self.endpoint(apple.address, trusts: trusts), identities: self.identities,
+            observer: heard, deadline: deadline, limits: limits, now: now)
+    }
+
+    static func endpoint(_ address: String, trusts: Bool = true) async throws -> AppleEndpoint {
+        let root = try await SimulatedAppleCertificates.shared.value.root
+        let loopback = try #require(LoopbackAddress(address))
+        return try AppleEndpoint(host: .production, trust: trusts ? [root] : [], route: .testServer(loopback))
+    }
+
+    static let request = MerchantSessionRequest(
+        merchantIdentifier: SoftwareIdentities.merchantIdentifier, displayName: "Bücher & more", initiative: "web",
+        initiativeContext: "shop.example")
+
+    func session(_ request: MerchantSessionRequest = Self.request) async throws -> MerchantSession {
+        try await sessions.session(request)
+    }
+
+    /// How asking for a session fails.
+    func failure(_ request: MerchantSessionRequest = Self.request) async -> SessionFailure? {
+        do {
+            _ = try await sessions.session(request)
+            return nil
+        } catch { return error }
+    }
+}

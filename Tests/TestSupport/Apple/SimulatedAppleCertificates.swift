@@ -1,0 +1,58 @@
+import Foundation
+import TokenForge
+
+/// The certificate that a simulated Apple shows.
+public enum AppleCertificate: String, Sendable, CaseIterable {
+    /// For the production host, ECDSA.
+    case right
+    /// For the production host, RSA.
+    case rightRSA
+    case expired
+    /// It names another host.
+    case another
+    /// For the production host, but issued by a root that nobody trusts.
+    case untrusted
+}
+
+/// A root and servers' certificates under it, and the authorities under which merchants' certificates are accepted.
+public struct SimulatedAppleCertificates: Sendable {
+    public let directory: FreshDirectory
+
+    public static let hostName = "apple-pay-gateway.apple.com"
+
+    /// Made once for all tests of a run.
+    public static let shared = Task { try await SimulatedAppleCertificates() }
+
+    public init() async throws {
+        directory = try FreshDirectory()
+        let elliptic = "ec -pkeyopt ec_paramgen_curve:P-256"
+        for root in ["root", "otherroot"] {
+            try await directory.openssl(
+                "req -x509 -newkey \(elliptic) -nodes -days 30 -subj /CN=\(root) -keyout \(root).key -out \(root).crt")
+        }
+        for certificate in AppleCertificate.allCases {
+            let name = certificate.rawValue
+            let host = certificate == .another ? "elsewhere.example" : Self.hostName
+            try directory.write("subjectAltName=DNS:\(host)\n", to: "\(name).ext")
+            try await directory.openssl(
+                "req -newkey \(certificate == .rightRSA ? "rsa:2048" : elliptic) -nodes -subj /CN=\(name) "
+                    + "-keyout \(name).key -out \(name).csr")
+            let issuer = certificate == .untrusted ? "otherroot" : "root"
+            try await directory.openssl(
+                "x509 -req -in \(name).csr -CA \(issuer).crt -CAkey \(issuer).key -CAcreateserial -extfile \(name).ext "
+                    + "-days \(certificate == .expired ? -1 : 30) -out \(name).crt")
+        }
+        let authority = try SharedForge.authority
+        try directory.write(
+            authority.root.certificatePEM + authority.developerRelations.certificatePEM, to: "clients.crt")
+    }
+
+    /// The path of the root under which servers are trusted, PEM.
+    public var root: String { directory.path("root.crt") }
+    /// The path of the authorities of merchants' certificates, PEM.
+    public var clientAuthorities: String { directory.path("clients.crt") }
+
+    public func certificate(_ certificate: AppleCertificate) -> String { directory.path("\(certificate.rawValue).crt") }
+
+    public func key(_ certificate: AppleCertificate) -> String { directory.path("\(certificate.rawValue).key") }
+}
