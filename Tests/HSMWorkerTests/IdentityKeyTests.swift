@@ -122,6 +122,22 @@ import WorkerProtocol
         #expect(try await worker.signTLS([UInt8](repeating: 1, count: 32)).failureKind == .keyNotFound)
     }
 
+    @Test("a copy that may do more or less than its key is not used", arguments: ["0x105 1", "0x108 0"])
+    func otherCopy(_ attribute: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory(), "template C_CopyObject \(attribute)")
+        let worker = try WorkerUnderTest(hsmToken)
+        let description = try await worker.open(hsmToken, sessions: 1)
+        let before = hsmToken.calls().count
+        try await worker.mustImportIdentity(IdentityKeys.merchant, description)
+        let calls = hsmToken.calls().dropFirst(before)
+        let copied = try #require(calls.firstIndex { $0.function == "C_CopyObject" && $0.value == 0 })
+        #expect(calls[copied...].contains { $0.function == "C_DestroyObject" && $0.value == 0 })
+        guard case .tlsSignature = try await worker.signTLS(IdentityKeys.merchant.merchant.publicKeyHash) else {
+            Issue.record("the key itself does not sign")
+            return
+        }
+    }
+
     @Test("a token without a tier for RSA_v1 holds identity keys, and no processing key of that kind")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()

@@ -70,6 +70,21 @@ import WorkerProtocol
         if let softHSM = real as? TokenDirectory { #expect(try await usage(softHSM) == restoring(algorithm)) }
     }
 
+    @Test(
+        "a copy that does not get the right, or gets a weaker protection, is not used",
+        arguments: ["0x108 0", "0x162 1"])
+    func disobedientCopy(_ attribute: String) async throws {
+        let softHSM = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(softHSM, "template C_CopyObject \(attribute)")
+        let worker = try await WorkerUnderTest.serving(hsmToken)
+        let key = try await worker.generate(.rsa, for: Self.merchant)
+        let changes = hsmToken.calls("C_SetAttributeValue").count
+        _ = try await request(for: key, worker)
+        // The right was given and taken.
+        #expect(hsmToken.calls("C_SetAttributeValue").count == changes + 2)
+        #expect(try await usage(softHSM) == restoring(.rsa))
+    }
+
     @Test("a failing signature takes the right back too", arguments: [KeyAlgorithm.ec, .rsa])
     func failing(_ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()

@@ -134,14 +134,6 @@ static bool refuses_template(const char *function, const CK_ATTRIBUTE *template,
     return false;
 }
 
-static CK_RV C_CopyObject_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy) {
-    SCRIPTED(
-        "C_CopyObject", refuses_template("C_CopyObject", template, count)
-            ? CKR_ATTRIBUTE_READ_ONLY
-            : real_module()->C_CopyObject(session, object, template, count, copy));
-    return result;
-}
-
 FORWARD(C_DestroyObject, (SESSION, CK_OBJECT_HANDLE object), (session, object))
 
 static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
@@ -232,6 +224,17 @@ static CK_ULONG disobey(
         count += place == count;
     }
     return count;
+}
+
+static CK_RV C_CopyObject_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE, CK_OBJECT_HANDLE *copy) {
+    CK_ATTRIBUTE changed[MOST_ATTRIBUTES];
+    CK_BYTE bytes[MOST_ATTRIBUTES];
+    CK_ULONG changed_count = disobey("C_CopyObject", template, count, changed, bytes);
+    SCRIPTED(
+        "C_CopyObject", refuses_template("C_CopyObject", template, count)
+            ? CKR_ATTRIBUTE_READ_ONLY
+            : real_module()->C_CopyObject(session, object, changed, changed_count, copy));
+    return result;
 }
 
 static bool is_private_key(const CK_ATTRIBUTE *template, CK_ULONG count) {

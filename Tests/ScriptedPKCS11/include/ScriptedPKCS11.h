@@ -16,7 +16,8 @@
 //     five-field-gcm          CKM_AES_GCM takes CK_GCM_PARAMS without ulIvBits, and no other
 //     error CALL CKR          what CALL returns where it fails, whatever the real module returned
 //     template CALL CKA BYTE  a private key's template is passed on with this attribute as this one byte, whatever it
-//                             said: a token that does not do what it was asked for (C_CreateObject, C_GenerateKeyPair)
+//                             said: a token that does not do what it was asked for (C_CreateObject, C_GenerateKeyPair,
+//                             C_CopyObject)
 //     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
 //                             C_SetAttributeValue)
