@@ -86,7 +86,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var tierRSAv1: ProtectionTier?
     /// What it signs TLS handshakes with.
     public var tlsSignatures: TLSSignatures
-    /// Why a version cannot be served, one sentence for a person each.
+    /// Why a version cannot be served or a TLS signature not be made, one sentence for a person each.
     public var shortcomings: [String]
     /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8]

@@ -44,8 +44,11 @@ import WorkerProtocol
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message), padding: padding)
     }
 
-    /// openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes.
-    private func opensslAccepts(_ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription) async throws -> Bool {
+    /// openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes, or RSASSA-PKCS1-v1_5.
+    private func opensslAccepts(
+        _ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription,
+        _ algorithm: TLSSignatureAlgorithm = .pssSHA256
+    ) async throws -> Bool {
         let files = try FreshDirectory()
         try files.write(key.subjectPublicKeyInfo, to: "key.der")
         try files.write(signature, to: "signature")
@@ -61,11 +64,27 @@ import WorkerProtocol
         let verified = try await Program.run(
             openssl,
             [
-                "dgst", "-sha256", "-verify", files.path("key.pem"), "-signature", files.path("signature"), "-sigopt",
-                "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32", "-sigopt", "rsa_mgf1_md:sha256",
-                files.path("message"),
-            ])
+                "dgst", "-sha256", "-verify", files.path("key.pem"), "-signature", files.path("signature"),
+            ]
+                + (algorithm == .pssSHA256
+                    ? [
+                        "-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32", "-sigopt",
+                        "rsa_mgf1_md:sha256",
+                    ] : []) + [files.path("message")])
         return verified.status == 0 && verified.output.contains("Verified OK")
+    }
+
+    @Test("a TLS 1.2 handshake is signed by either algorithm that its server takes", arguments: TokenKind.installed)
+    func tls12(_ kind: TokenKind) async throws {
+        let (worker, _, key) = try await serving(kind.fresh())
+        for (algorithm, padding) in [
+            (TLSSignatureAlgorithm.pssSHA256, _RSA.Signing.Padding.PSS), (.pkcs1SHA256, .insecurePKCS1v1_5),
+        ] {
+            let input = IdentityKeys.handshake12()
+            let signature = try signature(try await worker.signTLS(key.identifier, input, algorithm))
+            #expect(try isValid(signature, input, key, padding))
+            #expect(try await opensslAccepts(signature, input, key, algorithm))
+        }
     }
 
     @Test("openssl and swift-crypto accept the signatures; each has another salt", arguments: TokenKind.installed)
@@ -125,6 +144,9 @@ import WorkerProtocol
             #expect(sentence.contains(name), "\(sentence)")
         }
         #expect(try await worker.signTLS(key.identifier).failureKind == .notSupported)
+        let input = IdentityKeys.handshake12()
+        let signed = try await worker.signTLS(key.identifier, input, .pkcs1SHA256)
+        #expect(try isValid(try signature(signed), input, key, .insecurePKCS1v1_5))
     }
 
     @Test("a token that makes wrong signatures signs nothing: none leaves the worker")
@@ -207,6 +229,14 @@ import WorkerProtocol
             ),
             ("a space less", Array(handshake.dropFirst()), .pssSHA256), ("a byte more", handshake + [0], .pssSHA256),
             ("a byte less", Array(handshake.dropLast()), .pssSHA256),
+            ("another host", IdentityKeys.handshake12(serverName: "shop.example"), .pssSHA256),
+            (
+                "a host that begins like Apple's",
+                IdentityKeys.handshake12(serverName: "apple-pay-gateway.apple.com.x"), .pssSHA256
+            ),
+            ("an algorithm that the server does not take", IdentityKeys.handshake12(schemes: [8, 4]), .pkcs1SHA256),
+            ("half a handshake", Array(IdentityKeys.handshake12().dropLast(6)), .pssSHA256),
+            ("more than a handshake", IdentityKeys.handshake12() + [14, 0, 0, 0], .pssSHA256),
             ("a checkpoint", Array(#"{"node":"a"}"#.utf8), .pssSHA256),
         ]
         for (name, bytes, algorithm) in wrong {

@@ -10,7 +10,8 @@ import WorkerProtocol
 /// Each session has a thread of its own, which reads a request when it has nothing else to do; the calling thread waits for
 /// the end. Answers are written in the order in which they are ready. To follow a decryption, read on at ``ServedToken``
 /// (threads), ``RequestQueue`` (who reads), ``TokenSession`` (one session and the requests that it answers), `KeyOperations/DecryptionOperation.swift` (when a call is repeated) and `Tiers` (what the
-/// token is asked). ``OpenToken`` says how a token is opened, `Token/SessionRepair.swift` what is done when it ends
+/// token is asked); to follow a TLS handshake's signature, at `Signatures/TLSSigningOperation.swift`. `KeyOperations/KeyRights.swift`
+/// says what keeps a key to its one use. ``OpenToken`` says how a token is opened, `Token/SessionRepair.swift` what is done when it ends
 /// sessions or the login.
 public enum WorkerService {
     /// Exit statuses besides 0, which is the end of the input.

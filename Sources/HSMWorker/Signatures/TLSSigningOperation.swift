@@ -14,9 +14,7 @@ extension OpenToken {
     func sign(
         _ request: TLSSigning, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> [UInt8] {
-        guard request.isHandshake else {
-            throw WorkerFailure(.importRefused, "An identity key signs TLS handshakes with Apple's hosts only.")
-        }
+        try request.requireHandshake()
         guard let method = tiers.signatures[request.algorithm] else {
             throw WorkerFailure(
                 .notSupported, "The token does not sign by \(request.algorithm.rawValue); its status says why.")
@@ -77,13 +75,20 @@ extension OpenToken {
 }
 
 extension TLSSigning {
-    /// RFC 8446 §4.4.3: 64 spaces, the context, a zero byte, the transcript's hash.
-    private static let context =
-        [UInt8](repeating: 0x20, count: 64) + Array("TLS 1.3, client CertificateVerify".utf8) + [0]
-
-    /// Whether the input is what a TLS 1.3 client signs, by the algorithm that it signs with.
-    fileprivate var isHandshake: Bool {
-        algorithm == .pssSHA256 && input.starts(with: Self.context)
-            && [32, 48].contains(input.count - Self.context.count)
+    /// - Throws: `importRefused` unless the input is a client's part of a TLS handshake, in TLS 1.2 with one of Apple's hosts,
+    ///   and the server takes a signature by this algorithm.
+    fileprivate func requireHandshake() throws(WorkerFailure) {
+        let handshake: ClientCertificateVerifyInput
+        do throws(TLSInputError) {
+            handshake = try ClientCertificateVerifyInput(parsing: input)
+            if case .tls12(let transcript) = handshake { try transcript.requireAppleHost() }
+        } catch {
+            throw WorkerFailure(
+                .importRefused, "An identity key signs TLS handshakes with Apple's hosts only: \(error).")
+        }
+        guard handshake.permits(algorithm) else {
+            throw WorkerFailure(
+                .importRefused, "No server takes a signature by \(algorithm.rawValue) in this handshake.")
+        }
     }
 }
