@@ -83,6 +83,20 @@ let package = Package(
         // Hexadecimal, base64, times, names of keys, public keys and certificates' parts: each rule of writing them once.
         .target(name: "Encodings", dependencies: [crypto, asn1], swiftSettings: house),
 
+        // What both daemons stand on: the operating system, logs and metrics, the configuration file, HTTP from untrusted peers.
+        .target(name: "HostSystem", dependencies: ["CLinux", logging], swiftSettings: house),
+        .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging], swiftSettings: house),
+        .target(
+            name: "ConfigurationFile", dependencies: ["Encodings", "HostSystem", "SecretMemory", "Telemetry", yams],
+            swiftSettings: house),
+        // Not Hummingbird: that drains an unread body without limit after an early refusal, has no idle time-out by default,
+        // answers what is not HTTP with an empty 400, and past its limit of connections stops accepting, so that idle peers
+        // starve everyone.
+        .target(
+            name: "HTTPListener",
+            dependencies: ["CLinux", "Encodings", "HostSystem", "Refusals", nioCore, nioPosix, nioHTTP1, logging],
+            swiftSettings: house),
+
         // A private key on its way to the worker, sealed by the command line and opened by the worker.
         .target(name: "KeySealing", dependencies: ["SecretMemory", crypto], swiftSettings: house),
 
@@ -131,8 +145,8 @@ let package = Package(
                 "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "TLSHandshake",
                 "WorkerProtocol",
                 "PaymentToken",
-                "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", nioCore, nioPosix, nioHTTP1, yams, logging,
-                signals, x509, asn1, crypto,
+                "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", "HostSystem", "Telemetry", "ConfigurationFile",
+                "HTTPListener", nioCore, nioPosix, yams, logging, signals, x509, asn1, crypto,
             ],
             swiftSettings: house),
 
@@ -140,8 +154,9 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "DaemonAPI", "Encodings", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", "TLSHandshake",
-                nioCore, nioPosix, nioHTTP1, nioTLS, nioSSL, logging, signals, x509, asn1, crypto,
+                "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "ProductVersion",
+                "Refusals", "SecretMemory", "StrictJSON", "Telemetry", "TLSHandshake", yams, nioCore, nioPosix,
+                nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             swiftSettings: house),
 
@@ -255,9 +270,9 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "AuditChain", "CLinux", "Daemon", "DaemonAPI", "KeySealing", "Ledger", "MerchantKeys", "PaymentToken",
-                "Refusals", "SecretMemory", "StrictJSON", "TLSHandshake", "WorkerProtocol", "TestSupport", "TokenForge",
-                logging,
+                "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener", "HostSystem",
+                "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "Refusals", "SecretMemory", "StrictJSON",
+                "TLSHandshake", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                 nioCore, nioEmbedded, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
@@ -268,9 +283,9 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "DaemonAPI", "Encodings", "Gateway", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport",
-                "TokenForge", nioCore,
-                nioEmbedded, nioPosix, nioHTTP1, nioSSL, logging, cryptoExtras, crypto, x509, asn1,
+                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener", "Refusals",
+                "StrictJSON", "Telemetry", "TestSupport", "TLSHandshake", "TokenForge", logging, nioCore, nioEmbedded,
+                nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),
         .testTarget(

@@ -1,4 +1,5 @@
 import Glibc
+import HostSystem
 import PaymentToken
 
 /// Who is served. The first rule that matches the peer decides alone; no match, no service.
@@ -13,7 +14,7 @@ struct AccessPolicy: Sendable, Equatable {
 
     /// Without an `access` section: the daemon's own user and root, with all roles.
     static func ownUserAndRoot(ownUID: UInt32 = geteuid(), overflow: OverflowIdentifiers = .current) -> AccessPolicy {
-        let accounts = [AccessRule.Account(name: "root", id: 0), AccessRule.Account(name: String(ownUID), id: ownUID)]
+        let accounts = [Account(name: "root", id: 0), Account(name: String(ownUID), id: ownUID)]
         return AccessPolicy(
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
@@ -31,12 +32,6 @@ struct AccessPolicy: Sendable, Equatable {
 
 /// One entry of the configuration's `access`: whom it matches, and what those may do.
 struct AccessRule: Sendable, Equatable {
-    /// A user or group whose name was resolved when the configuration was read.
-    struct Account: Sendable, Equatable {
-        let name: String
-        let id: UInt32
-    }
-
     /// The caller's name in records and for repeats; nil means the peer's uid.
     var name: String?
     var user: Account?

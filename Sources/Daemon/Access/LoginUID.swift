@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import HostSystem
 
 /// The uid under which a person logged in, which su and sudo leave as it is (proc(5), /proc/pid/loginuid).
 enum LoginUID: Sendable, Hashable {

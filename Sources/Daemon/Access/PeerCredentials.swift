@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import HostSystem
 import Ledger
 
 /// Who connected, as the kernel fixed it at connect(2): the only identity there is.

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import Glibc
+import HostSystem
 import Ledger
 import MerchantKeys
 import PaymentToken

@@ -1,5 +1,7 @@
+import ConfigurationFile
 import Encodings
 import Glibc
+import HostSystem
 
 /// `approvals`: the second person for operations of consequence.
 struct ApprovalSettings: Sendable, Equatable {

@@ -1,7 +1,9 @@
 import AuditChain
+import ConfigurationFile
 import Foundation
-import Logging
+import HostSystem
 import PaymentToken
+import Telemetry
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
 ///
@@ -30,30 +32,6 @@ struct Configuration: Sendable {
     var log: LogSettings
     /// What is allowed but weakens the service; logged at start and shown as `paytokend_insecure_settings`.
     var warnings: [ConfigurationWarning]
-}
-
-/// A permitted setting that weakens the service.
-struct ConfigurationWarning: Sendable, Equatable {
-    /// The label of `paytokend_insecure_settings{setting}`.
-    enum Setting: String, CaseIterable, Sendable {
-        case signingTimeWindowOff = "signing_time_window_off"
-        case foreignRoots = "foreign_roots"
-        case onePerson = "one_person"
-        case databaseTLS = "database_tls"
-
-        /// Whether what it is about stays as it was at the start, whatever a reload reads.
-        var isFixedAtStart: Bool {
-            switch self {
-            case .onePerson, .databaseTLS: true
-            case .signingTimeWindowOff, .foreignRoots: false
-            }
-        }
-    }
-
-    let setting: Setting
-    /// The key that sets it, with its line: `/etc/paytokend.yaml:31: approvals.people`.
-    let place: String
-    let message: String
 }
 
 extension Configuration {
@@ -113,27 +91,5 @@ extension Configuration {
             trust: trust,
             signingTimeWindow: window,
             ledger: ledger, approvals: approvals, access: access, log: log, warnings: [])
-    }
-}
-
-/// `log`: to standard error.
-struct LogSettings: Sendable, Equatable {
-    enum Format: String, CaseIterable, Sendable {
-        /// One object a line.
-        case json
-        case text
-    }
-
-    var level: Logger.Level = .info
-    var format = Format.json
-}
-
-extension LogSettings {
-    static let keys = ["level", "format"]
-
-    init(_ section: ConfigurationSection) {
-        self.init()
-        level = section.choice("level", default: level)
-        format = section.choice("format", default: format)
     }
 }

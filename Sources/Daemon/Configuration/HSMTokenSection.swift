@@ -1,4 +1,5 @@
 import CLinux
+import ConfigurationFile
 import Encodings
 import Foundation
 import Glibc

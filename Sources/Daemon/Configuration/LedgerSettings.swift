@@ -1,4 +1,5 @@
 import AuditChain
+import ConfigurationFile
 import Encodings
 import Foundation
 import Ledger

@@ -1,4 +1,6 @@
+import ConfigurationFile
 import Encodings
+import HostSystem
 
 /// `listener`: the two sockets and their limits.
 struct ListenerSettings: Sendable, Equatable {
@@ -9,7 +11,7 @@ struct ListenerSettings: Sendable, Equatable {
     var mode: UInt32 = 0o660
     var adminMode: UInt32 = 0o600
     /// The payments socket's group; nil leaves the daemon's own.
-    var group: AccessRule.Account?
+    var group: Account?
     /// Of one body.
     var maxRequestBytes = 65_536
     /// For each socket; kept below the descriptor limit at start.

@@ -1,5 +1,7 @@
+import ConfigurationFile
 import Encodings
 import Foundation
+import HostSystem
 import X509
 
 /// `trust`: whose signatures count.

@@ -1,5 +1,7 @@
 import CLinux
+import ConfigurationFile
 import Glibc
+import HTTPListener
 
 /// Listening sockets that the service manager opened, by the names it gave them (sd_listen_fds(3)).
 struct InheritedSockets: Sendable, Equatable {

@@ -1,4 +1,6 @@
+import ConfigurationFile
 import Ledger
+import Telemetry
 
 /// The daemon's metrics, each under its public name, which is contract.
 ///

@@ -1,4 +1,5 @@
 import AuditChain
+import HTTPListener
 import Ledger
 
 /// The record as JSON lines: what a verifier reads.

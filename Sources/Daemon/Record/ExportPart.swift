@@ -1,4 +1,5 @@
 import AuditChain
+import HTTPListener
 import Ledger
 
 /// One node's part of an export, in whichever form it is wanted.

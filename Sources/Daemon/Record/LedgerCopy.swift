@@ -1,6 +1,7 @@
 import AuditChain
 import Encodings
 import Foundation
+import HTTPListener
 import Ledger
 import NIOPosix
 import Refusals

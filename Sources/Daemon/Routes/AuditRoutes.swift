@@ -1,6 +1,7 @@
 import AuditChain
 import DaemonAPI
 import Foundation
+import HTTPListener
 import Ledger
 import Refusals
 import StrictJSON

@@ -1,4 +1,5 @@
 import DaemonAPI
+import HTTPListener
 import Logging
 import PaymentToken
 import Refusals

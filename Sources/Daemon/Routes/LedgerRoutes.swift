@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import HTTPListener
 import Ledger
 import Refusals
 

@@ -2,11 +2,13 @@ import AuditChain
 import DaemonAPI
 import Encodings
 import Foundation
+import HTTPListener
 import Ledger
 import MerchantKeys
 import PaymentToken
 import ProductVersion
 import Refusals
+import Telemetry
 import WorkerProtocol
 
 /// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.

@@ -1,4 +1,5 @@
 import DaemonAPI
+import HTTPListener
 import Refusals
 
 extension HTTPAnswer {

@@ -1,4 +1,5 @@
 import DaemonAPI
+import HTTPListener
 import Refusals
 
 /// From a request's head to the endpoint that answers it.
@@ -11,7 +12,7 @@ import Refusals
 /// is logged and counted once (RequestLog.swift), and a refusal becomes an answer in one place (Refusals.swift).
 ///
 /// Start reading at RouteTable.swift.
-struct Router: RequestHandler {
+struct Router: PeerRequestHandler {
     let endpoints: [Endpoint]
     /// The endpoints of each path that stands in the table as it is; other paths are looked for.
     private let atLiteralPath: [String: [Endpoint]]

@@ -1,10 +1,14 @@
 import CLinux
+import ConfigurationFile
 public import DaemonAPI
 import Foundation
 import Glibc
+import HTTPListener
+import HostSystem
 package import Ledger
 import Logging
 import SecretMemory
+import Telemetry
 import UnixSignals
 
 /// What the program `paytokend` does, from its configuration file to its exit status.
@@ -154,39 +158,6 @@ struct DaemonEvents: AsyncSequence, Sendable {
     }
 
     func makeAsyncIterator() -> AsyncStream<Element>.Iterator { merged.makeAsyncIterator() }
-}
-
-/// What systemd is told of a service of Type=notify (sd_notify(3)): one datagram to the socket that NOTIFY_SOCKET names.
-/// Without that variable nobody asked, and nothing is sent.
-struct ServiceNotification: Sendable {
-    enum State: String, Sendable {
-        /// Configuration, ledger and sockets are open. Not that the token is: `systemctl start`, and with it the
-        /// installation of a package, would wait for an HSM that is away.
-        case ready = "READY=1"
-        /// No new connections are taken; what is under way is being finished.
-        case stopping = "STOPPING=1"
-    }
-
-    /// A path, or `@` and a name in the abstract namespace; nil when nobody asked.
-    let socket: String?
-    let logger: Logger
-
-    init(environment: [String: String] = ProcessInfo.processInfo.environment, logger: Logger) {
-        socket = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
-        self.logger = logger
-    }
-
-    func notify(_ state: State) {
-        guard let socket else { return }
-        let error = unsafe paytokend_unix_send(socket, state.rawValue)
-        guard error != 0 else { return }
-        logger.error(
-            "the service manager could not be told of this service's state",
-            metadata: [
-                "state": "\(state.rawValue)", "socket": "\(socket)",
-                "reason": "\(SystemError(call: "sendto", errno: error))",
-            ])
-    }
 }
 
 /// Why the daemon did not start: the sentence for standard error, and the status it exits with.

@@ -1,8 +1,10 @@
+import ConfigurationFile
 import Ledger
 import Logging
 import PaymentToken
 import Refusals
 import Synchronization
+import Telemetry
 import X509
 
 /// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust, the

@@ -1,4 +1,5 @@
 import Foundation
+import HTTPListener
 import Logging
 import NIOPosix
 import ProductVersion

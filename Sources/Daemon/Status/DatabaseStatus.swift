@@ -1,6 +1,7 @@
 import DaemonAPI
 import Encodings
 import Ledger
+import Telemetry
 
 extension DatabaseLedger {
     /// What `status` shows of the ledger's server, of this daemon's hold on its name, and of the nodes. While the server does not

@@ -1,4 +1,5 @@
 import NIOCore
+import Telemetry
 import WorkerProtocol
 
 /// One worker, and the calls that it holds: which of them its sessions work on, and since when.
@@ -163,11 +164,5 @@ struct CallPace {
         // More than fit are wanted from a token that takes no time at all.
         let wanted = (Double(sessions) * Self.roundTrip / max(average, 1e-9)).rounded(.up)
         return sessions + Int(min(max(wanted, 1), Double(most - sessions)))
-    }
-}
-
-extension Duration {
-    var inSeconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import Synchronization
+import Telemetry
 
 /// Inputs that were in flight at two workers' deaths: refused for a while by every token, so that one of them cannot
 /// keep the tokens from everybody else. Bounded: the oldest gives way.

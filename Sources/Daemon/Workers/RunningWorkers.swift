@@ -3,6 +3,7 @@ import Logging
 import NIOCore
 import ProductVersion
 import Synchronization
+import Telemetry
 import WorkerProtocol
 
 /// The worker processes of one HSM token, each from its start until it has been reaped: the one that serves, the one

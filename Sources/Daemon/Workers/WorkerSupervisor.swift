@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import NIOCore
 import Synchronization
+import Telemetry
 import WorkerProtocol
 
 /// Keeps one HSM token served: starts its workers one after the other, and decides when the next one is started and when

@@ -4,11 +4,12 @@ import Refusals
 import Testing
 
 @testable import Daemon
+@testable import HostSystem
 
 @Suite("Access rules")
 struct AccessPolicyTests {
-    private let alice = AccessRule.Account(name: "alice", id: 1_001)
-    private let payments = AccessRule.Account(name: "payments", id: 500)
+    private let alice = Account(name: "alice", id: 1_001)
+    private let payments = Account(name: "payments", id: 500)
 
     private func policy(_ rules: AccessRule...) -> AccessPolicy {
         AccessPolicy(rules: rules, overflow: .init(uid: 65_534, gid: 65_534))
@@ -132,7 +133,7 @@ struct AccessPolicyTests {
     func subordinateUIDs() throws {
         // 4,294,000,000 is in no range that accounts are given.
         let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
-        let group = AccessRule.Account(name: "staff", id: 500)
+        let group = Account(name: "staff", id: 500)
         let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))
         let refusal = #expect(throws: Refusal.self) { try byGroup.person() }
         #expect(refusal?.code == .forbidden)

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("The login uid of the process that connected")
 struct LoginUIDTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HostSystem
 
 @Suite("Peer credentials")
 struct PeerCredentialsTests {

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import ConfigurationFile
 @testable import Daemon
 
 /// A configuration file in a directory of its own, beside the files that it names.

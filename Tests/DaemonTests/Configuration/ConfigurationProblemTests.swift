@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
+@testable import ConfigurationFile
 @testable import Daemon
 
 /// A section after the minimum, whose first line is line 6, and how its problem begins.

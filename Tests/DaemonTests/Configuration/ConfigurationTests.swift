@@ -7,7 +7,10 @@ import TestSupport
 import Testing
 import TokenForge
 
+@testable import ConfigurationFile
 @testable import Daemon
+@testable import HostSystem
+@testable import Telemetry
 
 @Suite("A configuration that loads")
 struct ConfigurationTests {

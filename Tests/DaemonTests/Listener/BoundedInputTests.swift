@@ -3,6 +3,7 @@ import NIOEmbedded
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("What the HTTP decoder is given at a time")
 struct BoundedInputTests {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("Limits of connections, and the end")
 struct ConnectionLimitTests {
@@ -156,9 +157,11 @@ struct ConnectionLimitTests {
 @Suite("Places at a socket")
 struct ConnectionCountTests {
     private let limits = ConnectionLimits(
-        ConnectionLimits.Maximum(total: 6, perUID: 3, reserved: 2), ownUID: 100)
+        ConnectionLimits.Maximum(total: 6, perSource: 3, reserved: 2), ownUID: 100)
 
-    private func arrive(_ uid: UInt32) -> ConnectionLimits.Decision { limits.admit(EmbeddedChannel(), uid: uid) }
+    private func arrive(_ uid: UInt32) -> ConnectionLimits.Decision {
+        limits.admit(EmbeddedChannel(), from: .user(uid))
+    }
 
     @Test("one uid gets its own places and no more")
     func eachUID() {
@@ -178,9 +181,9 @@ struct ConnectionCountTests {
     @Test("a place is free again when its connection ends")
     func departure() {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
-        for channel in channels { #expect(limits.admit(channel, uid: 1000) == .serve) }
+        for channel in channels { #expect(limits.admit(channel, from: .user(1000)) == .serve) }
         #expect(arrive(1000) == .refuse)
-        limits.release(channels[1], uid: 1000, decision: .serve)
+        limits.release(channels[1], from: .user(1000), decision: .serve)
         #expect(arrive(1000) == .serve)
     }
 }

@@ -6,9 +6,10 @@ import Refusals
 import TestSupport
 
 @testable import Daemon
+@testable import HTTPListener
 
 /// Answers with what it was asked: `METHOD /path LENGTH`. Some paths behave in their own way.
-struct EchoHandler: RequestHandler {
+struct EchoHandler: PeerRequestHandler {
     /// How many bodies were handed over.
     let answered = Shared(0)
     /// While it is closed, requests to /held wait.

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("Request targets")
 struct RequestTargetTests {

@@ -6,6 +6,8 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
+@testable import HostSystem
 
 @Suite("Socket files")
 struct SocketFileTests {

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("Streamed answers")
 struct StreamedAnswerTests {

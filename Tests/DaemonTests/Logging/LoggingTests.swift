@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import Telemetry
 
 @Suite("Log lines")
 struct LoggingTests {

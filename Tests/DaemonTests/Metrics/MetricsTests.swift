@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Daemon
+@testable import Telemetry
 
 @Suite("Metrics")
 struct MetricsTests {

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import Telemetry
 
 /// Sealing the record with the key in the token.
 @Suite struct CheckpointsTests {

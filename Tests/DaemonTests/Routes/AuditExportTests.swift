@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("GET /v1/audit/export and /v1/audit/public-key")
 struct AuditExportTests {

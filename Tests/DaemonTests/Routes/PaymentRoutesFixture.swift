@@ -12,6 +12,8 @@ import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
+@testable import HTTPListener
+@testable import Telemetry
 
 /// The payments socket's paths over a real ledger, with one active merchant key. The worker is replaced by what says
 /// which plaintext a token has.

@@ -8,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 /// The record's routes over a ledger in a fresh directory, sealed by a key in software.
 struct RecordRoutesFixture {

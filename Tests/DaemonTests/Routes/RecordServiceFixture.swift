@@ -12,6 +12,7 @@ import Testing
 import WorkerProtocol
 
 @testable import Daemon
+@testable import HTTPListener
 
 /// The record's routes behind a listener, served to whom an access policy admits.
 struct RecordServiceFixture {

@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 @Suite("The record over its socket")
 struct RecordServiceTests {

@@ -5,6 +5,7 @@ import Testing
 import WorkerProtocol
 
 @testable import Daemon
+@testable import HTTPListener
 
 /// What a caller hears of an input that ended two workers.
 @Suite struct RefusedInputTests {

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HTTPListener
 
 /// The daemon's whole table of paths, put together as it is at the start; no token is opened.
 @Suite("Every path and its query")

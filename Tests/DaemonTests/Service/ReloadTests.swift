@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import Telemetry
 
 /// SIGHUP's work on the daemon's parts, without a process.
 @Suite("Reload")

@@ -1,15 +1,15 @@
 import Glibc
 
 /// Small files, read whole; one that is larger than the bound is refused, not cut.
-enum SmallFile {
-    enum Failure: Error, Equatable, CustomStringConvertible {
+package enum SmallFile {
+    package enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)
         case notRegular
         case tooLarge(maximumBytes: Int)
         case notUTF8
 
         /// Follows "cannot be read: ".
-        var description: String {
+        package var description: String {
             switch self {
             case .system(let error): SystemError.message(for: error.errno)
             case .notRegular: "it is no regular file"
@@ -20,7 +20,7 @@ enum SmallFile {
     }
 
     /// The file's bytes. Follows symbolic links; a FIFO or a device is refused rather than waited for.
-    static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
+    package static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .system(SystemError(call: "open", errno: errno)) }
         defer { close(descriptor) }
@@ -49,7 +49,7 @@ enum SmallFile {
     }
 
     /// The file as UTF-8 text.
-    static func text(at path: String, maximumBytes: Int) throws(Failure) -> String {
+    package static func text(at path: String, maximumBytes: Int) throws(Failure) -> String {
         guard let text = String(validating: try bytes(at: path, maximumBytes: maximumBytes), as: UTF8.self) else {
             throw .notUTF8
         }
@@ -58,15 +58,20 @@ enum SmallFile {
 }
 
 /// A system call that failed, by its name and errno.
-struct SystemError: Error, Equatable, CustomStringConvertible {
-    let call: String
-    let errno: CInt
+package struct SystemError: Error, Equatable, CustomStringConvertible {
+    package let call: String
+    package let errno: CInt
+
+    package init(call: String, errno: CInt) {
+        self.call = call
+        self.errno = errno
+    }
 
     /// "open: Permission denied"
-    var description: String { "\(call): \(Self.message(for: errno))" }
+    package var description: String { "\(call): \(Self.message(for: errno))" }
 
     /// The C library's words for an errno.
-    static func message(for errno: CInt) -> String {
+    package static func message(for errno: CInt) -> String {
         // strerror_r(3): strerror's buffer is shared between threads.
         var buffer = [CChar](repeating: 0, count: 256)
         guard unsafe strerror_r(errno, &buffer, buffer.count) == 0 else { return "error \(errno)" }

@@ -1,11 +1,19 @@
 import Glibc
-import NIOCore
+package import NIOCore
 import Synchronization
 
+/// Who has connected, as far as connections are counted by it.
+package enum ConnectionSource: Sendable, Hashable {
+    /// A process of this host, by its uid.
+    case user(UInt32)
+    /// A network address, or the part of it that one party can have many of.
+    case network(String)
+}
+
 /// Counts the connections of one listening socket, and decides which of them are served.
-final class ConnectionLimits: Sendable {
+package final class ConnectionLimits: Sendable {
     /// What becomes of a new connection.
-    enum Decision: Sendable {
+    package enum Decision: Sendable {
         case serve
         /// Answered with `overloaded` and closed soon.
         case refuse
@@ -15,41 +23,48 @@ final class ConnectionLimits: Sendable {
 
     private struct Count {
         var served: [ObjectIdentifier: any Channel] = [:]
-        var servedByUID: [UInt32: Int] = [:]
+        var servedBySource: [ConnectionSource: Int] = [:]
         var overloaded = 0
         var isDraining = false
     }
 
     /// How many excess connections may hold a descriptor while they are answered `overloaded`.
-    static let overloadedMargin = 32
+    package static let overloadedMargin = 32
 
     /// How many connections are served at a time.
-    struct Maximum: Sendable, Equatable {
-        var total: Int
-        var perUID: Int
+    package struct Maximum: Sendable, Equatable {
+        package var total: Int
+        package var perSource: Int
         /// Kept free of everybody but root and the daemon's own user, beyond `total`: however many uids fill the
         /// socket, an administrator still gets in.
-        var reserved = 0
+        package var reserved = 0
+
+        package init(total: Int, perSource: Int, reserved: Int = 0) {
+            self.total = total
+            self.perSource = perSource
+            self.reserved = reserved
+        }
     }
 
     private let maximum: Maximum
     private let ownUID: UInt32
     private let count = Mutex(Count())
 
-    init(_ maximum: Maximum, ownUID: UInt32 = geteuid()) {
+    package init(_ maximum: Maximum, ownUID: UInt32 = geteuid()) {
         self.maximum = maximum
         self.ownUID = ownUID
     }
 
-    /// Each `admit` is followed by one ``release(_:uid:decision:)`` with its decision when the channel is closed.
-    func admit(_ channel: any Channel, uid: UInt32) -> Decision {
+    /// Each `admit` is followed by one ``release(_:from:decision:)`` with its decision when the channel is closed.
+    package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
         count.withLock { count in
             if count.isDraining { return .close }
-            let ofUID = count.servedByUID[uid, default: 0]
-            let open = uid == 0 || uid == ownUID ? maximum.total + maximum.reserved : maximum.total
-            if count.served.count < open, ofUID < maximum.perUID {
+            let ofSource = count.servedBySource[source, default: 0]
+            let mayUseReserve = source == .user(0) || source == .user(ownUID)
+            let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
+            if count.served.count < open, ofSource < maximum.perSource {
                 count.served[ObjectIdentifier(channel)] = channel
-                count.servedByUID[uid] = ofUID + 1
+                count.servedBySource[source] = ofSource + 1
                 return .serve
             }
             guard count.overloaded < Self.overloadedMargin else { return .close }
@@ -58,13 +73,13 @@ final class ConnectionLimits: Sendable {
         }
     }
 
-    func release(_ channel: any Channel, uid: UInt32, decision: Decision) {
+    package func release(_ channel: any Channel, from source: ConnectionSource, decision: Decision) {
         count.withLock { count in
             switch decision {
             case .serve:
                 count.served[ObjectIdentifier(channel)] = nil
-                let left = count.servedByUID[uid, default: 1] - 1
-                count.servedByUID[uid] = left == 0 ? nil : left
+                let left = count.servedBySource[source, default: 1] - 1
+                count.servedBySource[source] = left == 0 ? nil : left
             case .refuse: count.overloaded -= 1
             case .close: break
             }
@@ -72,7 +87,7 @@ final class ConnectionLimits: Sendable {
     }
 
     /// From now on no connection is served; returns those that still are.
-    func drain() -> [any Channel] {
+    package func drain() -> [any Channel] {
         count.withLock { count in
             count.isDraining = true
             return Array(count.served.values)
@@ -80,19 +95,19 @@ final class ConnectionLimits: Sendable {
     }
 
     /// The connections being served.
-    var served: [any Channel] { count.withLock { Array($0.served.values) } }
+    package var served: [any Channel] { count.withLock { Array($0.served.values) } }
 }
 
 /// The process's limit of open descriptors (RLIMIT_NOFILE).
-enum DescriptorLimit {
+package enum DescriptorLimit {
     /// Descriptors that are not connections of the payments socket: listening sockets, event loops, workers, ledger,
     /// logs, administration, and the excess connections that are answered `overloaded`.
-    static let reserve = 256
+    package static let reserve = 256
     /// No daemon needs more, and libraries that walk through all possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
 
     /// Raises the soft limit as far as the hard one allows, and returns it.
-    static func raise() -> Int {
+    package static func raise() -> Int {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
         let wanted = max(limit.rlim_cur, min(limit.rlim_max, ceiling))
@@ -106,22 +121,25 @@ enum DescriptorLimit {
     }
 
     /// How many of the wanted connections fit under `limit`; at least 16.
-    static func connections(wanted: Int, limit: Int) -> Int {
+    package static func connections(wanted: Int, limit: Int) -> Int {
         min(wanted, max(16, limit - reserve))
     }
 }
 
-extension ConnectionHandler {
-    /// Of one connection.
-    struct Limits: Sendable {
-        var idle: TimeAmount
-        /// For a request's head and body together, from its first byte.
-        var request: TimeAmount = .seconds(10)
-        /// Of a body that is thrown away after an early refusal, so that the connection can stay.
-        var discardedBody = 64 * 1024
-        /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
-        /// make the kernel discard that answer.
-        var lingerBytes = 1024 * 1024
-        var linger: TimeAmount = .seconds(2)
+/// Of one connection: its requests, and what is read beside them.
+package struct RequestLimits: Sendable {
+    package var idle: TimeAmount
+    /// For a request's head and body together, from its first byte.
+    package var request: TimeAmount = .seconds(10)
+    /// Of a body that is thrown away after an early refusal, so that the connection can stay.
+    package var discardedBody = 64 * 1024
+    /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
+    /// make the kernel discard that answer.
+    package var lingerBytes = 1024 * 1024
+    package var linger: TimeAmount = .seconds(2)
+
+    package init(idle: TimeAmount, request: TimeAmount = .seconds(10)) {
+        self.idle = idle
+        self.request = request
     }
 }

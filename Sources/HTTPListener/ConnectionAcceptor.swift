@@ -1,15 +1,41 @@
-import NIOCore
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 import Refusals
 
+/// Tells who has connected, and has that peer's requests answered.
+package protocol ConnectionService: Sendable {
+    /// On the connection's event loop, once, before anything is read from it. When it throws the connection is closed.
+    func accept(_ channel: any Channel) throws -> AcceptedConnection
+    /// By one: after each accepted connection, and after its end.
+    func connectionsChanged(by difference: Int)
+}
+
+/// A connection of which is known where it comes from.
+package struct AcceptedConnection {
+    /// What it is counted by.
+    package var source: ConnectionSource
+    package var handler: any RequestHandler
+    /// Adds what stands between the socket and HTTP, which is TLS; nil for HTTP on the socket itself. A connection beyond
+    /// the limits is then closed without an answer, since a handshake for it would cost more than serving it.
+    package var addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)?
+
+    package init(
+        source: ConnectionSource, handler: any RequestHandler,
+        addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)? = nil
+    ) {
+        self.source = source
+        self.handler = handler
+        self.addTransport = addTransport
+    }
+}
+
 /// Sets up each accepted connection.
 struct ConnectionAcceptor: Sendable {
-    let socket: SocketKind
+    let service: any ConnectionService
     let connectionLimits: ConnectionLimits
-    let handler: any RequestHandler
-    let limits: ConnectionHandler.Limits
-    let instruments: Instruments
+    let limits: RequestLimits
+    let answersOnEventLoop: Bool
 
     private static let readBytes = 16 * 1024
 
@@ -28,36 +54,32 @@ struct ConnectionAcceptor: Sendable {
 
     private func setUp(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
-        guard
-            let peer = try pipeline.withUnsafeTransportIfAvailable(
-                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
-        else { throw ChannelError.operationUnsupported }
-        let decision = connectionLimits.admit(channel, uid: peer.uid)
-        instruments.connections.add(1)
-        channel.closeFuture.whenComplete { _ in
-            connectionLimits.release(channel, uid: peer.uid, decision: decision)
-            instruments.connections.add(-1)
+        let connection = try service.accept(channel)
+        let decision = connectionLimits.admit(channel, from: connection.source)
+        service.connectionsChanged(by: 1)
+        channel.closeFuture.whenComplete { [source = connection.source] _ in
+            connectionLimits.release(channel, from: source, decision: decision)
+            service.connectionsChanged(by: -1)
         }
         switch decision {
         case .serve:
             let input = BoundedInput()
-            // Administration may take long, with lists of thousands of keys: it must not hold up payments.
-            let executor = socket == .payments ? EventLoopExecutor(channel.eventLoop) : nil
+            let executor = answersOnEventLoop ? EventLoopExecutor(channel.eventLoop) : nil
+            try connection.addTransport?(pipeline)
             let decoder = ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))
             try pipeline.addHandlers([
                 input, decoder, Self.encoder,
                 ConnectionHandler(
-                    peer: peer, socket: socket, handler: handler, limits: limits, input: input, executor: executor),
+                    handler: connection.handler, limits: limits, input: input, executor: executor),
             ])
-        case .refuse:
+        case .refuse where connection.addTransport == nil:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
             try pipeline.addHandlers([
-                Self.encoder, OverloadedConnection(answer: handler.answer(for: refusal, peer: peer)),
+                Self.encoder, OverloadedConnection(answer: connection.handler.answer(for: refusal)),
             ])
-        case .close:
+        case .refuse, .close:
             channel.close(promise: nil)
         }
     }

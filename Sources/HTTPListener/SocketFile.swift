@@ -1,22 +1,23 @@
 import CLinux
 import Glibc
+package import HostSystem
 
 /// A socket file that this process bound, and may unlink again as long as it is still the same file.
-struct SocketFile: Sendable, Equatable {
-    let path: String
+package struct SocketFile: Sendable, Equatable {
+    package let path: String
     private let device: UInt64
     private let inode: UInt64
 
     /// How many connections the kernel keeps waiting; net.core.somaxconn may make it fewer.
-    static let backlog: CInt = 1024
+    package static let backlog: CInt = 1024
 
     /// Binds and listens on `path`. Nobody can connect before mode and group are those asked for: the file is born
     /// with no permission at all (the kernel takes a socket's own mode when it makes the file), whatever the umask.
     ///
     /// A socket file that nobody listens on any more is replaced; anything else at that path is left alone.
     /// - Returns: the listening descriptor, close-on-exec.
-    static func listen(
-        path: String, mode: UInt32, group: AccessRule.Account?
+    package static func listen(
+        path: String, mode: UInt32, group: Account?
     ) throws(ListenerError) -> (descriptor: CInt, file: SocketFile) {
         let directory = try openDirectory(of: path)
         // Two daemons that start together must not both take the other's new socket for a stale one. Another user
@@ -42,7 +43,7 @@ struct SocketFile: Sendable, Equatable {
     }
 
     /// Removes the file unless another has taken its place.
-    func unlinkIfOurs() {
+    package func unlinkIfOurs() {
         var status = stat()
         guard unsafe lstat(path, &status) == 0, UInt64(status.st_dev) == device, UInt64(status.st_ino) == inode
         else { return }
@@ -92,7 +93,7 @@ struct SocketFile: Sendable, Equatable {
 
     /// Gives the new file its group and mode through a descriptor, so that a symbolic link put in its place gets none.
     private static func permit(
-        _ path: String, mode: UInt32, group: AccessRule.Account?
+        _ path: String, mode: UInt32, group: Account?
     ) throws(ListenerError) -> SocketFile {
         let handle = unsafe open(path, paytokend_o_path | O_NOFOLLOW | O_CLOEXEC)
         guard handle >= 0 else { throw failure("open", path) }

@@ -1,11 +1,11 @@
 import Dispatch
 import Foundation
 import Glibc
-import Logging
+package import Logging
 import Synchronization
 
-/// The daemon's log: one sink, format and level for all its loggers. The level can be changed while it runs.
-final class StandardErrorLog: Sendable {
+/// A program's log: one sink, format and level for all its loggers. The level can be changed while it runs.
+package final class StandardErrorLog: Sendable {
     private struct State {
         var level: Logger.Level
         let format: LogSettings.Format
@@ -14,25 +14,25 @@ final class StandardErrorLog: Sendable {
     private let sink: LogSink
     private let state: Mutex<State>
 
-    init(_ settings: LogSettings = .init(), sink: LogSink = .init()) {
+    package init(_ settings: LogSettings = .init(), sink: LogSink = .init()) {
         self.sink = sink
         state = Mutex(State(level: settings.level, format: settings.format))
     }
 
     /// A logger whose level follows this log's, unless it is set on the logger itself.
-    func logger(_ label: String) -> Logger {
+    package func logger(_ label: String) -> Logger {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
     /// For every logger at once. The format cannot be changed: a program that reads the log could not know from which line
     /// on it is another.
-    var level: Logger.Level {
+    package var level: Logger.Level {
         get { state.withLock { $0.level } }
         set { state.withLock { $0.level = newValue } }
     }
 
     /// Waits, at most a second, until what was logged is written.
-    func flush() {
+    package func flush() {
         sink.flush()
     }
 
@@ -50,29 +50,29 @@ final class StandardErrorLog: Sendable {
 }
 
 /// swift-log's side of ``StandardErrorLog``: a value, with metadata and perhaps a level of its own.
-struct StandardErrorLogHandler: LogHandler {
+package struct StandardErrorLogHandler: LogHandler {
     private let log: StandardErrorLog
     private let label: String
     private var ownLevel: Logger.Level?
-    var metadata: Logger.Metadata = [:]
-    var metadataProvider: Logger.MetadataProvider?
+    package var metadata: Logger.Metadata = [:]
+    package var metadataProvider: Logger.MetadataProvider?
 
-    init(log: StandardErrorLog, label: String) {
+    package init(log: StandardErrorLog, label: String) {
         self.log = log
         self.label = label
     }
 
-    var logLevel: Logger.Level {
+    package var logLevel: Logger.Level {
         get { ownLevel ?? log.level }
         set { ownLevel = newValue }
     }
 
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
+    package func log(event: LogEvent) {
         var merged = metadata
         if let provided = metadataProvider?.get() { merged.merge(provided) { $1 } }
         if merged.isEmpty {
@@ -89,7 +89,7 @@ struct StandardErrorLogHandler: LogHandler {
 ///
 /// Lines that come within some milliseconds leave together, as many as a pipe takes in one piece: another program that
 /// writes to the same pipe does not get in between.
-final class LogSink: Sendable {
+package final class LogSink: Sendable {
     private struct Backlog {
         /// Not handed to write(2) yet, in pieces that are written at once.
         var pieces: [[UInt8]] = []
@@ -112,7 +112,7 @@ final class LogSink: Sendable {
     private let backlog = Mutex(Backlog())
 
     /// - Parameter descriptor: stays the caller's; it is not closed.
-    init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
+    package init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
         self.descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
         self.maximumBacklogBytes = maximumBacklogBytes
     }
@@ -122,7 +122,7 @@ final class LogSink: Sendable {
     /// Queues a line, which ends in LF.
     /// - Returns: how many lines were dropped since the last one that was taken; nil when this one is dropped too.
     @discardableResult
-    func write(_ line: [UInt8]) -> UInt64? {
+    package func write(_ line: [UInt8]) -> UInt64? {
         let (dropped, begins): (UInt64?, Bool) = backlog.withLock { backlog in
             guard backlog.bytes + line.count <= maximumBacklogBytes else {
                 backlog.dropped += 1
@@ -161,7 +161,7 @@ final class LogSink: Sendable {
     }
 
     /// Waits until everything queued so far is written, but not longer than `milliseconds`. For the program's end.
-    func flush(milliseconds: Int = 1_000) {
+    package func flush(milliseconds: Int = 1_000) {
         let done = DispatchSemaphore(value: 0)
         queue.async {
             self.writePieces()

@@ -1,9 +1,9 @@
-import Encodings
-import PaymentToken
+package import Encodings
+package import HostSystem
 
 extension ConfigurationSection {
     /// A whole number in decimal.
-    func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) -> Int {
+    package func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) -> Int {
         guard let text = written(name) else { return standard }
         guard node(name)?.typeName == "int", let value = Int(text), text == String(value) else {
             problem(name, "must be a whole number from \(range.lowerBound) to \(range.upperBound), without quotes")
@@ -16,7 +16,7 @@ extension ConfigurationSection {
         return value
     }
 
-    func boolean(_ name: String, default standard: Bool) -> Bool {
+    package func boolean(_ name: String, default standard: Bool) -> Bool {
         guard let text = written(name) else { return standard }
         switch text {
         case "true", "on": return true
@@ -28,7 +28,7 @@ extension ConfigurationSection {
     }
 
     /// An integer and `ms`, `s`, `m`, `h` or `d`.
-    func duration(_ name: String, in range: ClosedRange<Duration>, default standard: Duration) -> Duration {
+    package func duration(_ name: String, in range: ClosedRange<Duration>, default standard: Duration) -> Duration {
         guard let text = written(name) else { return standard }
         guard !DurationText.isOff(text) else {
             problem(name, "cannot be off; give a duration such as \(DurationText.text(of: standard))")
@@ -38,7 +38,9 @@ extension ConfigurationSection {
     }
 
     /// The same, or off.
-    func durationOrOff(_ name: String, in range: ClosedRange<Duration>, default standard: Duration?) -> Duration? {
+    package func durationOrOff(_ name: String, in range: ClosedRange<Duration>, default standard: Duration?)
+        -> Duration?
+    {
         guard let text = written(name) else { return standard }
         return DurationText.isOff(text) ? nil : bounded(name, text, in: range) ?? standard
     }
@@ -58,21 +60,8 @@ extension ConfigurationSection {
         return value
     }
 
-    /// A window for signing times; nil when the key is absent. Off is warned about.
-    func signingTimeWindow(_ name: String) -> SigningTimeWindow? {
-        guard node(name) != nil else { return nil }
-        guard let duration = durationOrOff(name, in: .seconds(1)...DurationText.days(3650), default: .seconds(300))
-        else {
-            warning(
-                .signingTimeWindowOff, name,
-                "tokens of any age are taken, and claims are never pruned; set a window such as 5m")
-            return .off
-        }
-        return .within(duration)
-    }
-
     /// An absolute path, from one that may be relative to the file.
-    func path(_ name: String, default standard: String) -> String {
+    package func path(_ name: String, default standard: String) -> String {
         guard let text = text(name) else { return standard }
         guard !text.isEmpty else {
             problem(name, "must be a path, not empty")
@@ -82,7 +71,7 @@ extension ConfigurationSection {
     }
 
     /// The path of a socket: sockaddr_un has room for 107 bytes.
-    func socketPath(_ name: String, default standard: String) -> String {
+    package func socketPath(_ name: String, default standard: String) -> String {
         let path = path(name, default: standard)
         if path.utf8.count > 107 {
             problem(name, "is too long for a Unix socket; a path has at most 107 bytes")
@@ -91,7 +80,7 @@ extension ConfigurationSection {
     }
 
     /// Permission bits of a socket file: connecting takes the right to write, executing means nothing.
-    func mode(_ name: String, default standard: UInt32) -> UInt32 {
+    package func mode(_ name: String, default standard: UInt32) -> UInt32 {
         guard let text = written(name) else { return standard }
         guard (3...4).contains(text.utf8.count), let mode = UInt32(text, radix: 8), mode & ~0o666 == 0,
             mode & 0o600 == 0o600
@@ -102,7 +91,7 @@ extension ConfigurationSection {
         return mode
     }
 
-    func choice<Value: RawRepresentable & CaseIterable>(_ name: String, default standard: Value) -> Value
+    package func choice<Value: RawRepresentable & CaseIterable>(_ name: String, default standard: Value) -> Value
     where Value.RawValue == String {
         guard let text = written(name) else { return standard }
         guard let value = Value(rawValue: text) else {
@@ -115,7 +104,7 @@ extension ConfigurationSection {
     }
 
     /// A required name for labels and records.
-    func name(_ key: String) -> String? {
+    package func name(_ key: String) -> String? {
         guard let text = text(key) else {
             if node(key) == nil { problem(key, "is missing; give a name") }
             return nil
@@ -128,7 +117,7 @@ extension ConfigurationSection {
     }
 
     /// A group by name or number.
-    func group(_ name: String) -> AccessRule.Account? {
+    package func group(_ name: String) -> Account? {
         guard let text = written(name) else { return nil }
         guard let group = Accounts.group(text) else {
             problem(name, "there is no group “\(ConfigurationText.shown(text))”; make it (groupadd), or name another")
@@ -138,30 +127,32 @@ extension ConfigurationSection {
     }
 
     /// A user by name or number.
-    func user(_ name: String) -> AccessRule.Account? {
+    package func user(_ name: String) -> Account? {
         guard let text = written(name) else { return nil }
         guard let user = Accounts.user(text) else {
             problem(name, "there is no user “\(ConfigurationText.shown(text))”; make it (useradd), or name another")
             return nil
         }
-        return AccessRule.Account(name: text, id: user.uid)
+        return Account(name: text, id: user.uid)
     }
 }
 
 extension DurationText {
     /// `off` unquoted is a truth value to YAML 1.1; all three mean the same.
-    static func isOff(_ text: String) -> Bool { ["off", "Off", "OFF", "false", "False", "FALSE"].contains(text) }
+    package static func isOff(_ text: String) -> Bool {
+        ["off", "Off", "OFF", "false", "False", "FALSE"].contains(text)
+    }
 }
 
 /// Texts from the file: which are taken, and how they are shown.
-enum ConfigurationText {
+package enum ConfigurationText {
     /// No control characters.
-    static func isPlain(_ text: String) -> Bool {
+    package static func isPlain(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F } && text.utf8.count <= 4096
     }
 
     /// 1 to 64 letters, digits, `.`, `_`, `-` and `@`: what fits a metric's label and a record without escapes.
-    static func isName(_ text: String) -> Bool {
+    package static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy {
                 $0.isASCII
@@ -171,16 +162,16 @@ enum ConfigurationText {
     }
 
     /// A text of the file within a message, cut and without control characters.
-    static func shown(_ text: String) -> String {
+    package static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { $0.value >= 0x20 && $0.value != 0x7F ? Character($0) : "?" }
         return String(scalars) + (text.unicodeScalars.count > 64 ? "…" : "")
     }
 }
 
 /// The known key that an unknown one was probably meant to be.
-enum NearestKey {
+package enum NearestKey {
     /// nil when nothing is near: more than a third of the longer one's letters would have to change.
-    static func suggestion(for text: String, among keys: [String]) -> String? {
+    package static func suggestion(for text: String, among keys: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let candidates = keys.map { (key: $0, distance: distance(text.lowercased(), $0)) }
         guard let nearest = candidates.min(by: { $0.distance < $1.distance }),

@@ -1,23 +1,24 @@
 import Synchronization
 
 /// One named metric with its label names, as Prometheus knows them (text format 0.0.4).
-protocol MetricFamily: Sendable {
+package protocol MetricFamily: Sendable {
     /// Appends the family's HELP, TYPE and sample lines.
     func expose(to text: inout MetricsText)
 }
 
 /// Label values in the order of the family's label names. Families take them as `[labelCount of String]`, so that a wrong
 /// number of them does not compile.
-typealias LabelValues = [String]
+@usableFromInline package typealias LabelValues = [String]
 
 extension InlineArray where Element == String {
-    fileprivate var list: LabelValues { indices.map { self[$0] } }
+    // Inlined, as are the calls that take it: an array of a number of labels that the compiler does not know is slow.
+    @inlinable var list: LabelValues { indices.map { self[$0] } }
 }
 
 /// How many series one family may have: labels come from closed sets and configuration, so more is a defect, and a
 /// defect must not grow without bound. What comes later is counted under `other`. Merchants' keys are their own bound.
-let maximumSeriesPerFamily = 2_000
-let maximumSeriesOfKeys = 100_000
+package let maximumSeriesPerFamily = 2_000
+package let maximumSeriesOfKeys = 100_000
 
 /// What the kinds of metrics have in common: a name, and a value for each combination of label values.
 private final class Series<Value: Sendable>: Sendable {
@@ -66,22 +67,28 @@ private final class Series<Value: Sendable>: Sendable {
 }
 
 /// A value that only grows: `_total`.
-final class Counter<let labelCount: Int>: MetricFamily {
+package final class Counter<let labelCount: Int>: MetricFamily {
     private let series: Series<UInt64>
 
-    init(
+    package init(
         _ name: String, help: String, labels: [labelCount of String], mostSeries: Int = maximumSeriesPerFamily
     ) {
         series = Series(name, help: help, labels: labels.list, maximum: mostSeries, none: 0)
     }
 
-    func increment(_ values: [labelCount of String], by amount: UInt64 = 1) {
-        series.update(values.list) { $0 &+= amount }
+    @inlinable
+    package func increment(_ values: [labelCount of String], by amount: UInt64 = 1) {
+        increment(list: values.list, by: amount)
     }
 
-    func value(_ values: [labelCount of String]) -> UInt64 { series[values.list] ?? 0 }
+    @usableFromInline
+    func increment(list values: LabelValues, by amount: UInt64) {
+        series.update(values) { $0 &+= amount }
+    }
 
-    func expose(to text: inout MetricsText) {
+    package func value(_ values: [labelCount of String]) -> UInt64 { series[values.list] ?? 0 }
+
+    package func expose(to text: inout MetricsText) {
         series.expose(as: "counter", to: &text) { text, values, count in
             text.sample(series.name, labels: series.labels, values: values, value: String(count))
         }
@@ -89,30 +96,30 @@ final class Counter<let labelCount: Int>: MetricFamily {
 }
 
 /// A value that goes up and down.
-final class Gauge<let labelCount: Int>: MetricFamily {
+package final class Gauge<let labelCount: Int>: MetricFamily {
     private let series: Series<Double>
 
-    init(_ name: String, help: String, labels: [labelCount of String]) {
+    package init(_ name: String, help: String, labels: [labelCount of String]) {
         series = Series(name, help: help, labels: labels.list, none: 0)
     }
 
-    func set(_ values: [labelCount of String], to value: Double) {
+    package func set(_ values: [labelCount of String], to value: Double) {
         series.update(values.list) { $0 = value }
     }
 
-    func add(_ amount: Double, _ values: [labelCount of String]) {
+    package func add(_ amount: Double, _ values: [labelCount of String]) {
         series.update(values.list) { $0 += amount }
     }
 
     /// Replaces all series at once, so that what is gone is no longer shown. Of two with the same label values the first
     /// counts.
-    func replaceAll(_ newSeries: [(labels: [labelCount of String], value: Double)]) {
+    package func replaceAll(_ newSeries: [(labels: [labelCount of String], value: Double)]) {
         series.replaceAll(Dictionary(newSeries.map { ($0.labels.list, $0.value) }) { first, _ in first })
     }
 
-    func value(_ values: [labelCount of String]) -> Double? { series[values.list] }
+    package func value(_ values: [labelCount of String]) -> Double? { series[values.list] }
 
-    func expose(to text: inout MetricsText) {
+    package func expose(to text: inout MetricsText) {
         series.expose(as: "gauge", to: &text) { text, values, number in
             text.sample(series.name, labels: series.labels, values: values, value: MetricsText.number(number))
         }
@@ -120,7 +127,7 @@ final class Gauge<let labelCount: Int>: MetricFamily {
 }
 
 /// Observations counted into fixed buckets.
-final class Histogram<let labelCount: Int>: MetricFamily {
+package final class Histogram<let labelCount: Int>: MetricFamily {
     /// Upper bounds, ascending; +Inf is implied.
     private let bounds: [Double]
     private let series: Series<Observations>
@@ -131,21 +138,27 @@ final class Histogram<let labelCount: Int>: MetricFamily {
         var sum = 0.0
     }
 
-    init(_ name: String, help: String, labels: [labelCount of String], bounds: [Double]) {
+    package init(_ name: String, help: String, labels: [labelCount of String], bounds: [Double]) {
         self.bounds = bounds
         let none = Observations(counts: [UInt64](repeating: 0, count: bounds.count + 1))
         series = Series(name, help: help, labels: labels.list, none: none)
     }
 
-    func observe(_ value: Double, _ values: [labelCount of String]) {
+    @inlinable
+    package func observe(_ value: Double, _ values: [labelCount of String]) {
+        observe(value, list: values.list)
+    }
+
+    @usableFromInline
+    func observe(_ value: Double, list values: LabelValues) {
         let bucket = bounds.firstIndex { value <= $0 } ?? bounds.count
-        series.update(values.list) { observations in
+        series.update(values) { observations in
             observations.counts[bucket] &+= 1
             observations.sum += value
         }
     }
 
-    func expose(to text: inout MetricsText) {
+    package func expose(to text: inout MetricsText) {
         let (name, labels) = (series.name, series.labels)
         series.expose(as: "histogram", to: &text) { text, values, observations in
             var cumulative: UInt64 = 0
@@ -167,38 +180,40 @@ final class Histogram<let labelCount: Int>: MetricFamily {
 // Families without labels have one series, which is there from the start.
 
 extension Counter where labelCount == 0 {
-    convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
-    func increment(by amount: UInt64 = 1) { increment([], by: amount) }
-    func value() -> UInt64 { value([]) }
+    package convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
+    package func increment(by amount: UInt64 = 1) { increment([], by: amount) }
+    package func value() -> UInt64 { value([]) }
 }
 
 extension Gauge where labelCount == 0 {
-    convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
-    func set(to value: Double) { set([], to: value) }
-    func add(_ amount: Double) { add(amount, []) }
-    func value() -> Double? { value([]) }
+    package convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
+    package func set(to value: Double) { set([], to: value) }
+    package func add(_ amount: Double) { add(amount, []) }
+    package func value() -> Double? { value([]) }
 }
 
 extension Histogram where labelCount == 0 {
-    convenience init(_ name: String, help: String, bounds: [Double]) {
+    package convenience init(_ name: String, help: String, bounds: [Double]) {
         self.init(name, help: help, labels: [], bounds: bounds)
     }
-    func observe(_ value: Double) { observe(value, []) }
+    package func observe(_ value: Double) { observe(value, []) }
     /// In seconds.
-    func observe(_ duration: Duration) { observe(duration.inSeconds) }
+    package func observe(_ duration: Duration) { observe(duration.inSeconds) }
 }
 
 /// Prometheus' text exposition format, version 0.0.4.
-struct MetricsText {
-    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+package struct MetricsText {
+    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    private(set) var text = ""
+    package private(set) var text = ""
 
-    mutating func header(name: String, help: String, type: String) {
+    package init() {}
+
+    package mutating func header(name: String, help: String, type: String) {
         text += "# HELP \(name) \(Self.escaped(help, quotes: false))\n# TYPE \(name) \(type)\n"
     }
 
-    mutating func sample(_ name: String, labels: [String], values: [String], value: String) {
+    package mutating func sample(_ name: String, labels: [String], values: [String], value: String) {
         text += name
         if !labels.isEmpty {
             text += "{"
@@ -209,7 +224,7 @@ struct MetricsText {
     }
 
     /// Whole numbers without a fraction, others in the shortest form; infinities as the format spells them.
-    static func number(_ value: Double) -> String {
+    package static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
         return value == value.rounded() && abs(value) < 1e15 ? String(Int(value)) : value.description

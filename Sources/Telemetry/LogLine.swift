@@ -1,14 +1,14 @@
 import Encodings
-import Foundation
-import Logging
+package import Foundation
+package import Logging
 import StrictJSON
 
 /// One log event as one line of bounded length, whatever its values hold.
-enum LogLine {
+package enum LogLine {
     /// Of one value, in Unicode scalars; what is longer is cut.
-    static let longestValue = 2_048
+    package static let longestValue = 2_048
 
-    static func encode(
+    package static func encode(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, format: LogSettings.Format, at time: Date
     ) -> [UInt8] {
         switch format {

@@ -5,32 +5,37 @@ import NIOHTTP1
 import Synchronization
 
 /// An answer. The listener adds its length or framing, Date and Connection.
-struct HTTPAnswer: Sendable {
-    enum Body: Sendable {
+package struct HTTPAnswer: Sendable {
+    package enum Body: Sendable {
         case bytes([UInt8])
         case stream(BodyStream)
     }
 
-    var status: Int
+    package var status: Int
     /// Names and values come from this program, never from a request: neither may contain CR or LF.
-    var headers: [Header]
-    var body: Body
+    package var headers: [Header]
+    package var body: Body
     /// Whether the connection ends with this answer.
-    var closes: Bool
+    package var closes: Bool
 
-    struct Header: Sendable, Equatable {
-        let name: String
-        let value: String
+    package struct Header: Sendable, Equatable {
+        package let name: String
+        package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
-    init(status: Int, headers: [Header] = [], body: [UInt8] = [], closes: Bool = false) {
+    package init(status: Int, headers: [Header] = [], body: [UInt8] = [], closes: Bool = false) {
         self.status = status
         self.headers = headers
         self.body = .bytes(body)
         self.closes = closes
     }
 
-    init(status: Int, headers: [Header] = [], stream: BodyStream) {
+    package init(status: Int, headers: [Header] = [], stream: BodyStream) {
         self.status = status
         self.headers = headers
         body = .stream(stream)
@@ -38,14 +43,14 @@ struct HTTPAnswer: Sendable {
     }
 
     /// An `application/json` answer.
-    static func json(status: Int, _ body: [UInt8], headers: [Header] = [], closes: Bool = false) -> HTTPAnswer {
+    package static func json(status: Int, _ body: [UInt8], headers: [Header] = [], closes: Bool = false) -> HTTPAnswer {
         HTTPAnswer(
             status: status, headers: [Header(name: "Content-Type", value: "application/json")] + headers, body: body,
             closes: closes)
     }
 
     /// Ends a stream that will not be sent, because the peer has left or asked for the head alone.
-    func abandon() {
+    package func abandon() {
         if case .stream(let stream) = body { stream.ended(.abandoned) }
     }
 }

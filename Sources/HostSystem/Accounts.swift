@@ -1,16 +1,33 @@
 import Glibc
 import Synchronization
 
+/// A user or group whose name was resolved when the configuration was read.
+package struct Account: Sendable, Equatable {
+    package let name: String
+    package let id: UInt32
+
+    package init(name: String, id: UInt32) {
+        self.name = name
+        self.id = id
+    }
+}
+
 /// The system's users and groups (getpwnam_r(3), getgrnam_r(3)), asked only while the configuration is read.
-enum Accounts {
-    struct User: Equatable {
-        let name: String
-        let uid: UInt32
-        let gid: UInt32
+package enum Accounts {
+    package struct User: Equatable {
+        package let name: String
+        package let uid: UInt32
+        package let gid: UInt32
+
+        package init(name: String, uid: UInt32, gid: UInt32) {
+            self.name = name
+            self.uid = uid
+            self.gid = gid
+        }
     }
 
     /// By name, or by number for one without a name. nil: there is none.
-    static func user(_ text: String) -> User? {
+    package static func user(_ text: String) -> User? {
         if let uid = UInt32(text) {
             return unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } ?? User(name: text, uid: uid, gid: uid)
         }
@@ -18,24 +35,24 @@ enum Accounts {
     }
 
     /// Whether the system knows an account of this number.
-    static func exists(uid: UInt32) -> Bool { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } != nil }
+    package static func exists(uid: UInt32) -> Bool { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } != nil }
 
     /// The group's identifier, by name or number.
-    static func group(_ text: String) -> AccessRule.Account? {
-        if let gid = UInt32(text) { return AccessRule.Account(name: text, id: gid) }
-        return entry(ofGroup: text).map { AccessRule.Account(name: text, id: $0.gid) }
+    package static func group(_ text: String) -> Account? {
+        if let gid = UInt32(text) { return Account(name: text, id: gid) }
+        return entry(ofGroup: text).map { Account(name: text, id: $0.gid) }
     }
 
     /// The group's identifier and everyone whom it counts: those that its entry names, and those whose primary group
     /// it is.
-    static func members(ofGroup name: String) -> (gid: UInt32, users: [User])? {
+    package static func members(ofGroup name: String) -> (gid: UInt32, users: [User])? {
         guard let (_, gid, names) = entry(ofGroup: name) else { return nil }
         let named = names.compactMap(user(named:))
         return (gid, named + users(withPrimaryGroup: gid).filter { !named.contains($0) })
     }
 
     /// The same by number; nil where there is no such group and nobody's primary group is one.
-    static func members(ofGroup gid: UInt32) -> (name: String, users: [User])? {
+    package static func members(ofGroup gid: UInt32) -> (name: String, users: [User])? {
         let entry = unsafe entry { unsafe getgrgid_r(gid, $0, $1, $2, $3) }
         let named = entry?.names.compactMap(user(named:)) ?? []
         let users = named + users(withPrimaryGroup: gid).filter { !named.contains($0) }
@@ -43,7 +60,7 @@ enum Accounts {
     }
 
     /// Every group of a user, the primary one included (getgrouplist(3)).
-    static func groups(of user: User) -> [UInt32] {
+    package static func groups(of user: User) -> [UInt32] {
         var count: CInt = 64
         for _ in 0..<2 {
             var groups = [gid_t](repeating: 0, count: Int(count))
@@ -131,6 +148,7 @@ enum Accounts {
 
 extension Accounts.User {
     fileprivate init(_ entry: passwd) {
-        unsafe self.init(name: String(cString: entry.pw_name), uid: entry.pw_uid, gid: entry.pw_gid)
+        unsafe self.init(
+            name: String(cString: entry.pw_name), uid: entry.pw_uid, gid: entry.pw_gid)
     }
 }

@@ -10,7 +10,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// Sent through the pipeline when the daemon stops.
+    /// Sent through the pipeline when the program stops.
     struct Drain: Sendable {}
 
     private typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
@@ -35,10 +35,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         case notHTTP
     }
 
-    private let peer: PeerCredentials
-    private let socket: SocketKind
     private let handler: any RequestHandler
-    private let limits: Limits
+    private let limits: RequestLimits
     private let input: BoundedInput
     /// Where requests are answered; nil for the concurrency runtime's threads.
     private let executor: EventLoopExecutor?
@@ -58,11 +56,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var refusalInFlight = false
 
     init(
-        peer: PeerCredentials, socket: SocketKind, handler: any RequestHandler, limits: Limits, input: BoundedInput,
+        handler: any RequestHandler, limits: RequestLimits, input: BoundedInput,
         executor: EventLoopExecutor?
     ) {
-        self.peer = peer
-        self.socket = socket
         self.handler = handler
         self.limits = limits
         self.input = input
@@ -182,7 +178,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         framing = message.answer
         let length = message.head.contentLength
-        switch handler.admit(message.head, peer: peer, socket: socket) {
+        switch handler.admit(message.head) {
         case .refuse(let answer):
             // The rest of a small body is read and thrown away, so that a pool of connections survives its 403s.
             // Otherwise nothing more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
@@ -250,7 +246,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Answers
 
     private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
-        last(handler.answer(for: Refusal(code, message), peer: peer), context)
+        last(handler.answer(for: Refusal(code, message)), context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.
@@ -287,7 +283,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             state = .writing
             send([.end(nil)], context)
         }
-        // The daemon began to stop before this answer was ready.
+        // The program began to stop before this answer was ready.
         if isDraining { stream.drain() }
     }
 

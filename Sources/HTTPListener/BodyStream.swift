@@ -2,9 +2,9 @@ import NIOCore
 import NIOHTTP1
 
 /// A body that is made while it is sent, no faster than the peer takes it.
-struct BodyStream: Sendable {
+package struct BodyStream: Sendable {
     /// How a stream ended.
-    enum End: Sendable {
+    package enum End: Sendable {
         case whole
         /// Never begun.
         case abandoned
@@ -15,17 +15,17 @@ struct BodyStream: Sendable {
     ///
     /// HTTP/1.0 has no chunks: without a length the body ends where the connection does, and the peer cannot tell one that
     /// was broken off from a whole one.
-    let length: Int?
+    package let length: Int?
     /// The body has no end of its own. A stopping daemon cancels the task that runs `produce`, and what was written by
     /// then counts as the whole.
-    let isEndless: Bool
+    package let isEndless: Bool
     /// Makes the body. When it throws, or has written another number of bytes than `length`, the connection is broken
     /// off, so that the peer sees that something is missing. Its task is cancelled when the connection ends.
-    var produce: @Sendable (BodyWriter) async throws -> Void
+    package var produce: @Sendable (BodyWriter) async throws -> Void
     /// Called once, when nothing more will be written.
-    var ended: @Sendable (End) -> Void
+    package var ended: @Sendable (End) -> Void
 
-    init(
+    package init(
         length: Int? = nil, isEndless: Bool = false, ended: @escaping @Sendable (End) -> Void = { _ in },
         produce: @escaping @Sendable (BodyWriter) async throws -> Void
     ) {
@@ -36,7 +36,7 @@ struct BodyStream: Sendable {
     }
 
     /// - Returns: whether it is whole.
-    func run(into writer: BodyWriter) async -> Bool {
+    package func run(into writer: BodyWriter) async -> Bool {
         do {
             try await produce(writer)
             ended(.whole)
@@ -52,8 +52,8 @@ struct BodyStream: Sendable {
 }
 
 /// Takes the pieces of a streamed body.
-struct BodyWriter: Sendable {
-    enum Failure: Error, Equatable {
+package struct BodyWriter: Sendable {
+    package enum Failure: Error, Equatable {
         /// The peer has left, or takes nothing any more.
         case connectionEnded
         /// More bytes than the stream's length.
@@ -68,12 +68,12 @@ struct BodyWriter: Sendable {
     private static let pieceBytes = 64 * 1024
 
     /// - Parameter send: returns when the peer's side has taken the bytes.
-    init(send: @escaping @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void) {
+    package init(send: @escaping @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void) {
         self.send = send
     }
 
     /// Waits until the kernel has taken these bytes, so that the daemon never holds more than one piece.
-    func write(_ bytes: [UInt8]) async throws(Failure) {
+    package func write(_ bytes: [UInt8]) async throws(Failure) {
         var rest = bytes[...]
         while !rest.isEmpty {
             try await send(rest.prefix(Self.pieceBytes))
@@ -82,7 +82,7 @@ struct BodyWriter: Sendable {
     }
 
     /// Asks before each piece whether it may still be written.
-    func permitted(by mayWrite: @escaping @Sendable () -> Bool) -> BodyWriter {
+    package func permitted(by mayWrite: @escaping @Sendable () -> Bool) -> BodyWriter {
         BodyWriter { [send] piece throws(Failure) in
             guard mayWrite() else { throw .revoked }
             try await send(piece)

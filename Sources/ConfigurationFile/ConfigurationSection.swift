@@ -1,25 +1,30 @@
-import PaymentToken
-import Yams
+package import Yams
 
 /// A value in the file with the place it stands at.
-struct Located<Value> {
-    let value: Value
+package struct Located<Value> {
+    package let value: Value
     /// `tokens[0].uri`
-    let key: String
-    let line: Int?
+    package let key: String
+    package let line: Int?
+
+    package init(value: Value, key: String, line: Int?) {
+        self.value = value
+        self.key = key
+        self.line = line
+    }
 }
 
 /// A mapping of the file with a closed set of keys. Reading a value reports what is wrong with it and goes on with the
 /// default, so that one run finds every problem.
-struct ConfigurationSection {
-    let reader: ConfigurationReader
+package struct ConfigurationSection {
+    package let reader: ConfigurationReader
     /// Empty for the root.
-    let path: String
-    let line: Int?
+    package let path: String
+    package let line: Int?
     private var members: [String: Node] = [:]
 
     /// - Parameter node: nil or an empty value is an empty section.
-    init(_ node: Node?, path: String, keys: [String], reader: ConfigurationReader) {
+    package init(_ node: Node?, path: String, keys: [String], reader: ConfigurationReader) {
         self.reader = reader
         self.path = path
         line = node?.mark?.line
@@ -42,32 +47,32 @@ struct ConfigurationSection {
         }
     }
 
-    func key(_ name: String) -> String { Self.join(path, name) }
+    package func key(_ name: String) -> String { Self.join(path, name) }
 
     /// The node of a key that is there and not empty.
-    func node(_ name: String) -> Node? {
+    package func node(_ name: String) -> Node? {
         members[name].flatMap { $0.isEmptyValue ? nil : $0 }
     }
 
     /// Whether the key is there, and nothing behind it.
-    func isEmpty(_ name: String) -> Bool {
+    package func isEmpty(_ name: String) -> Bool {
         members[name]?.isEmptyValue ?? false
     }
 
-    func section(_ name: String, keys: [String]) -> ConfigurationSection {
+    package func section(_ name: String, keys: [String]) -> ConfigurationSection {
         ConfigurationSection(members[name], path: key(name), keys: keys, reader: reader)
     }
 
-    func problem(_ name: String, _ message: String) {
+    package func problem(_ name: String, _ message: String) {
         reader.problem(key(name), line: members[name]?.mark?.line ?? line, message)
     }
 
-    func warning(_ setting: ConfigurationWarning.Setting, _ name: String, _ message: String) {
+    package func warning(_ setting: ConfigurationWarning.Setting, _ name: String, _ message: String) {
         reader.warning(setting, key(name), line: members[name]?.mark?.line ?? line, message)
     }
 
     /// The elements of a list with their places; nil when the key is absent, and after a reported problem.
-    func list(_ name: String) -> [Located<Node>]? {
+    package func list(_ name: String) -> [Located<Node>]? {
         guard let node = node(name) else { return nil }
         guard case .sequence(let sequence) = node else {
             problem(name, "must be a list, as in [a, b]")
@@ -79,7 +84,7 @@ struct ConfigurationSection {
     }
 
     /// A list of texts.
-    func texts(_ name: String) -> [Located<String>]? {
+    package func texts(_ name: String) -> [Located<String>]? {
         list(name)?.compactMap { element in
             guard let text = element.value.scalar?.string, !text.isEmpty, ConfigurationText.isPlain(text) else {
                 reader.problem(element.key, line: element.line, "must be text, not empty and on one line")
@@ -90,7 +95,7 @@ struct ConfigurationSection {
     }
 
     /// The value as it is written, of a scalar of whatever type.
-    func written(_ name: String) -> String? {
+    package func written(_ name: String) -> String? {
         guard let node = node(name) else { return nil }
         guard let text = node.scalar?.string, ConfigurationText.isPlain(text) else {
             problem(name, "must be a single value on one line")
@@ -100,7 +105,7 @@ struct ConfigurationSection {
     }
 
     /// Text; what YAML reads as a number or a truth value must be quoted.
-    func text(_ name: String) -> String? {
+    package func text(_ name: String) -> String? {
         guard let text = written(name) else { return nil }
         guard node(name)?.typeName == "str" else {
             problem(name, "must be text; put it in quotes")
@@ -116,12 +121,12 @@ struct ConfigurationSection {
 
 extension Node {
     /// `key:` with nothing after it.
-    var isEmptyValue: Bool {
+    package var isEmptyValue: Bool {
         scalar.map { $0.style == .plain && typeName == "null" } ?? false
     }
 
     /// `str`, `int`, `bool`, `null`, `float`, `map`, `seq`; what is none of YAML's own tags gives its whole name.
-    var typeName: String {
+    package var typeName: String {
         let prefix = "tag:yaml.org,2002:"
         let name = tag.description
         return name.hasPrefix(prefix) ? String(name.dropFirst(prefix.count)) : name

@@ -1,11 +1,12 @@
 import Glibc
+package import HostSystem
 import SecretMemory
 
 extension ConfigurationSection {
     /// The absolute path of a secret's file, which nobody but the daemon's user and root can read; nil after a reported problem.
     ///
     /// - Parameter use: what somebody else who reads the file could do.
-    func secretFile(_ name: String, use: String) -> String? {
+    package func secretFile(_ name: String, use: String) -> String? {
         guard let text = text(name) else { return nil }
         // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
         let variable = "$CREDENTIALS_DIRECTORY/"
@@ -19,7 +20,7 @@ extension ConfigurationSection {
     }
 
     /// Reads the secret as it will be read when it is needed, and forgets it.
-    func checkedSecret(_ path: String, of name: String, use: String) -> String? {
+    package func checkedSecret(_ path: String, of name: String, use: String) -> String? {
         do throws(SecretFileError) {
             _ = try SecretBytes(contentsOfFile: path)
             if let readers = SecretFileReaders(ofFile: path) {
@@ -35,13 +36,13 @@ extension ConfigurationSection {
 }
 
 /// Who besides the daemon's user and root can read a secret's file, as a member of its group.
-struct SecretFileReaders: Equatable {
-    let group: String
+package struct SecretFileReaders: Equatable {
+    package let group: String
     /// By name.
-    let people: [String]
+    package let people: [String]
 
     /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
-    init?(ofFile path: String) {
+    package init?(ofFile path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
             let (group, members) = Accounts.members(ofGroup: status.st_gid)
@@ -53,7 +54,7 @@ struct SecretFileReaders: Equatable {
     ///   - gid: of the group.
     ///   - members: those whom its entry names, and those whose primary group it is.
     ///   - ownUID: of the process that asks.
-    init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
+    package init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
         let others = members.filter { member in
             // Root may be checking for the daemon, whose user it does not know: then a user's own group, of the same
             // name, counts nobody.
@@ -67,7 +68,7 @@ struct SecretFileReaders: Equatable {
 
     /// Follows the file's name.
     /// - Parameter use: what they can do with the secret, without the daemon.
-    func problem(use: String) -> String {
+    package func problem(use: String) -> String {
         let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
         return "can be read by the members of the group \(group): \(shown). With the secret they \(use): "
             + "take the right away with chmod g-r, or give the file to a group of the daemon's user alone"

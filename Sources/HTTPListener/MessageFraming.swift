@@ -32,7 +32,7 @@ struct MessageFraming {
         let contentType = head.headers.first(name: "content-type").map(Self.mediaType)
         self.head = RequestHead(
             method: head.method.rawValue, path: target.path, query: target.query, contentType: contentType,
-            contentLength: length)
+            contentLength: length, fields: head.headers)
         // After CONNECT or an upgrade the decoder reads nothing more: neither is served here, so the connection ends.
         let leavesHTTP = head.method == .CONNECT || head.headers.contains(name: "upgrade")
         answer = AnswerFraming(

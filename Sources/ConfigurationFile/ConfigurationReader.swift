@@ -1,70 +1,91 @@
-import Yams
+package import Yams
 
 /// What reading one configuration file has in common: where relative paths start, and the problems found so far.
-final class ConfigurationReader {
-    let file: String
-    let environment: [String: String]
-    private(set) var problems: [ConfigurationProblem] = []
-    private(set) var warnings: [ConfigurationWarning] = []
+package final class ConfigurationReader {
+    package let file: String
+    package let environment: [String: String]
+    package private(set) var problems: [ConfigurationProblem] = []
+    package private(set) var warnings: [ConfigurationWarning] = []
 
-    init(file: String, environment: [String: String]) {
+    package init(file: String, environment: [String: String]) {
         self.file = file
         self.environment = environment
     }
 
-    func problem(_ key: String, line: Int?, _ message: String) {
+    package func problem(_ key: String, line: Int?, _ message: String) {
         problems.append(ConfigurationProblem(file: file, line: line, key: key, message: message))
     }
 
-    func warning(_ setting: ConfigurationWarning.Setting, _ key: String, line: Int?, _ message: String) {
+    package func warning(_ setting: ConfigurationWarning.Setting, _ key: String, line: Int?, _ message: String) {
         let place = (line.map { "\(file):\($0): " } ?? "\(file): ") + key
         warnings.append(ConfigurationWarning(setting: setting, place: place, message: message))
     }
 
     /// Relative paths are relative to the file.
-    func absolute(_ path: String) -> String {
+    package func absolute(_ path: String) -> String {
         if path.hasPrefix("/") { return path }
         let directory = file.lastIndex(of: "/").map { String(file[...$0]) } ?? ""
         return directory + (path.hasPrefix("./") ? String(path.dropFirst(2)) : path)
     }
 
     /// The problems in the order of the file; those without a line first.
-    var sortedProblems: [ConfigurationProblem] {
+    package var sortedProblems: [ConfigurationProblem] {
         problems.enumerated().sorted { ($0.element.line ?? 0, $0.offset) < ($1.element.line ?? 0, $1.offset) }
             .map(\.element)
     }
 }
 
 /// One thing wrong with the configuration.
-struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertible {
-    let file: String
+package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertible {
+    package let file: String
     /// From 1; nil for what concerns the file as a whole.
-    let line: Int?
+    package let line: Int?
     /// `listener.mode`, `tokens[0].uri`; empty for the file as a whole.
-    let key: String
+    package let key: String
     /// What is wrong and what to do, as one sentence or two without a full stop at the end.
-    let message: String
+    package let message: String
 
     /// `FILE:LINE: KEY: what is wrong; what to do`
-    var description: String {
+    package var description: String {
         (line.map { "\(file):\($0): " } ?? "\(file): ") + (key.isEmpty ? "" : "\(key): ") + message
     }
 }
 
-/// Every problem of one configuration, in the order of the file. Never empty.
-struct ConfigurationProblems: Error, CustomStringConvertible {
-    let problems: [ConfigurationProblem]
+/// A permitted setting that weakens the service.
+package struct ConfigurationWarning: Sendable, Equatable {
+    /// The label of the metric `…_insecure_settings{setting}`; each program names its own.
+    package struct Setting: Sendable, Hashable {
+        package let rawValue: String
 
-    var description: String { problems.map(\.description).joined(separator: "\n") }
+        package init(_ rawValue: String) {
+            self.rawValue = rawValue
+        }
+    }
+
+    package let setting: Setting
+    /// The key that sets it, with its line: `/etc/paytokend.yaml:31: approvals.people`.
+    package let place: String
+    package let message: String
+}
+
+/// Every problem of one configuration, in the order of the file. Never empty.
+package struct ConfigurationProblems: Error, CustomStringConvertible {
+    package let problems: [ConfigurationProblem]
+
+    package init(problems: [ConfigurationProblem]) {
+        self.problems = problems
+    }
+
+    package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
 /// One YAML 1.1 document as a tree of nodes that know their lines, without anchors, aliases and tags of its own.
-enum YAMLDocument {
+package enum YAMLDocument {
     /// Far more than any configuration needs.
-    static let maximumBytes = 256 * 1024
+    package static let maximumBytes = 256 * 1024
 
     /// The root node; nil for an empty document, and for one whose problem was reported to `reader`.
-    static func root(of text: String, reader: ConfigurationReader) -> Node? {
+    package static func root(of text: String, reader: ConfigurationReader) -> Node? {
         do {
             // A node knows its anchor only as long as its parser lives.
             let parser = try Parser(yaml: text, encoding: .utf8)

@@ -1,0 +1,102 @@
+import HTTPListener
+import Logging
+import NIOCore
+import Refusals
+
+/// Which of the daemon's two sockets a request came through.
+enum SocketKind: String, CaseIterable, Sendable {
+    case payments = "paytokend"
+    case admin
+}
+
+/// What answers the requests of both sockets; `Router` in production.
+protocol PeerRequestHandler: Sendable {
+    /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
+    /// neither waits nor computes anything long.
+    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
+
+    /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
+    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer
+}
+
+/// One connection's requests, with what the kernel says of its peer.
+private struct PeerRequests: RequestHandler {
+    let peer: PeerCredentials
+    let socket: SocketKind
+    let handler: any PeerRequestHandler
+
+    func admit(_ head: RequestHead) -> Admission { handler.admit(head, peer: peer, socket: socket) }
+    func answer(for refusal: Refusal) -> HTTPAnswer { handler.answer(for: refusal, peer: peer) }
+}
+
+/// The connections of one Unix socket, counted by the peer's uid.
+private struct PeerConnections: ConnectionService {
+    let socket: SocketKind
+    let handler: any PeerRequestHandler
+    let instruments: Instruments
+
+    func accept(_ channel: any Channel) throws -> AcceptedConnection {
+        // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
+        guard
+            let peer = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
+        else { throw ChannelError.operationUnsupported }
+        return AcceptedConnection(
+            source: .user(peer.uid), handler: PeerRequests(peer: peer, socket: socket, handler: handler))
+    }
+
+    func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
+}
+
+extension Listener {
+    /// Administration needs few connections, and needs them when the payments socket is flooded, or when one user who may
+    /// connect opens as many as the daemon lets him.
+    private static let administration = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
+
+    /// Binds the daemon's sockets that were not inherited, and serves until `shutdown(grace:)`.
+    /// - Parameter requestLimits: for tests that cannot wait.
+    /// - Throws: `ListenerError`; on `.alreadyServed` the daemon exits with status 75.
+    static func start(
+        settings: ListenerSettings, inherited: InheritedSockets = .init(), handler: any PeerRequestHandler,
+        instruments: Instruments, group: any EventLoopGroup, logger: Logger, requestLimits: RequestLimits? = nil
+    ) async throws(ListenerError) -> Listener {
+        let limit = DescriptorLimit.raise()
+        let connections = DescriptorLimit.connections(wanted: settings.maxConnections, limit: limit)
+        if connections < settings.maxConnections {
+            logger.warning(
+                "listener.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
+                metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
+        }
+        let limits = requestLimits ?? RequestLimits(idle: TimeAmount(settings.idleTimeout))
+        let sockets = SocketKind.allCases.map { kind in
+            ListeningSocket(
+                name: kind.rawValue, place: place(of: kind, settings: settings, inherited: inherited),
+                service: PeerConnections(socket: kind, handler: handler, instruments: instruments),
+                maximum: maximum(kind, settings, all: connections),
+                // Administration may take long, with lists of thousands of keys: it must not hold up payments.
+                answersOnEventLoop: kind == .payments, limits: limits)
+        }
+        return try await start(sockets, group: group, logger: logger)
+    }
+
+    private static func maximum(
+        _ kind: SocketKind, _ settings: ListenerSettings, all: Int
+    ) -> ConnectionLimits.Maximum {
+        var maximum = ConnectionLimits.Maximum(total: all, perSource: settings.maxConnectionsPerUID)
+        guard kind == .admin else { return maximum }
+        maximum.total = min(all, administration.total)
+        maximum.perSource = min(maximum.perSource, administration.perSource)
+        maximum.reserved = administration.reserved
+        return maximum
+    }
+
+    private static func place(
+        of kind: SocketKind, settings: ListenerSettings, inherited: InheritedSockets
+    ) -> ListeningSocket.Place {
+        if let descriptor = inherited.descriptors[kind] { return .inherited(descriptor: descriptor) }
+        return switch kind {
+        case .payments: .path(settings.socket, mode: settings.mode, group: settings.group)
+        case .admin: .path(settings.adminSocket, mode: settings.adminMode, group: nil)
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import Glibc
+package import HostSystem
+package import Logging
+package import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// A socket to listen on, and how its connections are served.
+package struct ListeningSocket: Sendable {
+    package enum Place: Sendable {
+        /// Bound and listening already; its file is its owner's.
+        case inherited(descriptor: CInt)
+        case path(String, mode: UInt32, group: Account?)
+        case network(SocketAddress)
+    }
+
+    /// In messages.
+    package let name: String
+    package let place: Place
+    package let service: any ConnectionService
+    package let maximum: ConnectionLimits.Maximum
+    /// Whether requests are answered on the thread of their connection. Not where an answer may take long.
+    package let answersOnEventLoop: Bool
+    package let limits: RequestLimits
+
+    package init(
+        name: String, place: Place, service: any ConnectionService, maximum: ConnectionLimits.Maximum,
+        answersOnEventLoop: Bool, limits: RequestLimits
+    ) {
+        self.name = name
+        self.place = place
+        self.service = service
+        self.maximum = maximum
+        self.answersOnEventLoop = answersOnEventLoop
+        self.limits = limits
+    }
+}
+
+/// Listening sockets, and the connections that came through them.
+///
+/// A program starts it last and shuts it down first. It reads HTTP/1.1 requests from peers that nobody has authenticated
+/// yet, and hands each, whole and bounded, to the ``RequestHandler`` that its ``ConnectionService`` gave for the peer.
+/// Guaranteed here: no connection takes more than its share (ConnectionLimits.swift), no request more memory or time than
+/// its limits (BoundedInput.swift, ConnectionHandler.swift), two readers cannot disagree about where a request ends
+/// (MessageFraming.swift), and at the end every request that was begun is answered or given up within the grace.
+///
+/// Start reading at RequestHandler.swift, what answers see; then ConnectionHandler.swift, one connection's life.
+package final class Listener: Sendable {
+    /// One listening socket while it is open.
+    private struct Opening: Sendable {
+        let channel: any Channel
+        let file: SocketFile?
+        let connectionLimits: ConnectionLimits
+    }
+
+    private let openings: [Opening]
+    private let logger: Logger
+
+    /// Where the sockets of the network listen, in the order in which they were opened: with the port that the system chose,
+    /// where port 0 was asked for.
+    package var networkAddresses: [SocketAddress] {
+        openings.compactMap(\.channel.localAddress).filter { $0.port != nil }
+    }
+
+    private init(openings: [Opening], logger: Logger) {
+        self.openings = openings
+        self.logger = logger
+    }
+
+    /// Opens the sockets in this order, and serves until ``shutdown(grace:)``. When one cannot be opened the others are closed
+    /// again, and their files removed.
+    package static func start(
+        _ sockets: [ListeningSocket], group: any EventLoopGroup, logger: Logger
+    ) async throws(ListenerError) -> Listener {
+        var openings: [Opening] = []
+        do throws(ListenerError) {
+            for socket in sockets { openings.append(try await open(socket, group: group)) }
+        } catch {
+            for opening in openings {
+                opening.file?.unlinkIfOurs()
+                try? await opening.channel.close()
+            }
+            throw error
+        }
+        return Listener(openings: openings, logger: logger)
+    }
+
+    private static func open(
+        _ socket: ListeningSocket, group: any EventLoopGroup
+    ) async throws(ListenerError) -> Opening {
+        let connectionLimits = ConnectionLimits(socket.maximum)
+        let bootstrap = ConnectionAcceptor(
+            service: socket.service, connectionLimits: connectionLimits, limits: socket.limits,
+            answersOnEventLoop: socket.answersOnEventLoop
+        ).bootstrap(group: group)
+        var file: SocketFile?
+        var bound: CInt?
+        switch socket.place {
+        case .inherited(let descriptor): bound = descriptor
+        case .path(let path, let mode, let group):
+            let (descriptor, made) = try SocketFile.listen(path: path, mode: mode, group: group)
+            (bound, file) = (descriptor, made)
+        case .network: break
+        }
+        do {
+            let channel: any Channel
+            if let bound {
+                channel = try await bootstrap.withBoundSocket(bound).get()
+                // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
+                _ = listen(bound, SocketFile.backlog)
+            } else if case .network(let address) = socket.place {
+                channel =
+                    try await bootstrap
+                    .serverChannelOption(.backlog, value: SocketFile.backlog)
+                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                    .bind(to: address).get()
+            } else {
+                throw ChannelError.operationUnsupported
+            }
+            return Opening(channel: channel, file: file, connectionLimits: connectionLimits)
+        } catch let error as IOError where error.errnoCode == EADDRINUSE {
+            throw .alreadyServed(path: socket.name)
+        } catch {
+            file?.unlinkIfOurs()
+            throw .unusable("cannot accept connections on the \(socket.name) socket: \(error)")
+        }
+    }
+
+    /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, closes what
+    /// is left, and unlinks the socket files that are still ours. Returns when nothing is open any more.
+    package func shutdown(grace: Duration = .seconds(30)) async {
+        for opening in openings {
+            opening.file?.unlinkIfOurs()
+            try? await opening.channel.close()
+            for channel in opening.connectionLimits.drain() {
+                channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
+            }
+        }
+        let end = ContinuousClock.now + grace
+        while openings.contains(where: { !$0.connectionLimits.served.isEmpty }), ContinuousClock.now < end {
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        let left = openings.flatMap(\.connectionLimits.served)
+        if !left.isEmpty {
+            logger.warning(
+                "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
+        }
+        for channel in left { try? await channel.close() }
+    }
+}
+
+/// Why a program cannot listen.
+package enum ListenerError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Another process answers on this socket; nothing was unlinked. Exit status 75.
+    case alreadyServed(path: String)
+    /// Anything else: what failed, with what, and what to do.
+    case unusable(String)
+
+    package var description: String {
+        switch self {
+        case .alreadyServed(let path):
+            "another process already serves \(path); stop it first, or configure another path"
+        case .unusable(let what): what
+        }
+    }
+}

@@ -1,0 +1,18 @@
+package import Logging
+
+/// `log`: to standard error.
+package struct LogSettings: Sendable, Equatable {
+    package enum Format: String, CaseIterable, Sendable {
+        /// One object a line.
+        case json
+        case text
+    }
+
+    package var level: Logger.Level
+    package var format: Format
+
+    package init(level: Logger.Level = .info, format: Format = .json) {
+        self.level = level
+        self.format = format
+    }
+}
