@@ -5,24 +5,32 @@ import SecretMemory
 extension ConfigurationSection {
     /// The absolute path of a secret's file, which nobody but the daemon's user and root can read; nil after a reported problem.
     ///
-    /// - Parameter use: what somebody else who reads the file could do.
-    package func secretFile(_ name: String, use: String) -> String? {
+    /// - Parameters:
+    ///   - use: what somebody else who reads the file could do.
+    ///   - maximumBytes: the longest secret taken.
+    ///   - hasLines: whether it may have more than one line.
+    package func secretFile(
+        _ name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
+    ) -> String? {
         guard let text = text(name) else { return nil }
         // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
         let variable = "$CREDENTIALS_DIRECTORY/"
-        guard text.hasPrefix(variable) else { return checkedSecret(reader.absolute(text), of: name, use: use) }
+        let checked = { checkedSecret($0, of: name, use: use, maximumBytes: maximumBytes, hasLines: hasLines) }
+        guard text.hasPrefix(variable) else { return checked(reader.absolute(text)) }
         guard let directory = reader.environment["CREDENTIALS_DIRECTORY"], directory.hasPrefix("/") else {
             problem(
                 name, "CREDENTIALS_DIRECTORY is not set; start the daemon from a systemd unit with LoadCredential=")
             return nil
         }
-        return checkedSecret(directory + "/" + text.dropFirst(variable.count), of: name, use: use)
+        return checked(directory + "/" + text.dropFirst(variable.count))
     }
 
     /// Reads the secret as it will be read when it is needed, and forgets it.
-    package func checkedSecret(_ path: String, of name: String, use: String) -> String? {
+    package func checkedSecret(
+        _ path: String, of name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
+    ) -> String? {
         do throws(SecretFileError) {
-            _ = try SecretBytes(contentsOfFile: path)
+            _ = try SecretBytes(contentsOfFile: path, maximumCount: maximumBytes, hasLines: hasLines)
             if let readers = SecretFileReaders(ofFile: path) {
                 problem(name, "the secret's file \(path) \(readers.problem(use: use))")
                 return nil

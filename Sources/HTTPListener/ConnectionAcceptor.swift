@@ -9,6 +9,12 @@ package protocol ConnectionService: Sendable {
     func accept(_ channel: any Channel) throws -> AcceptedConnection
     /// By one: after each accepted connection, and after its end.
     func connectionsChanged(by difference: Int)
+    /// There were too many connections for one more.
+    func connectionRefused()
+}
+
+extension ConnectionService {
+    package func connectionRefused() {}
 }
 
 /// A connection of which is known where it comes from.
@@ -16,16 +22,19 @@ package struct AcceptedConnection {
     /// What it is counted by.
     package var source: ConnectionSource
     package var handler: any RequestHandler
-    /// Adds what stands between the socket and HTTP, which is TLS; nil for HTTP on the socket itself. A connection beyond
-    /// the limits is then closed without an answer, since a handshake for it would cost more than serving it.
+    /// Whether an answer costs more than serving does, as with TLS, whose handshake comes before it. Such a connection is
+    /// closed without one where there are too many.
+    package var isCostly: Bool
+    /// Adds what stands between the socket and HTTP, TLS for one; nil for nothing.
     package var addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)?
 
     package init(
-        source: ConnectionSource, handler: any RequestHandler,
+        source: ConnectionSource, handler: any RequestHandler, isCostly: Bool = false,
         addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)? = nil
     ) {
         self.source = source
         self.handler = handler
+        self.isCostly = isCostly
         self.addTransport = addTransport
     }
 }
@@ -57,8 +66,9 @@ struct ConnectionAcceptor: Sendable {
         let connection = try service.accept(channel)
         let decision = connectionLimits.admit(channel, from: connection.source)
         service.connectionsChanged(by: 1)
-        channel.closeFuture.whenComplete { [source = connection.source] _ in
-            connectionLimits.release(channel, from: source, decision: decision)
+        if decision != .serve { service.connectionRefused() }
+        channel.closeFuture.whenComplete { _ in
+            connectionLimits.release(channel, decision: decision)
             service.connectionsChanged(by: -1)
         }
         switch decision {
@@ -73,7 +83,7 @@ struct ConnectionAcceptor: Sendable {
                 ConnectionHandler(
                     handler: connection.handler, limits: limits, input: input, executor: executor),
             ])
-        case .refuse where connection.addTransport == nil:
+        case .refuse where !connection.isCostly:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
             try pipeline.addHandlers([

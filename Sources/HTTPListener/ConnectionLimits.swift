@@ -8,6 +8,8 @@ package enum ConnectionSource: Sendable, Hashable {
     case user(UInt32)
     /// A network address, or the part of it that one party can have many of.
     case network(String)
+    /// Somebody who has said, and proved, who he is.
+    case client(String)
 }
 
 /// Counts the connections of one listening socket, and decides which of them are served.
@@ -21,11 +23,21 @@ package final class ConnectionLimits: Sendable {
         case close
     }
 
+    private struct Place {
+        let channel: any Channel
+        var source: ConnectionSource
+    }
+
     private struct Count {
-        var served: [ObjectIdentifier: any Channel] = [:]
+        var served: [ObjectIdentifier: Place] = [:]
         var servedBySource: [ConnectionSource: Int] = [:]
         var overloaded = 0
         var isDraining = false
+
+        mutating func leave(_ source: ConnectionSource) {
+            let left = servedBySource[source, default: 1] - 1
+            servedBySource[source] = left == 0 ? nil : left
+        }
     }
 
     /// How many excess connections may hold a descriptor while they are answered `overloaded`.
@@ -55,7 +67,7 @@ package final class ConnectionLimits: Sendable {
         self.ownUID = ownUID
     }
 
-    /// Each `admit` is followed by one ``release(_:from:decision:)`` with its decision when the channel is closed.
+    /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
     package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
         count.withLock { count in
             if count.isDraining { return .close }
@@ -63,7 +75,7 @@ package final class ConnectionLimits: Sendable {
             let mayUseReserve = source == .user(0) || source == .user(ownUID)
             let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
             if count.served.count < open, ofSource < maximum.perSource {
-                count.served[ObjectIdentifier(channel)] = channel
+                count.served[ObjectIdentifier(channel)] = Place(channel: channel, source: source)
                 count.servedBySource[source] = ofSource + 1
                 return .serve
             }
@@ -73,16 +85,31 @@ package final class ConnectionLimits: Sendable {
         }
     }
 
-    package func release(_ channel: any Channel, from source: ConnectionSource, decision: Decision) {
+    package func release(_ channel: any Channel, decision: Decision) {
         count.withLock { count in
             switch decision {
             case .serve:
-                count.served[ObjectIdentifier(channel)] = nil
-                let left = count.servedBySource[source, default: 1] - 1
-                count.servedBySource[source] = left == 0 ? nil : left
+                guard let place = count.served.removeValue(forKey: ObjectIdentifier(channel)) else { return }
+                count.leave(place.source)
             case .refuse: count.overloaded -= 1
             case .close: break
             }
+        }
+    }
+
+    /// Counts a served connection by somebody else from now on: by who is known to use it.
+    ///
+    /// - Returns: false where so many of that source's are served already; then nothing changes.
+    package func recount(_ channel: any Channel, as source: ConnectionSource, atMost most: Int) -> Bool {
+        count.withLock { count in
+            let identifier = ObjectIdentifier(channel)
+            guard let place = count.served[identifier] else { return false }
+            guard place.source != source else { return true }
+            guard count.servedBySource[source, default: 0] < most else { return false }
+            count.leave(place.source)
+            count.served[identifier]?.source = source
+            count.servedBySource[source, default: 0] += 1
+            return true
         }
     }
 
@@ -90,12 +117,12 @@ package final class ConnectionLimits: Sendable {
     package func drain() -> [any Channel] {
         count.withLock { count in
             count.isDraining = true
-            return Array(count.served.values)
+            return count.served.values.map(\.channel)
         }
     }
 
     /// The connections being served.
-    package var served: [any Channel] { count.withLock { Array($0.served.values) } }
+    package var served: [any Channel] { count.withLock { $0.served.values.map(\.channel) } }
 }
 
 /// The process's limit of open descriptors (RLIMIT_NOFILE).

@@ -18,19 +18,19 @@ package struct ListeningSocket: Sendable {
     package let name: String
     package let place: Place
     package let service: any ConnectionService
-    package let maximum: ConnectionLimits.Maximum
+    package let connectionLimits: ConnectionLimits
     /// Whether requests are answered on the thread of their connection. Not where an answer may take long.
     package let answersOnEventLoop: Bool
     package let limits: RequestLimits
 
     package init(
-        name: String, place: Place, service: any ConnectionService, maximum: ConnectionLimits.Maximum,
+        name: String, place: Place, service: any ConnectionService, connectionLimits: ConnectionLimits,
         answersOnEventLoop: Bool, limits: RequestLimits
     ) {
         self.name = name
         self.place = place
         self.service = service
-        self.maximum = maximum
+        self.connectionLimits = connectionLimits
         self.answersOnEventLoop = answersOnEventLoop
         self.limits = limits
     }
@@ -88,9 +88,8 @@ package final class Listener: Sendable {
     private static func open(
         _ socket: ListeningSocket, group: any EventLoopGroup
     ) async throws(ListenerError) -> Opening {
-        let connectionLimits = ConnectionLimits(socket.maximum)
         let bootstrap = ConnectionAcceptor(
-            service: socket.service, connectionLimits: connectionLimits, limits: socket.limits,
+            service: socket.service, connectionLimits: socket.connectionLimits, limits: socket.limits,
             answersOnEventLoop: socket.answersOnEventLoop
         ).bootstrap(group: group)
         var file: SocketFile?
@@ -118,7 +117,7 @@ package final class Listener: Sendable {
             } else {
                 throw ChannelError.operationUnsupported
             }
-            return Opening(channel: channel, file: file, connectionLimits: connectionLimits)
+            return Opening(channel: channel, file: file, connectionLimits: socket.connectionLimits)
         } catch let error as IOError where error.errnoCode == EADDRINUSE {
             throw .alreadyServed(path: socket.name)
         } catch {

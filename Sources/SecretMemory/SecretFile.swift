@@ -50,7 +50,10 @@ extension SecretBytes {
     /// - Parameters:
     ///   - path: of a regular file.
     ///   - maximumCount: the longest secret taken, in bytes.
-    public init(contentsOfFile path: String, maximumCount: Int = 256) throws(SecretFileError) {
+    ///   - hasLines: whether it may have more than one line, as a key in PEM has.
+    public init(
+        contentsOfFile path: String, maximumCount: Int = 256, hasLines: Bool = false
+    ) throws(SecretFileError) {
         // O_NONBLOCK: a pipe without a writer must be refused, not waited for.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw SecretFileError(path: path, reason: .unreadable(errno)) }
@@ -64,7 +67,7 @@ extension SecretBytes {
         guard secret.count <= maximumCount else {
             throw SecretFileError(path: path, reason: .tooLong(limit: maximumCount))
         }
-        guard secret.isOneLine else { throw SecretFileError(path: path, reason: .moreThanOneLine) }
+        guard hasLines || secret.isOneLine else { throw SecretFileError(path: path, reason: .moreThanOneLine) }
         self = secret
     }
 

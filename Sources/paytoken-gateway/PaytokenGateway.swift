@@ -1,10 +1,83 @@
+// The gateway's executable: its command line. All that it does is in the target Gateway; begin with GatewayProgram there.
+
 import ArgumentParser
+import DaemonAPI
 import Gateway
 import ProductVersion
 
+/// The merchant server, in the foreground.
 @main
 struct PaytokenGateway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "paytoken-gateway", abstract: "A merchant's server for Apple Pay, in front of paytokend.",
-        version: ProductVersion.current)
+        commandName: "paytoken-gateway",
+        abstract: "The merchant endpoints over the network, in front of paytokend.",
+        discussion: """
+            Serves merchants' backends over HTTPS, and metrics and status on a Unix socket of its own. Logs go to standard \
+            error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads clients, certificates \
+            and the log level again, all or nothing.
+
+            EXAMPLES
+              paytoken-gateway --config /etc/paytokend/paytoken-gateway.yaml --check
+              paytoken-gateway --config /etc/paytokend/paytoken-gateway.yaml
+              paytoken-gateway new-key
+
+            EXIT STATUS
+              0   stopped by a signal, or --check found nothing wrong
+              64  wrong usage
+              70  a defect
+              75  another gateway serves the admin socket or the address
+              78  the configuration is wrong
+            """,
+        version: "paytoken-gateway \(ProductVersion.current)", subcommands: [Serve.self, NewKey.self],
+        defaultSubcommand: Serve.self)
+
+    static func main() async {
+        GatewayProgram.forbidNewPrivileges()
+        await main(nil)
+    }
+}
+
+/// Without a subcommand.
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Serve; what is done without a subcommand.", shouldDisplay: false)
+
+    @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
+    var configurationFile: String
+
+    @Flag(help: "Say every problem of the configuration with its line, and exit 0 or 78.")
+    var check = false
+
+    func run() async throws {
+        let status =
+            check
+            ? GatewayProgram.check(configurationFile: configurationFile)
+            : await GatewayProgram.run(configurationFile: configurationFile)
+        if status != .done { throw ExitCode(status.rawValue) }
+    }
+}
+
+/// A secret for one client.
+struct NewKey: ParsableCommand {
+    enum Output: String, ExpressibleByArgument, CaseIterable {
+        case table, json
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "new-key", abstract: "Make a bearer key for a client.",
+        discussion: """
+            Prints the key, once and nowhere else, and the SHA-256 that stands in the configuration. Give the key to the \
+            client's backend, which sends it with each request: Authorization: Bearer KEY.
+            """)
+
+    @Option(help: "table or json.")
+    var output = Output.table
+
+    func run() {
+        let key = NewBearerKey()
+        switch output {
+        case .json: print(key.json)
+        case .table: print("key         \(key.key)\nkey_sha256  \(key.keySHA256)")
+        }
+    }
 }

@@ -1,5 +1,5 @@
 import Foundation
-import NIOCore
+public import NIOCore
 import NIOPosix
 import Synchronization
 
@@ -65,6 +65,30 @@ public final class RawConnection: Sendable {
         }
         guard let connected else { throw CancellationError() }
         channel = connected
+    }
+
+    /// Over TCP to a port of this host.
+    ///
+    /// - Parameters:
+    ///   - source: the address to come from, 127.0.0.0/8; the system's choice unless given.
+    ///   - staysOpen: whether this end stays open when the server has closed its own.
+    ///   - transport: adds what stands between the socket and the bytes, such as TLS.
+    public init(
+        port: Int, from source: String? = nil, staysOpen: Bool = false,
+        transport: @escaping @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void = { _ in }
+    ) async throws {
+        let received = Received()
+        self.received = received
+        var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.allowRemoteHalfClosure, value: staysOpen)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try transport(channel.pipeline.syncOperations)
+                    try channel.pipeline.syncOperations.addHandler(received)
+                }
+            }
+        if let source { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: source, port: 0)) }
+        channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
     }
 
     deinit { channel.close(promise: nil) }

@@ -1,3 +1,4 @@
+import ConfigurationFile
 import Glibc
 import HostSystem
 import PaymentToken

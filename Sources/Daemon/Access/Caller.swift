@@ -1,3 +1,4 @@
+import ConfigurationFile
 import PaymentToken
 
 /// A peer whom a rule matched, and what that rule lets it do.
@@ -37,41 +38,5 @@ struct Caller: Sendable, Equatable {
     func allows(merchant identifier: String) -> Bool {
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }
-    }
-}
-
-/// A merchant identifier in which `*` stands for any characters, none included: `merchant.com.example.*`.
-struct MerchantPattern: Sendable, Equatable {
-    let text: String
-
-    init(_ text: String) {
-        self.text = text
-    }
-
-    /// Compares bytes, case included: identifiers are opaque.
-    func matches(_ merchantIdentifier: String) -> Bool {
-        // Greedy with one step back to the last star: linear in space, and quadratic at worst, never exponential.
-        let pattern = Array(text.utf8)
-        let name = Array(merchantIdentifier.utf8)
-        let star = UInt8(ascii: "*")
-        var patternIndex = 0
-        var nameIndex = 0
-        var afterStar: (pattern: Int, name: Int)?
-        while nameIndex < name.count {
-            if patternIndex < pattern.count, pattern[patternIndex] == star {
-                afterStar = (patternIndex + 1, nameIndex)
-                patternIndex += 1
-            } else if patternIndex < pattern.count, pattern[patternIndex] == name[nameIndex] {
-                patternIndex += 1
-                nameIndex += 1
-            } else if let restart = afterStar {
-                afterStar = (restart.pattern, restart.name + 1)
-                patternIndex = restart.pattern
-                nameIndex = restart.name + 1
-            } else {
-                return false
-            }
-        }
-        return pattern[patternIndex...].allSatisfy { $0 == star }
     }
 }

@@ -72,7 +72,7 @@ extension Listener {
             ListeningSocket(
                 name: kind.rawValue, place: place(of: kind, settings: settings, inherited: inherited),
                 service: PeerConnections(socket: kind, handler: handler, instruments: instruments),
-                maximum: maximum(kind, settings, all: connections),
+                connectionLimits: ConnectionLimits(maximum(kind, settings, all: connections)),
                 // Administration may take long, with lists of thousands of keys: it must not hold up payments.
                 answersOnEventLoop: kind == .payments, limits: limits)
         }

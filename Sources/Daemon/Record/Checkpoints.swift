@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import HostSystem
 import Ledger
 import Logging
 import Refusals

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPListener
+import HostSystem
 import Logging
 import NIOPosix
 import ProductVersion

@@ -1,5 +1,6 @@
 import DaemonAPI
 import Foundation
+import HostSystem
 import Ledger
 import MerchantKeys
 import Refusals

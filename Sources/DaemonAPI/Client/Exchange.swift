@@ -178,6 +178,7 @@ private final class AnswerReceiver: ChannelInboundHandler {
             headers.add(name: "Content-Type", value: "application/json")
             headers.add(name: "Content-Length", value: String(body.count))
         }
+        if let traceparent = request.traceparent { headers.add(name: "traceparent", value: traceparent) }
         let head = HTTPRequestHead(
             version: .http1_1, method: HTTPMethod(rawValue: request.method), uri: request.target, headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)

@@ -84,11 +84,14 @@ public struct ClientRequest: Sendable, Equatable {
     public var target: String
     /// Sent with `Content-Type: application/json`; nil for none.
     public var body: [UInt8]?
+    /// The header of that name (W3C Trace Context §3.2), for a request on behalf of another; nil for none.
+    public var traceparent: String?
 
-    public init(method: String, target: String, body: [UInt8]? = nil) {
+    public init(method: String, target: String, body: [UInt8]? = nil, traceparent: String? = nil) {
         self.method = method
         self.target = target
         self.body = body
+        self.traceparent = traceparent
     }
 
     public static func get(_ target: String) -> Self { Self(method: "GET", target: target) }

@@ -3,6 +3,7 @@ import PaymentToken
 import Refusals
 import Testing
 
+@testable import ConfigurationFile
 @testable import Daemon
 @testable import HostSystem
 

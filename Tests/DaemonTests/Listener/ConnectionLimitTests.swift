@@ -183,7 +183,21 @@ struct ConnectionCountTests {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
         for channel in channels { #expect(limits.admit(channel, from: .user(1000)) == .serve) }
         #expect(arrive(1000) == .refuse)
-        limits.release(channels[1], from: .user(1000), decision: .serve)
+        limits.release(channels[1], decision: .serve)
         #expect(arrive(1000) == .serve)
+    }
+
+    @Test("a connection whose client becomes known is counted by the client, and no longer by where it comes from")
+    func recounted() {
+        let channels = (0..<3).map { _ in EmbeddedChannel() }
+        for channel in channels { #expect(limits.admit(channel, from: .network("a")) == .serve) }
+        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .refuse)
+        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1))
+        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .serve)
+        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1), "it is the client's already")
+        #expect(!limits.recount(channels[1], as: .client("shop"), atMost: 1))
+        limits.release(channels[0], decision: .serve)
+        #expect(limits.recount(channels[1], as: .client("shop"), atMost: 1))
+        #expect(!limits.recount(EmbeddedChannel(), as: .client("shop"), atMost: 9), "it is not served")
     }
 }

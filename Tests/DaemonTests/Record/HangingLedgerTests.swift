@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import HostSystem
 @testable import Ledger
 
 /// What callers hear while the ledger hangs.

@@ -1,0 +1,79 @@
+import Crypto
+import DaemonAPI
+import Encodings
+import Foundation
+
+/// A secret that a merchant's backend sends with each request: `Authorization: Bearer KEY` (RFC 6750 §2.1).
+///
+/// 32 random bytes in base64url without padding (RFC 4648 §5) after a prefix by which scanners of repositories and logs can
+/// recognise one. The configuration has only its SHA-256: a key of 256 random bits needs no salt and no slow hash.
+struct BearerKey: Sendable {
+    static let prefix = "ptgw_"
+    static let randomBytes = 32
+    /// Of the whole header value. What is longer is no key.
+    static let maximumBytes = 256
+
+    let text: String
+
+    init() {
+        var generator = SystemRandomNumberGenerator()
+        let bytes = (0..<Self.randomBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        let encoded = Base64.encode(bytes).replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+        text = Self.prefix + encoded
+    }
+
+    /// The SHA-256 (32 bytes) by which the configuration knows it.
+    var sha256: [UInt8] { Self.sha256(of: text) }
+
+    static func sha256(of text: String) -> [UInt8] { Array(SHA256.hash(data: Data(text.utf8))) }
+}
+
+/// What a request says in its header `Authorization`.
+enum Authorization: Equatable {
+    case absent
+    /// SHA-256 (32 bytes) of the key.
+    case bearer(sha256: [UInt8])
+    /// Another scheme, no key, or more than one.
+    case unusable
+
+    /// - Parameter values: of every header of that name.
+    init(_ values: [String]) {
+        guard let value = values.first else {
+            self = .absent
+            return
+        }
+        let parts = value.split(separator: " ", maxSplits: 1)
+        guard values.count == 1, value.utf8.count <= BearerKey.maximumBytes, parts.count == 2,
+            parts[0].lowercased() == "bearer", !parts[1].isEmpty,
+            parts[1].utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else {
+            self = .unusable
+            return
+        }
+        self = .bearer(sha256: BearerKey.sha256(of: String(parts[1])))
+    }
+}
+
+/// What `paytoken-gateway new-key` prints: the only time that the key is to be seen.
+public struct NewBearerKey: Encodable, Sendable {
+    /// For the backend, and nobody else.
+    public let key: String
+    /// For the client's `key_sha256`, 64 lower-case hexadecimal digits.
+    public let keySHA256: String
+
+    private enum CodingKeys: String, CodingKey {
+        case key
+        case keySHA256 = "key_sha256"
+    }
+
+    public init() {
+        let made = BearerKey()
+        key = made.text
+        keySHA256 = Hexadecimal.encode(made.sha256)
+    }
+
+    /// One object on one line, without a newline.
+    public var json: String {
+        (try? JSONCoding.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+}

@@ -1,0 +1,61 @@
+import ConfigurationFile
+
+/// What a client may be allowed to do.
+enum ClientOperation: String, CaseIterable, Sendable {
+    case pay, status, session, decrypt
+
+    /// Whether this version does it at all.
+    var isSupported: Bool { self == .session }
+}
+
+/// A merchant's backend that the configuration's `clients` names.
+struct GatewayClient: Sendable, Equatable {
+    let name: String
+    let credential: ClientCredential
+    let operations: Set<ClientOperation>
+    /// Patterns in which `*` stands for any characters.
+    let merchants: [MerchantPattern]
+    /// Names of hosts in lower case; `*.` at the beginning stands for one or more labels.
+    let domains: [String]
+
+    func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
+
+    /// Whether this client acts for this merchant.
+    func allows(merchant identifier: String) -> Bool {
+        merchants.contains { $0.matches(identifier) }
+    }
+
+    /// Whether this client shows payment pages on this domain: one of its names exactly, in either case, or any name below one
+    /// that begins with `*.`.
+    func allows(domain: String) -> Bool {
+        let domain = domain.lowercased()
+        return domains.contains { pattern in
+            guard pattern.hasPrefix("*.") else { return pattern == domain }
+            let suffix = pattern.dropFirst()
+            return domain.utf8.count > suffix.utf8.count && domain.hasSuffix(suffix)
+        }
+    }
+}
+
+/// What a client proves itself by.
+enum ClientCredential: Sendable, Equatable {
+    /// SHA-256 (32 bytes) of a bearer key (RFC 6750 §2.1), over all of the key's characters.
+    case bearerKey(sha256: [UInt8])
+    /// SHA-256 (32 bytes) of the DER of the TLS client certificate, which need not be anybody's but the client's own.
+    case certificate(sha256: [UInt8])
+    /// A subjectAltName of a TLS client certificate that `listener.tls.client_ca` issued: a DNS name in lower case, or a URI.
+    case certificateName(String)
+
+    var usesCertificate: Bool {
+        if case .bearerKey = self { false } else { true }
+    }
+
+    /// For people; gives nothing of a key away.
+    var kind: String {
+        switch self {
+        case .bearerKey: "bearer_key"
+        case .certificate: "certificate"
+        case .certificateName: "certificate_san"
+        }
+    }
+}

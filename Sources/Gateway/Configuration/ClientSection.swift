@@ -1,0 +1,149 @@
+import ConfigurationFile
+import Encodings
+
+extension GatewayClient {
+    fileprivate static let credentialKeys = ["key_sha256", "certificate_sha256", "certificate_san"]
+    fileprivate static let clientKeys =
+        ["name"] + credentialKeys + ["merchants", "operations", "domains", "require_expected"]
+    private static let maximumClients = 1_000
+
+    /// The entries of the root's `clients`, without those in which a problem was found.
+    static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
+        guard root.node("clients") != nil, let elements = root.list("clients"), !elements.isEmpty else {
+            if root.node("clients") == nil || root.list("clients")?.isEmpty == true {
+                root.problem("clients", "is missing or empty, so nobody would be served; add an entry for each backend")
+            }
+            return []
+        }
+        if elements.count > maximumClients {
+            root.problem("clients", "has more than \(maximumClients) entries")
+            return []
+        }
+        var clients: [GatewayClient] = []
+        for element in elements {
+            let section = ConfigurationSection(
+                element.value, path: element.key, keys: clientKeys, reader: root.reader)
+            guard let client = GatewayClient(section, hasCertificateAuthorities: hasCertificateAuthorities) else {
+                continue
+            }
+            if clients.contains(where: { $0.name == client.name }) {
+                section.problem("name", "another client has this name; each needs its own")
+            }
+            if clients.contains(where: { $0.credential == client.credential }) {
+                section.problem("name", "another client proves itself by the same; give each its own")
+            }
+            clients.append(client)
+        }
+        return clients
+    }
+
+    private init?(_ section: ConfigurationSection, hasCertificateAuthorities: Bool) {
+        for name in Self.clientKeys where section.isEmpty(name) {
+            section.problem(name, "has no value; give one, or leave it out")
+        }
+        let name = section.name("name")
+        let credential = section.credential(hasCertificateAuthorities: hasCertificateAuthorities)
+        let operations = section.operations()
+        let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
+        if section.node("merchants") == nil || merchants.isEmpty {
+            section.problem(
+                "merchants",
+                "is missing or empty, so no merchant is allowed; list merchant identifiers, or [\"*\"] for all")
+        }
+        let domains = section.domains()
+        if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
+            section.problem("domains", "is missing; operation session needs the domains that show the payment button")
+        }
+        if section.node("require_expected") != nil {
+            section.problem("require_expected", "is for payments, which are not yet supported; leave it out")
+        }
+        guard let name, let credential else { return nil }
+        self.init(name: name, credential: credential, operations: operations, merchants: merchants, domains: domains)
+    }
+}
+
+extension ConfigurationSection {
+    fileprivate func credential(hasCertificateAuthorities: Bool) -> ClientCredential? {
+        let given = GatewayClient.credentialKeys.filter { node($0) != nil }
+        guard given.count == 1, let key = given.first else {
+            problem(
+                given.last ?? "key_sha256",
+                given.isEmpty
+                    ? "is missing; give key_sha256 (paytoken-gateway new-key makes a key), certificate_sha256 or certificate_san"
+                    : "is one too many; give one of \(GatewayClient.credentialKeys.joined(separator: ", "))")
+            return nil
+        }
+        guard let text = written(key) else { return nil }
+        if key == "certificate_san" {
+            guard hasCertificateAuthorities else {
+                problem(key, "needs listener.tls.client_ca, which says whose certificates count")
+                return nil
+            }
+            guard !text.isEmpty, text.utf8.count <= 253, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+                problem(key, "must be a DNS name or a URI, at most 253 ASCII characters")
+                return nil
+            }
+            return .certificateName(text.contains("://") ? text : text.lowercased())
+        }
+        guard let digest = Hexadecimal.decode(text), digest.count == 32 else {
+            problem(key, "must be a SHA-256: 64 hexadecimal digits in quotes")
+            return nil
+        }
+        return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
+    }
+
+    fileprivate func operations() -> Set<ClientOperation> {
+        let known = ClientOperation.allCases.map(\.rawValue)
+        var operations: Set<ClientOperation> = []
+        for element in texts("operations") ?? [] {
+            guard let operation = ClientOperation(rawValue: element.value) else {
+                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
+                reader.problem(
+                    element.key, line: element.line,
+                    "“\(ConfigurationText.shown(element.value))” is not known"
+                        + (suggestion ?? "; it must be one of \(known.joined(separator: ", "))"))
+                continue
+            }
+            guard operation.isSupported else {
+                reader.problem(
+                    element.key, line: element.line,
+                    "\(operation.rawValue) is not yet supported; \(UnsupportedSections.supported)")
+                continue
+            }
+            operations.insert(operation)
+        }
+        if node("operations") == nil || list("operations")?.isEmpty == true {
+            problem("operations", "is missing or empty, so nothing is allowed; give [session]")
+        }
+        return operations
+    }
+
+    /// Names of hosts in lower case, A-labels where they are not ASCII (RFC 5890 §2.3.2.1).
+    fileprivate func domains() -> [String] {
+        (texts("domains") ?? []).compactMap { element in
+            let name = element.value.lowercased()
+            let host = name.hasPrefix("*.") ? name.dropFirst(2) : name[...]
+            guard Self.isHostName(host) else {
+                reader.problem(
+                    element.key, line: element.line,
+                    "must be a domain name without scheme, port or path, as in shop.example, or *.shop.example for all below"
+                )
+                return nil
+            }
+            return name
+        }
+    }
+
+    /// Two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last not all digits; at most 253 bytes.
+    private static func isHostName(_ name: Substring) -> Bool {
+        let labels = name.split(separator: ".", omittingEmptySubsequences: false)
+        return name.utf8.count <= 253 && labels.count >= 2 && labels.last?.allSatisfy(\.isNumber) == false
+            && labels.allSatisfy { label in
+                (1...63).contains(label.utf8.count) && !label.hasPrefix("-") && !label.hasSuffix("-")
+                    && label.utf8.allSatisfy {
+                        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0)
+                            || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: "-")
+                    }
+            }
+    }
+}

@@ -1,0 +1,122 @@
+import ConfigurationFile
+import Foundation
+import HostSystem
+import Telemetry
+
+/// Everything the gateway's configuration file says, typed, defaulted and checked; paths are absolute.
+///
+/// `GatewayProgram` reads it at the start and for `--check`, `GatewayReload` at SIGHUP. One run finds every problem and names
+/// its file, line and key; an unknown or duplicate key is a problem; nothing is changed. What this version cannot do yet is a
+/// problem too (UnsupportedSections.swift), never accepted and ignored.
+///
+/// A file for each section: ListenerSection, TLSSection, LimitSettings, ClientSection, SessionSettings. Start reading at
+/// ``load(path:environment:)``.
+struct GatewayConfiguration: Sendable {
+    /// The absolute path it was read from.
+    var file: String
+    var listener: GatewayListenerSettings
+    var limits: LimitSettings
+    var paytokend: PaytokendSettings
+    var clients: [GatewayClient]
+    var sessions: SessionSettings
+    var admin: AdminSettings
+    var log: LogSettings
+    /// What is allowed but weakens the service; logged at start and shown as `paytoken_gateway_insecure_settings`.
+    var warnings: [ConfigurationWarning]
+}
+
+extension GatewayConfiguration {
+    static let keys = [
+        "listener", "limits", "paytokend", "store", "deadline", "clients", "processors", "sessions", "admin", "log",
+    ]
+
+    /// Reads and checks the whole file, and the files that it names.
+    ///
+    /// - Parameters:
+    ///   - path: absolute, or relative to the working directory.
+    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
+    /// - Throws: every problem that was found, in the order of the file.
+    static func load(
+        path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) throws(ConfigurationProblems) -> GatewayConfiguration {
+        let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        let reader = ConfigurationReader(file: file, environment: environment)
+        let configuration = read(reader)
+        guard reader.problems.isEmpty, var configuration else {
+            throw ConfigurationProblems(problems: reader.sortedProblems)
+        }
+        configuration.warnings = reader.warnings
+        return configuration
+    }
+
+    /// nil after a reported problem.
+    private static func read(_ reader: ConfigurationReader) -> GatewayConfiguration? {
+        let text: String
+        do throws(SmallFile.Failure) {
+            text = try SmallFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
+        } catch {
+            reader.problem("", line: nil, "cannot be read: \(error)")
+            return nil
+        }
+        let document = YAMLDocument.root(of: text, reader: reader)
+        guard reader.problems.isEmpty else { return nil }
+        let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
+        UnsupportedSections.refuse(root)
+        let listener = GatewayListenerSettings(root.section("listener", keys: GatewayListenerSettings.keys))
+        let clients = GatewayClient.all(root, hasCertificateAuthorities: listener?.tls?.clientAuthorities != nil)
+        if let listener, listener.tls == nil, let client = clients.first(where: \.credential.usesCertificate) {
+            root.problem(
+                "clients",
+                "\(client.name) proves itself by a certificate, which needs listener.tls; add it, or give a key_sha256")
+        }
+        let configuration = listener.map { listener in
+            GatewayConfiguration(
+                file: reader.file, listener: listener,
+                limits: LimitSettings(root.section("limits", keys: LimitSettings.keys)),
+                paytokend: PaytokendSettings(root.section("paytokend", keys: PaytokendSettings.keys)), clients: clients,
+                sessions: SessionSettings(root.section("sessions", keys: SessionSettings.keys)),
+                admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
+                log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
+        }
+        if case .unix(let path, _, _)? = configuration?.listener.address, path == configuration?.admin.socket {
+            root.problem("admin", "has the listener's socket; give administration a socket of its own")
+        }
+        return configuration
+    }
+}
+
+/// The settings of the gateway that are allowed but weaken it.
+extension ConfigurationWarning.Setting {
+    static let noTLS = Self("no_tls")
+    static let testServer = Self("test_server")
+    static let sessionTrust = Self("session_trust")
+}
+
+/// `paytokend`: the daemon that this gateway calls.
+struct PaytokendSettings: Sendable, Equatable {
+    /// The payments socket's absolute path.
+    var socket: String
+    /// For one call, from connecting to the answer's last byte.
+    var timeout: Duration
+
+    static let keys = ["socket", "timeout"]
+
+    init(_ section: ConfigurationSection) {
+        socket = section.socketPath("socket", default: "/run/paytokend/paytokend.sock")
+        timeout = section.duration("timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(5))
+    }
+}
+
+/// `admin`: the socket for metrics and status.
+struct AdminSettings: Sendable, Equatable {
+    var socket: String
+    /// Permission bits of the socket file: who can connect may do everything there.
+    var mode: UInt32
+
+    static let keys = ["socket", "mode"]
+
+    init(_ section: ConfigurationSection) {
+        socket = section.socketPath("socket", default: "/run/paytoken-gateway/admin.sock")
+        mode = section.mode("mode", default: 0o600)
+    }
+}

@@ -1,0 +1,40 @@
+import ConfigurationFile
+import Encodings
+
+/// `limits`: what one client, one address and all together may take.
+struct LimitSettings: Sendable, Equatable {
+    /// Of the listener; kept below the descriptor limit at start.
+    var maxConnections: Int
+    /// Of one IPv4 address or one IPv6 network of 64 bits, while the client is not known. One that was known once is counted
+    /// by its name.
+    var maxConnectionsPerAddress: Int
+    /// Of one client, once it is known.
+    var maxConnectionsPerClient: Int
+    var requests: RequestRates.Rate
+    /// From a connection's beginning until a client is known: TLS handshake and the first request's head.
+    var authenticationTimeout: Duration
+    /// Between requests.
+    var idleTimeout: Duration
+    /// From a request's last byte to its answer, which is then deadline_exceeded.
+    var requestTimeout: Duration
+
+    static let keys = [
+        "max_connections", "max_connections_per_address", "max_connections_per_client", "requests_per_second",
+        "burst", "authentication_timeout", "idle_timeout", "request_timeout",
+    ]
+
+    init(_ section: ConfigurationSection) {
+        maxConnections = section.integer("max_connections", in: 1...60_000, default: 1_024)
+        maxConnectionsPerAddress = section.integer("max_connections_per_address", in: 1...60_000, default: 64)
+        maxConnectionsPerClient = section.integer("max_connections_per_client", in: 1...60_000, default: 256)
+        let perSecond = section.integer("requests_per_second", in: 1...100_000, default: 100)
+        requests = RequestRates.Rate(
+            perSecond: perSecond, burst: section.integer("burst", in: 1...100_000, default: 2 * perSecond))
+        authenticationTimeout = section.duration(
+            "authentication_timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(10))
+        idleTimeout = section.duration(
+            "idle_timeout", in: .milliseconds(100)...DurationText.days(1), default: .seconds(60))
+        requestTimeout = section.duration(
+            "request_timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(15))
+    }
+}

@@ -1,0 +1,95 @@
+import ConfigurationFile
+import HostSystem
+import NIOSSL
+import TLSHandshake
+
+/// `sessions`: how merchant sessions are asked for.
+struct SessionSettings: Sendable, Equatable {
+    enum Environment: String, CaseIterable, Sendable {
+        case production, sandbox, china
+        case chinaSandbox = "china-sandbox"
+
+        var host: ApplePayGatewayHost {
+            switch self {
+            case .production: .production
+            case .sandbox: .sandbox
+            case .china: .china
+            case .chinaSandbox: .chinaSandbox
+            }
+        }
+    }
+
+    var environment: Environment
+    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
+    var trust: [String]
+    /// An HTTP proxy (CONNECT); nil connects directly.
+    var proxy: Proxy?
+    /// A simulated Apple on this host, for tests: only the address differs, not the name that is checked.
+    var testServer: NetworkAddress?
+
+    struct Proxy: Sendable, Equatable {
+        let host: String
+        let port: Int
+    }
+
+    static let keys = ["environment", "trust", "proxy", "test_server"]
+
+    init(_ section: ConfigurationSection) {
+        environment = section.choice("environment", default: .production)
+        trust = (section.texts("trust") ?? []).map { element in
+            let path = section.reader.absolute(element.value)
+            if let message = Self.problem(ofRoots: path) {
+                section.reader.problem(element.key, line: element.line, message)
+            }
+            return path
+        }
+        if !trust.isEmpty {
+            section.warning(
+                .sessionTrust, "trust", "Apple's gateway is believed on these roots instead of the system's public ones"
+            )
+        }
+        if let text = section.text("proxy"), !text.isEmpty {
+            proxy = Self.proxy(text)
+            if proxy == nil {
+                section.problem("proxy", "must be http://HOST:PORT, without a user, a password or a path")
+            }
+        }
+        if let text = section.text("test_server"), !text.isEmpty {
+            guard let address = NetworkAddress(text), address.isLoopback, address.port > 0 else {
+                section.problem("test_server", "must be a loopback address and a port, as in 127.0.0.1:9443")
+                return
+            }
+            testServer = address
+            section.warning(
+                .testServer, "test_server", "sessions come from a server on this host and not from Apple; leave it out")
+        }
+    }
+
+    private static func problem(ofRoots path: String) -> String? {
+        do throws(SmallFile.Failure) {
+            let bytes = try SmallFile.bytes(at: path, maximumBytes: 1 << 20)
+            let roots = (try? NIOSSLCertificate.fromPEMBytes(bytes)) ?? []
+            return roots.isEmpty ? "\(path) has no certificate in PEM" : nil
+        } catch {
+            return "\(path) cannot be read: \(error)"
+        }
+    }
+
+    private static func proxy(_ text: String) -> Proxy? {
+        guard text.hasPrefix("http://") else { return nil }
+        var rest = text.dropFirst("http://".count)
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
+            (1...65_535).contains(port)
+        else { return nil }
+        var host = rest[..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+        let isPlain = host.utf8.allSatisfy { byte in
+            byte < 0x80
+                && (Character(UnicodeScalar(byte)).isLetter || Character(UnicodeScalar(byte)).isNumber
+                    || [UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: ":")].contains(byte))
+        }
+        guard !host.isEmpty, host.utf8.count <= 253, isPlain else { return nil }
+        return Proxy(host: String(host), port: port)
+    }
+}

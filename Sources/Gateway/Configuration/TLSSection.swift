@@ -1,0 +1,100 @@
+import ConfigurationFile
+import Foundation
+import HostSystem
+import NIOSSL
+import X509
+
+/// `listener.tls`: the certificate that this server shows, its key, and whose client certificates count.
+///
+/// Holds what was read from the files: a reload reads them anew.
+struct TLSFiles: Sendable, Equatable {
+    /// The server's own certificate first, then its issuers.
+    let certificates: [NIOSSLCertificate]
+    let privateKey: NIOSSLPrivateKey
+    /// Of the server's own certificate.
+    let notAfter: Date
+    /// Roots of client certificates; nil where there is no `client_ca`.
+    let clientAuthorities: [Certificate]?
+
+    static let keys = ["certificate", "private_key", "client_ca"]
+    static let maximumBytes = 1 << 20
+    static let maximumKeyBytes = 65_536
+}
+
+extension TLSFiles {
+    /// nil after a reported problem.
+    init?(_ section: ConfigurationSection) {
+        let certificates = section.certificates("certificate")
+        let key = section.tlsPrivateKey("private_key")
+        let authorities = section.node("client_ca") == nil ? nil : section.certificates("client_ca")
+        guard let certificates, let key, authorities != nil || section.node("client_ca") == nil,
+            let leaf = certificates.first
+        else { return nil }
+        self.certificates = certificates.map(\.tls)
+        privateKey = key
+        notAfter = leaf.x509.notValidAfter
+        clientAuthorities = authorities?.map(\.x509)
+        // What the server will do with them at each start, here once: a key that does not belong to the certificate is found.
+        guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
+            section.problem("private_key", "is not the key of the certificate; both must be a pair")
+            return nil
+        }
+    }
+
+    /// TLS 1.2 and 1.3 (RFC 9325 §3.1.1), without renegotiation.
+    ///
+    /// - Parameter requestsCertificates: whether a client is asked for a certificate, which it need not have.
+    func serverConfiguration(requestsCertificates: Bool) -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(privateKey))
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.renegotiationSupport = .none
+        // For a peer that does not answer the end of TLS with its own: short, since a place is held meanwhile.
+        configuration.shutdownTimeout = .seconds(1)
+        configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
+        return configuration
+    }
+}
+
+extension ConfigurationSection {
+    /// The certificates of a PEM file; nil after a reported problem.
+    fileprivate func certificates(_ name: String) -> [(tls: NIOSSLCertificate, x509: Certificate)]? {
+        guard let text = text(name), !text.isEmpty else {
+            problem(name, "is missing; name a file of certificates in PEM")
+            return nil
+        }
+        let path = reader.absolute(text)
+        do throws(SmallFile.Failure) {
+            let bytes = try SmallFile.bytes(at: path, maximumBytes: TLSFiles.maximumBytes)
+            let found = (try? NIOSSLCertificate.fromPEMBytes(bytes)) ?? []
+            let read = found.compactMap { certificate in
+                (try? certificate.toDERBytes()).flatMap { try? Certificate(derEncoded: $0) }.map { (certificate, $0) }
+            }
+            guard !read.isEmpty, read.count == found.count else {
+                problem(name, "\(path) has no certificates in PEM, or others than X.509's")
+                return nil
+            }
+            return read
+        } catch {
+            problem(name, "\(path) cannot be read: \(error)")
+            return nil
+        }
+    }
+
+    /// A private key in PEM whose file nobody but this program's user and root can read; nil after a reported problem.
+    fileprivate func tlsPrivateKey(_ name: String) -> NIOSSLPrivateKey? {
+        guard node(name) != nil else {
+            problem(name, "is missing; name the file of the certificate's key in PEM")
+            return nil
+        }
+        guard
+            let path = secretFile(
+                name, use: "can pretend to be this server", maximumBytes: TLSFiles.maximumKeyBytes, hasLines: true)
+        else { return nil }
+        guard let key = try? NIOSSLPrivateKey(file: path, format: .pem) else {
+            problem(name, "\(path) has no private key in PEM that is not encrypted")
+            return nil
+        }
+        return key
+    }
+}

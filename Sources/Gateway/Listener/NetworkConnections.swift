@@ -1,0 +1,136 @@
+import HTTPListener
+import NIOCore
+import NIOSSL
+import NIOTLS
+import Refusals
+
+/// The connections of merchants' backends: over TLS where the configuration has it, each counted by its address until its client
+/// is known.
+struct NetworkConnections: ConnectionService {
+    let router: GatewayRouter
+    /// nil: HTTP on the socket itself.
+    let tls: TLSTermination?
+    let connectionLimits: ConnectionLimits
+    let limits: LimitSettings
+    let instruments: GatewayInstruments
+
+    func accept(_ channel: any Channel) throws -> AcceptedConnection {
+        let remote = channel.remoteAddress
+        let peer = NetworkPeer(ip: remote?.ipAddress ?? "unix", packed: remote?.packedIPAddress)
+        let handler = NetworkRequests(
+            peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
+            perClient: limits.maxConnectionsPerClient)
+        let settings = tls?.current
+        let timeout = TimeAmount(limits.authenticationTimeout)
+        let instruments = instruments
+        return AcceptedConnection(
+            source: peer.source, handler: handler, isCostly: settings != nil,
+            addTransport: { pipeline in
+                let handshake = settings?.handler(for: peer)
+                if let handshake { try pipeline.addHandler(handshake) }
+                try pipeline.addHandler(
+                    UnknownClientTimeout(peer: peer, tls: handshake, timeout: timeout, instruments: instruments))
+            })
+    }
+
+    func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
+    func connectionRefused() { instruments.refusedConnections.increment() }
+}
+
+/// One connection's requests.
+private struct NetworkRequests: RequestHandler {
+    let peer: NetworkPeer
+    let router: GatewayRouter
+    let connection: any Channel
+    let connectionLimits: ConnectionLimits
+    let perClient: Int
+
+    func admit(_ head: RequestHead) -> Admission {
+        router.admit(head, peer: peer) { client in
+            // Counted by its address no longer, so that many backends behind one address do not hinder each other.
+            guard peer.client != client.name else { return true }
+            guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else {
+                return false
+            }
+            peer.belongs(to: client.name)
+            return true
+        }
+    }
+
+    func answer(for refusal: Refusal) -> HTTPAnswer { router.answer(for: refusal, peer: peer) }
+}
+
+/// Ends a connection whose client is not known in time: TLS handshake and the head of the first request share one time-out, so
+/// that peers that say nothing, or say it slowly, hold a place only briefly. Counts handshakes.
+///
+/// All on the channel's event loop.
+final class UnknownClientTimeout: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let peer: NetworkPeer
+    private let tls: NIOSSLServerHandler?
+    private let timeout: TimeAmount
+    private let instruments: GatewayInstruments
+    private var timer: Scheduled<Void>?
+    private var isShakingHands: Bool
+
+    init(peer: NetworkPeer, tls: NIOSSLServerHandler?, timeout: TimeAmount, instruments: GatewayInstruments) {
+        self.peer = peer
+        self.tls = tls
+        self.timeout = timeout
+        self.instruments = instruments
+        isShakingHands = tls != nil
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { self.timerFired(context) }
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timer?.cancel()
+        endHandshake("ended")
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event {
+            endHandshake("ok")
+            if peer.certificate == nil, let leaf = try? tls?.peerCertificate?.toDERBytes() {
+                // A resumed session: its chain was verified in another connection, perhaps long ago, so it counts by its hash only.
+                peer.present(PresentedCertificate(der: leaf, verifiedGeneration: nil))
+            }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if isShakingHands {
+            endHandshake("failed")
+            // Not TLS, too old a version, no common cipher: there is nobody to answer.
+            context.close(promise: nil)
+        } else {
+            context.fireErrorCaught(error)
+        }
+    }
+
+    private func timerFired(_ context: ChannelHandlerContext) {
+        guard peer.client == nil else { return }
+        endHandshake("timeout")
+        context.close(promise: nil)
+    }
+
+    private func endHandshake(_ outcome: String) {
+        guard isShakingHands else { return }
+        isShakingHands = false
+        instruments.handshakes.increment([outcome])
+    }
+}
+
+extension SocketAddress {
+    /// 4 or 16 bytes in network byte order; nil for a Unix socket.
+    fileprivate var packedIPAddress: [UInt8]? {
+        guard let ipAddress else { return nil }
+        return NetworkAddress.packed(ipAddress)
+    }
+}

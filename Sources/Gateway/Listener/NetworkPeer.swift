@@ -1,0 +1,45 @@
+import Encodings
+import HTTPListener
+import NIOCore
+import Synchronization
+
+/// Who is at the other end of one connection, as far as that is known.
+final class NetworkPeer: Sendable {
+    private struct State {
+        var certificate: PresentedCertificate?
+        var client: String?
+    }
+
+    /// For the log: an IP address without a port, or `unix`.
+    let address: String
+    /// What the connection is counted by until its client is known.
+    let source: ConnectionSource
+    private let state = Mutex(State())
+
+    /// - Parameter packed: the address in network byte order (4 or 16 bytes); nil for a Unix socket.
+    init(ip: String, packed: [UInt8]?) {
+        address = ip
+        source = .network(packed.map(Self.network) ?? ip)
+    }
+
+    /// What the client proved in the TLS handshake.
+    var certificate: PresentedCertificate? { state.withLock { $0.certificate } }
+
+    func present(_ certificate: PresentedCertificate?) {
+        state.withLock { $0.certificate = certificate }
+    }
+
+    /// The client whom this connection's last request was from; nil before the first that was.
+    var client: String? { state.withLock { $0.client } }
+
+    func belongs(to client: String) {
+        state.withLock { $0.client = client }
+    }
+
+    /// An IPv6 host has a network of 64 bits and can use any address in it (RFC 4291 §2.5.4), so those count as one; but not
+    /// IPv4 addresses that are written as IPv6's (§2.5.5.2).
+    private static func network(_ packed: [UInt8]) -> String {
+        let isMapped = packed.count == 16 && packed[..<10].allSatisfy { $0 == 0 } && packed[10...11] == [0xFF, 0xFF]
+        return Hexadecimal.encode(packed.count == 16 && !isMapped ? Array(packed[..<8]) : packed)
+    }
+}

@@ -1,0 +1,82 @@
+import Crypto
+import Foundation
+import SwiftASN1
+import X509
+
+/// The certificate whose key a client has proved in its TLS handshake, read once.
+struct PresentedCertificate: Sendable {
+    /// Of its DER.
+    let sha256: [UInt8]
+    /// DNS names in lower case, and URIs, of its subjectAltName (RFC 5280 §4.2.1.6).
+    let names: Set<String>
+    let notBefore: Date
+    let notAfter: Date
+    /// The generation of the clients' list under whose certificate authorities its chain was verified; nil when it was not.
+    private let verifiedGeneration: Int?
+
+    /// A certificate is of a few kilobytes; more is none.
+    static let maximumBytes = 16_384
+
+    /// - Parameter verifiedGeneration: nil where the chain was not verified.
+    init?(der: [UInt8], verifiedGeneration: Int?) {
+        guard der.count <= Self.maximumBytes, let certificate = try? Certificate(derEncoded: der) else { return nil }
+        sha256 = Array(SHA256.hash(data: Data(der)))
+        notBefore = certificate.notValidBefore
+        notAfter = certificate.notValidAfter
+        names = Set(
+            ((try? certificate.extensions.subjectAlternativeNames) ?? nil)?.compactMap { name in
+                switch name {
+                case .dnsName(let name): name.lowercased()
+                case .uniformResourceIdentifier(let text): text
+                default: nil
+                }
+            } ?? [])
+        self.verifiedGeneration = verifiedGeneration
+    }
+
+    init(sha256: [UInt8], names: Set<String>, notBefore: Date, notAfter: Date, verifiedGeneration: Int?) {
+        self.sha256 = sha256
+        self.names = names
+        self.notBefore = notBefore
+        self.notAfter = notAfter
+        self.verifiedGeneration = verifiedGeneration
+    }
+
+    func isValid(at time: Date) -> Bool { (notBefore...max(notBefore, notAfter)).contains(time) }
+
+    /// Whether one of the certificate authorities in force issued it. After a reload those are others, perhaps, and a connection
+    /// from before must be made anew.
+    func isVerified(under generation: Int) -> Bool { verifiedGeneration == generation }
+}
+
+/// Verifies the chain of a client certificate: RFC 5280's path validation, and that the certificate is for TLS clients.
+struct ClientCertificateAuthorities: Sendable {
+    let roots: [Certificate]
+
+    /// A client shows its own certificate and a few issuers.
+    static let longestChain = 6
+
+    /// - Parameter chain: as DER, the client's own first.
+    func accept(_ chain: [[UInt8]]) async -> Bool {
+        guard !roots.isEmpty, (1...Self.longestChain).contains(chain.count),
+            chain.allSatisfy({ $0.count <= PresentedCertificate.maximumBytes })
+        else { return false }
+        let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
+        guard certificates.count == chain.count, Self.isForClients(certificates[0]) else { return false }
+        var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
+            RFC5280Policy()
+        }
+        let result = await verifier.validate(
+            leaf: certificates[0], intermediates: CertificateStore(certificates.dropFirst()))
+        if case .validCertificate = result { return true }
+        return false
+    }
+
+    /// RFC 5280 §4.2.1.12: where there is an extended key usage it must name client authentication.
+    private static func isForClients(_ certificate: Certificate) -> Bool {
+        guard let usage = try? certificate.extensions.extendedKeyUsage else {
+            return !certificate.extensions.contains { $0.oid == .X509ExtensionID.extendedKeyUsage }
+        }
+        return usage.contains(.clientAuth)
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+import NIOCore
+import NIOSSL
+import Synchronization
+
+/// The TLS settings in force for new connections. A reload replaces them; connections that are open keep theirs.
+final class TLSTermination: Sendable {
+    struct Settings: Sendable {
+        let context: NIOSSLContext
+        /// Whether clients are asked for certificates.
+        let requestsCertificates: Bool
+        let authorities: ClientCertificateAuthorities
+        /// The clients' list that these belong to.
+        let generation: Int
+        /// Of the server's certificate.
+        let notAfter: Date
+    }
+
+    private let settings: Mutex<Settings>
+
+    init(_ settings: Settings) {
+        self.settings = Mutex(settings)
+    }
+
+    var current: Settings { settings.withLock { $0 } }
+
+    func replace(with new: Settings) {
+        settings.withLock { $0 = new }
+    }
+}
+
+extension TLSTermination.Settings {
+    /// - Throws: what BoringSSL says of the files; the configuration's check has tried the same.
+    init(_ files: TLSFiles, clients: ClientDirectory) throws {
+        requestsCertificates = clients.usesCertificates
+        context = try NIOSSLContext(
+            configuration: files.serverConfiguration(requestsCertificates: clients.usesCertificates))
+        authorities = ClientCertificateAuthorities(roots: files.clientAuthorities ?? [])
+        generation = clients.generation
+        notAfter = files.notAfter
+    }
+
+    /// One connection's handler.
+    ///
+    /// A certificate that nobody knows ends no handshake: the request is then answered with 401, which says what is wrong. What
+    /// counts is decided there.
+    func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
+        guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
+        let (authorities, generation) = (authorities, generation)
+        return NIOSSLServerHandler(
+            context: context,
+            customVerificationCallback: { chain, promise in
+                let chain = chain.compactMap { try? $0.toDERBytes() }
+                promise.completeWithTask {
+                    let isVerified = await authorities.accept(chain)
+                    if let leaf = chain.first {
+                        peer.present(
+                            PresentedCertificate(der: leaf, verifiedGeneration: isVerified ? generation : nil))
+                    }
+                    return .certificateVerified
+                }
+            })
+    }
+}

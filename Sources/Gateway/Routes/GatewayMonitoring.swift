@@ -1,0 +1,116 @@
+import DaemonAPI
+import Foundation
+import HTTPListener
+import Telemetry
+
+/// Health, readiness, metrics and status, on the admin socket.
+struct MonitoringRoutes: Sendable {
+    let status: @Sendable () -> GatewayStatus
+    let paytokend: PaytokendSettings
+    let instruments: GatewayInstruments
+    /// Values whose properties are metrics, of parts that have their own.
+    let otherInstruments: [any Sendable]
+
+    var routes: [AdminRoute] {
+        [
+            AdminRoute("GET", "/healthz", respond: health), AdminRoute("GET", "/readyz", respond: ready),
+            AdminRoute("GET", "/metrics", respond: metrics), AdminRoute("GET", "/v1/status", respond: showStatus),
+        ]
+    }
+
+    private func health(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        try .json(["status": "ok"])
+    }
+
+    /// The gateway is ready when paytokend is: without it nothing can be signed.
+    private func ready(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let reasons = await notReady()
+        var answer = try GatewayAnswer.json(
+            Readiness(ready: reasons.isEmpty, reasons: reasons), status: reasons.isEmpty ? 200 : 503)
+        if !reasons.isEmpty { answer.outcome = "not_ready" }
+        return answer
+    }
+
+    private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        .bytes(
+            Array(instruments.exposition(with: otherInstruments).utf8), contentType: MetricsText.contentType)
+    }
+
+    private func showStatus(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        var status = status()
+        let reasons = await notReady()
+        status.ready = reasons.isEmpty
+        status.reasons = reasons
+        return try .json(status)
+    }
+
+    private struct Readiness: Encodable {
+        let ready: Bool
+        let reasons: [GatewayStatus.Reason]
+    }
+
+    private func notReady() async -> [GatewayStatus.Reason] {
+        let client = UnixSocketClient(
+            path: paytokend.socket, maximumAnswerBytes: 1 << 20, deadline: paytokend.timeout)
+        do throws(UnixSocketClientError) {
+            let answer = try await client.send(.get("/readyz"))
+            guard !answer.isSuccess else { return [] }
+            return [
+                GatewayStatus.Reason(
+                    component: "paytokend", code: "not_ready",
+                    message: "paytokend is not ready; paytokenctl status says why")
+            ]
+        } catch {
+            return [
+                GatewayStatus.Reason(
+                    component: "paytokend", code: "unreachable",
+                    message:
+                        "paytokend does not answer at \(paytokend.socket); is it running, and may the gateway's user connect?"
+                )
+            ]
+        }
+    }
+}
+
+/// What `GET /v1/status` answers; no key, no hash of one.
+struct GatewayStatus: Encodable, Sendable {
+    struct Reason: Encodable, Sendable {
+        let component: String
+        let code: String
+        let message: String
+    }
+
+    struct Client: Encodable, Sendable {
+        let name: String
+        /// `bearer_key`, `certificate` or `certificate_san`.
+        let credential: String
+        let operations: [String]
+        let merchants: [String]
+        let domains: [String]
+    }
+
+    struct Listener: Encodable, Sendable {
+        let address: String
+        let tls: Bool
+        /// Of the server's own certificate; absent without TLS.
+        let certificateNotAfter: Date?
+        let requestsClientCertificates: Bool
+    }
+
+    struct Warning: Encodable, Sendable {
+        let setting: String
+        let place: String
+        let message: String
+    }
+
+    let version: String
+    let startedAt: Date
+    var ready = false
+    var reasons: [Reason] = []
+    let listener: Listener
+    let connections: Int
+    let paytokendSocket: String
+    let sessionHost: String
+    let clients: [Client]
+    let insecureSettings: [Warning]
+}

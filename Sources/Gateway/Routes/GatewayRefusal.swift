@@ -1,0 +1,101 @@
+import DaemonAPI
+import HTTPListener
+import Refusals
+import StrictJSON
+
+/// Why a request of a merchant's backend is not answered with what it asked for: PaymentError of the merchant server's API.
+///
+/// Both texts are shown to the caller and logged: fixed sentences, names of members, sizes and times; nothing of a body, no
+/// key, no header's value.
+struct GatewayRefusal: Error, Sendable, Equatable {
+    let code: GatewayCode
+    /// One sentence for a person.
+    let message: String
+    /// What narrows it down, where that gives nothing away.
+    let details: String?
+    /// Seconds for the Retry-After header, where this refusal knows better than the table of codes.
+    let retryAfter: Int?
+
+    init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
+        self.code = code
+        self.message = message
+        self.details = details
+        self.retryAfter = retryAfter
+    }
+
+    /// One that the listener made, or paytokend: its code passes through.
+    init(_ refusal: Refusal) {
+        self.init(
+            .daemon(refusal.code), refusal.message, details: refusal.details, retryAfter: refusal.retryAfter)
+    }
+
+    /// For what cannot happen unless this program is wrong. The caller learns only that.
+    static let defect = GatewayRefusal(.daemon(.internalError), "The gateway has a defect; its log says more.")
+}
+
+/// The closed set of codes with which the gateway says no: its own, and those that it shares with paytokend.
+///
+/// The raw value is the `code` member of an answer and the `outcome` of metrics: public contract.
+enum GatewayCode: Sendable, Hashable, CaseIterable {
+    /// paytokend's, with paytokend's meaning.
+    case daemon(RefusalCode)
+    /// Neither a known bearer key nor a known client certificate.
+    case unauthorized
+    /// More requests or connections than one client may have.
+    case rateLimited
+
+    static let allCases: [GatewayCode] = [.unauthorized, .rateLimited] + RefusalCode.allCases.map(Self.daemon)
+
+    var rawValue: String {
+        switch self {
+        case .daemon(let code): code.rawValue
+        case .unauthorized: "unauthorized"
+        case .rateLimited: "rate_limited"
+        }
+    }
+
+    /// The one table from code to HTTP status (RFC 9110 §15) and, where another try makes sense, seconds for Retry-After.
+    ///
+    /// The switch is closed on purpose: a new code does not compile until somebody has decided its row.
+    var row: (status: Int, retryAfter: Int?) {
+        switch self {
+        case .daemon(let code):
+            let row = ErrorTable.row(for: code)
+            return (row.status, row.retryAfter)
+        case .unauthorized: return (401, nil)
+        case .rateLimited: return (429, 1)
+        }
+    }
+}
+
+extension HTTPAnswer {
+    /// The one place where a refusal becomes an answer.
+    init(_ refusal: GatewayRefusal) {
+        let row = refusal.code.row
+        var headers = [Header(name: "Cache-Control", value: "no-store")]
+        if let seconds = refusal.retryAfter ?? row.retryAfter {
+            headers.append(Header(name: "Retry-After", value: String(seconds)))
+        }
+        if row.status == 401 {
+            // RFC 9110 §15.5.2, RFC 6750 §3.
+            headers.append(Header(name: "WWW-Authenticate", value: "Bearer realm=\"paytoken-gateway\""))
+        }
+        // After 408 and 413 the rest of the request may still be on its way, and would be read as the next one. Nobody who is
+        // not known keeps a connection.
+        let closes = [401, 408, 413].contains(row.status)
+        self = .json(status: row.status, refusal.json, headers: headers, closes: closes)
+    }
+}
+
+extension GatewayRefusal {
+    /// `{"code":"…","message":"…","details":"…"}`
+    var json: [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        writer.beginObject()
+        writer.member("code", code.rawValue)
+        writer.member("message", message)
+        if let details { writer.member("details", details) }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,68 @@
+import Logging
+import Telemetry
+
+/// One log line and one count for each request: fixed words, identifiers and times, nothing of a body, a query or a header but
+/// the trace.
+struct GatewayRequestLog: Sendable {
+    let instruments: GatewayInstruments
+    let logger: Logger
+
+    /// What is known of a request before it is answered.
+    struct Entry: Sendable {
+        let endpoint: String
+        /// The peer's IP address, or `unix`.
+        let address: String
+        let trace: TraceContext
+        /// The client's name, once it is known.
+        var client: String?
+        let started = ContinuousClock.now
+
+        init(endpoint: String, address: String, trace: TraceContext, client: String? = nil) {
+            self.endpoint = endpoint
+            self.address = address
+            self.trace = trace
+            self.client = client
+        }
+    }
+
+    /// - Parameter isRoutine: health checks and scrapes, which come every few seconds and say nothing new.
+    func finish(_ entry: Entry, answer: GatewayAnswer, isRoutine: Bool = false) {
+        let took = finish(entry, outcome: answer.outcome)
+        var metadata = metadata(entry, outcome: answer.outcome, took: took)
+        for (name, value) in answer.metadata { metadata[name] = value }
+        logger.log(level: isRoutine ? .debug : .info, "answered", metadata: metadata)
+    }
+
+    func finish(_ entry: Entry, refusal: GatewayRefusal) {
+        let took = finish(entry, outcome: refusal.code.rawValue)
+        var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
+        metadata["refusal.message"] = "\(refusal.message)"
+        if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
+        logger.log(
+            level: refusal.code == .daemon(.internalError) ? .error : .info, "refused", metadata: metadata)
+    }
+
+    /// For what never became a request with a path.
+    func count(_ outcome: String, of endpoint: String) {
+        instruments.requests.increment([endpoint, outcome])
+    }
+
+    private func finish(_ entry: Entry, outcome: String) -> Duration {
+        let took = entry.started.duration(to: .now)
+        instruments.requests.increment([entry.endpoint, outcome])
+        instruments.requestSeconds.observe(took)
+        return took
+    }
+
+    private func metadata(_ entry: Entry, outcome: String, took: Duration) -> Logger.Metadata {
+        var metadata = Logger.Metadata(minimumCapacity: 10)
+        metadata["request.endpoint"] = .string(entry.endpoint)
+        metadata["request.outcome"] = .string(outcome)
+        metadata["request.milliseconds"] = .string(String(Int((took.inSeconds * 1000).rounded())))
+        metadata["peer.address"] = .string(entry.address)
+        metadata["trace.id"] = .string(entry.trace.traceIdentifier)
+        metadata["span.id"] = .string(entry.trace.spanIdentifier)
+        if let client = entry.client { metadata["client"] = .string(client) }
+        return metadata
+    }
+}

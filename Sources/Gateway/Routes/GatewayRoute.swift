@@ -1,0 +1,92 @@
+import DaemonAPI
+import HTTPListener
+import Logging
+
+/// One method on one path of the merchant endpoints: the operation that a client needs for it, and what answers.
+///
+/// To add one: a row where `GatewayAssembly` puts the routes together, a method in a folder of its subject that reads the
+/// body and writes the answer, and its description in openapi.json.
+struct GatewayRoute: Sendable {
+    let method: String
+    /// Stands for itself; also the label in metrics.
+    let path: String
+    let operation: ClientOperation
+    /// How many bytes of body are read; the body must then be JSON. 0 where there is none to read.
+    let bodyLimit: Int
+    let respond: @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
+
+    init(
+        _ method: String, _ path: String, operation: ClientOperation, bodyLimit: Int = 0,
+        respond: @escaping @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
+    ) {
+        self.method = method
+        self.path = path
+        self.operation = operation
+        self.bodyLimit = bodyLimit
+        self.respond = respond
+    }
+}
+
+/// What a route gets to see. By then the client is known, and has the route's operation.
+struct GatewayRequest: Sendable {
+    /// Whose merchants and domains the route asks: ``GatewayClient/allows(merchant:)``, ``GatewayClient/allows(domain:)``.
+    let client: GatewayClient
+    /// At most the route's `bodyLimit` bytes.
+    let body: [UInt8]
+    /// For what is asked of others on behalf of this request.
+    let trace: TraceContext
+}
+
+/// What a route answers, and what the log and the metrics say of it.
+struct GatewayAnswer: Sendable {
+    let http: HTTPAnswer
+    /// The `outcome` label: `ok`, or a refusal's code.
+    var outcome = "ok"
+    /// For the log. Never anything of a body.
+    var metadata: Logger.Metadata = [:]
+}
+
+extension GatewayAnswer {
+    /// A JSON answer, which nobody keeps.
+    static func json(_ value: some Encodable, status: Int = 200) throws(GatewayRefusal) -> GatewayAnswer {
+        do {
+            return bytes(try JSONCoding.encode(value), contentType: "application/json", status: status)
+        } catch {
+            throw .defect
+        }
+    }
+
+    /// Bytes as they are, which nobody keeps.
+    static func bytes(_ bytes: [UInt8], contentType: String, status: Int = 200) -> GatewayAnswer {
+        GatewayAnswer(
+            http: HTTPAnswer(
+                status: status,
+                headers: [
+                    .init(name: "Content-Type", value: contentType), .init(name: "Cache-Control", value: "no-store"),
+                ], body: bytes))
+    }
+}
+
+/// One method on one path of the admin socket, which is for whoever may open that socket.
+struct AdminRoute: Sendable {
+    let method: String
+    let path: String
+    let bodyLimit: Int
+    let respond: @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
+
+    init(
+        _ method: String, _ path: String, bodyLimit: Int = 0,
+        respond: @escaping @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
+    ) {
+        self.method = method
+        self.path = path
+        self.bodyLimit = bodyLimit
+        self.respond = respond
+    }
+}
+
+/// What a route of the admin socket gets to see.
+struct AdminRequest: Sendable {
+    let body: [UInt8]
+    let trace: TraceContext
+}

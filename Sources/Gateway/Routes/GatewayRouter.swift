@@ -1,0 +1,123 @@
+import Foundation
+import HTTPListener
+import Refusals
+
+/// From a request's head to the route that answers it.
+///
+/// What is guaranteed here, before a byte of the body is read, in this order: the client is known by its bearer key or its
+/// certificate, its rate and its connections are within their limits, the path exists and knows the method, and the client
+/// has the route's operation. Merchant and domain stand in the body, so a route asks the client for them. Each request is
+/// logged and counted once, and a refusal becomes an answer in one place (GatewayRefusal.swift).
+struct GatewayRouter: Sendable {
+    let routes: [GatewayRoute]
+    let clients: CurrentClients
+    let rates: RequestRates
+    let log: GatewayRequestLog
+    /// From a request's last byte to its answer.
+    let requestTimeout: Duration
+
+    /// - Parameter takesPlace: counts the connection as the client's; false when the client has too many.
+    func admit(
+        _ head: RequestHead, peer: NetworkPeer, takesPlace: (GatewayClient) -> Bool
+    ) -> Admission {
+        let trace = TraceContext(traceparent: head.values(of: "traceparent"))
+        let here = routes.filter { $0.path == head.path }
+        let route = here.first { $0.method == head.method }
+        var entry = GatewayRequestLog.Entry(endpoint: route?.path ?? "other", address: peer.address, trace: trace)
+        do throws(GatewayRefusal) {
+            let client = try known(head, peer)
+            entry.client = client.name
+            if let seconds = rates.secondsToWait(client.name) {
+                throw GatewayRefusal(
+                    .rateLimited, "This client makes more requests than it may; make fewer, or try again later.",
+                    retryAfter: seconds)
+            }
+            guard takesPlace(client) else {
+                throw GatewayRefusal(
+                    .rateLimited, "This client has more connections than it may; use fewer, and keep them.")
+            }
+            guard !here.isEmpty else {
+                throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path.")
+            }
+            guard let route else {
+                throw GatewayRefusal(
+                    .daemon(.methodNotAllowed), "This path does not know this method.",
+                    details: "it knows \(here.map(\.method).sorted().joined(separator: ", "))")
+            }
+            guard client.has(route.operation) else {
+                throw GatewayRefusal(
+                    .daemon(.forbidden),
+                    "This client may not do this; its entry in the gateway's configuration says what it may.",
+                    details: "the operation \(route.operation.rawValue)")
+            }
+            guard head.query.isEmpty else {
+                throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
+            }
+            if route.bodyLimit > 0, head.contentType != "application/json" {
+                throw GatewayRefusal(
+                    .daemon(.unsupportedMediaType),
+                    "The body must be JSON, with the header Content-Type: application/json.")
+            }
+            return .accept(bodyLimit: route.bodyLimit) { [entry] body in
+                await respond(to: GatewayRequest(client: client, body: body, trace: trace), route, entry)
+            }
+        } catch {
+            log.finish(entry, refusal: error)
+            var answer = HTTPAnswer(error)
+            if error.code == .daemon(.methodNotAllowed) {
+                // RFC 9110 §15.5.6: a 405 names the methods.
+                let methods = here.map(\.method).sorted().joined(separator: ", ")
+                answer.headers.append(HTTPAnswer.Header(name: "Allow", value: methods))
+            }
+            // A client that floods is not to come back on the same connection at once.
+            if error.code == .rateLimited { answer.closes = true }
+            return .refuse(answer)
+        }
+    }
+
+    func answer(for refusal: Refusal, peer: NetworkPeer) -> HTTPAnswer {
+        log.count(refusal.code.rawValue, of: "listener")
+        return HTTPAnswer(GatewayRefusal(refusal))
+    }
+
+    private func known(_ head: RequestHead, _ peer: NetworkPeer) throws(GatewayRefusal) -> GatewayClient {
+        let authorization = Authorization(head.values(of: "authorization"))
+        let client = clients.current.client(
+            for: authorization, certificate: peer.certificate, at: Date())
+        guard let client else {
+            throw GatewayRefusal(
+                .unauthorized,
+                "Nobody known sent this request; send the header Authorization: Bearer KEY, or use a known client certificate.",
+                details: authorization == .absent
+                    ? (peer.certificate == nil
+                        ? "no bearer key and no client certificate"
+                        : "the client certificate is not known, not issued by a known authority, or not valid now")
+                    : "the bearer key is not known")
+        }
+        return client
+    }
+
+    private func respond(
+        to request: GatewayRequest, _ route: GatewayRoute, _ entry: GatewayRequestLog.Entry
+    ) async -> HTTPAnswer {
+        let answering = Task {
+            do throws(GatewayRefusal) {
+                return Result<GatewayAnswer, GatewayRefusal>.success(try await route.respond(request))
+            } catch {
+                return .failure(error)
+            }
+        }
+        let late = GatewayRefusal(
+            .daemon(.deadlineExceeded), "The answer did not come in time; what was asked of others may have been done.")
+        let result = await answering.value(within: requestTimeout) ?? .failure(late)
+        answering.cancel()
+        switch result {
+        case .success(let answer):
+            log.finish(entry, answer: answer)
+            return answer.http
+        case .failure(let refusal):
+            log.finish(entry, refusal: refusal)
+            return HTTPAnswer(refusal)
+        }
+    }
+}

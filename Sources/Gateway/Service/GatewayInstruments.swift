@@ -1,0 +1,49 @@
+import ConfigurationFile
+import Telemetry
+
+/// The gateway's metrics, each under its public name, which is contract.
+///
+/// To add one: a property here, or in a type with properties of this kind that is handed to ``exposition(with:)``.
+struct GatewayInstruments: Sendable {
+    /// `outcome` is `ok` or a refusal's code.
+    let requests = Counter(
+        "paytoken_gateway_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
+    let requestSeconds = Histogram(
+        "paytoken_gateway_request_seconds", help: "From the request's head to its answer.", bounds: latencies)
+    let connections = Gauge("paytoken_gateway_connections", help: "Connections now open, administration's too.")
+    let refusedConnections = Counter(
+        "paytoken_gateway_refused_connections_total",
+        help: "Connections closed at once because there were too many, in all or of one address.")
+    let handshakes = Counter(
+        "paytoken_gateway_tls_handshakes_total",
+        help: "TLS handshakes, by how they ended: ok, failed, timeout, or ended by the peer.", labels: ["outcome"])
+    let reloads = Counter(
+        "paytoken_gateway_reloads_total", help: "Reloads of the configuration, by outcome.", labels: ["outcome"])
+    let insecureSettings = Gauge(
+        "paytoken_gateway_insecure_settings", help: "1 for each setting that weakens the service.",
+        labels: ["setting"])
+    let certificateNotAfter = Gauge(
+        "paytoken_gateway_certificate_not_after_seconds",
+        help: "When the server's own certificate ends, in seconds since 1970.", labels: ["certificate"])
+
+    /// From 1 ms to 30 s: what waits for Apple takes its time.
+    private static let latencies: [Double] = [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30,
+    ]
+
+    /// Shows what is insecure in the configuration in force, and nothing else.
+    func show(_ warnings: [ConfigurationWarning]) {
+        insecureSettings.replaceAll(warnings.map { ([$0.setting.rawValue], 1) })
+    }
+
+    /// The body of `GET /metrics`, of content type `MetricsText.contentType`.
+    ///
+    /// - Parameter others: values whose properties are metrics, of parts of the gateway that have their own.
+    func exposition(with others: [any Sendable] = []) -> String {
+        var text = MetricsText()
+        for owner in [self as any Sendable] + others {
+            for child in Mirror(reflecting: owner).children { (child.value as? any MetricFamily)?.expose(to: &text) }
+        }
+        return text.text
+    }
+}

@@ -1,0 +1,128 @@
+import CLinux
+import ConfigurationFile
+public import DaemonAPI
+import Foundation
+import Glibc
+import HTTPListener
+import HostSystem
+import Logging
+import ProductVersion
+import Telemetry
+import UnixSignals
+
+/// What the program `paytoken-gateway` does, from its configuration file to its exit status.
+public enum GatewayProgram {
+    /// How long a stopping gateway lives at most, whatever hangs; what is left of it after the requests is for the log.
+    private static let drainTime = Duration.seconds(28)
+
+    /// Prints every problem and every warning of the configuration on standard error.
+    ///
+    /// - Returns: `done`, or `configuration` when there is a problem.
+    public static func check(configurationFile: String) -> ExitStatus {
+        do throws(GatewayStartFailure) {
+            let configuration = try load(configurationFile)
+            for warning in configuration.warnings { say("\(warning.place): warning: \(warning.message)") }
+            return .done
+        } catch {
+            say(error.message)
+            return error.exitStatus
+        }
+    }
+
+    /// Serves until SIGTERM or SIGINT.
+    public static func run(configurationFile: String) async -> ExitStatus {
+        do throws(GatewayStartFailure) {
+            try await serve(configurationFile)
+            return .done
+        } catch {
+            say(error.message)
+            return error.exitStatus
+        }
+    }
+
+    private static func serve(_ file: String) async throws(GatewayStartFailure) {
+        try harden()
+        // Before anything else: a signal that comes early, such as a reload right after the start, must not end the process.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        let configuration = try load(file)
+        let log = StandardErrorLog(configuration.log)
+        let logger = log.logger("paytoken-gateway")
+        for warning in configuration.warnings {
+            logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+        }
+        let assembly = try GatewayAssembly.make(configuration, logger: logger)
+        let listener = try await assembly.listen()
+        logger.notice(
+            "serving",
+            metadata: [
+                "version": "\(ProductVersion.current)", "admin_socket": "\(configuration.admin.socket)",
+                "address": "\(address(of: listener, configuration))", "tls": "\(assembly.tls != nil)",
+                "clients": "\(configuration.clients.count)",
+            ])
+        let service = ServiceNotification(logger: logger)
+        service.notify(.ready)
+        let reload = GatewayReload(file: file, assembly: assembly, log: log, logger: logger)
+        for await signal in signals {
+            if signal == .sighup {
+                reload.run()
+                continue
+            }
+            logger.notice("draining", metadata: ["signal": "\(signal)"])
+            break
+        }
+        service.notify(.stopping)
+        await listener.shutdown(grace: drainTime)
+        logger.notice("stopped")
+        log.flush()
+    }
+
+    /// With the port that the system chose, where the configuration says port 0.
+    private static func address(of listener: Listener, _ configuration: GatewayConfiguration) -> String {
+        guard case .network(let ip, _) = configuration.listener.address,
+            let port = listener.networkAddresses.first?.port
+        else { return configuration.listener.address.text }
+        return NetworkAddress(ip: ip, port: port)?.text ?? configuration.listener.address.text
+    }
+
+    static func load(_ file: String) throws(GatewayStartFailure) -> GatewayConfiguration {
+        do throws(ConfigurationProblems) {
+            return try GatewayConfiguration.load(path: file)
+        } catch {
+            throw GatewayStartFailure(.configuration, error.description)
+        }
+    }
+
+    /// The kernel keeps this setting for each thread, and a thread inherits it from the one that made it. So it is called
+    /// first, while the main thread is the only one. ``run(configurationFile:)`` finds out whether it worked.
+    public static func forbidNewPrivileges() {
+        _ = paytokend_forbid_new_privileges()
+    }
+
+    /// What a process with keys of callers in its memory gives up: new privileges, core dumps, debuggers of its own user.
+    private static func harden() throws(GatewayStartFailure) {
+        guard paytokend_forbid_new_privileges() == 0, paytokend_forbid_dumps() == 0 else {
+            throw GatewayStartFailure(.defect, "paytoken-gateway: the process cannot be hardened (prctl).")
+        }
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    private static func say(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+}
+
+/// Why the gateway did not start: the sentence for standard error, and the status it exits with.
+struct GatewayStartFailure: Error, Sendable, Equatable {
+    let exitStatus: ExitStatus
+    let message: String
+
+    init(_ exitStatus: ExitStatus, _ message: String) {
+        self.exitStatus = exitStatus
+        self.message = message
+    }
+
+    init(listener error: ListenerError) {
+        let status: ExitStatus = if case .alreadyServed = error { .tryAgainLater } else { .configuration }
+        self.init(status, error.description)
+    }
+}

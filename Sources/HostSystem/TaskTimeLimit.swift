@@ -1,0 +1,36 @@
+import Synchronization
+
+extension Task where Failure == Never {
+    /// The task's value where it comes within `limit`; nil otherwise, and then the task goes on.
+    ///
+    /// For what may never end, such as a call to a disk or to an HSM that hangs.
+    package func value(within limit: Duration) async -> Success? {
+        await withCheckedContinuation { (waiting: CheckedContinuation<Success?, Never>) in
+            let first = FirstValue(waiting)
+            let timer = Task<Void, Never> {
+                try? await Task<Never, Never>.sleep(for: limit)
+                first.resume(nil)
+            }
+            Task<Void, Never> {
+                first.resume(await value)
+                timer.cancel()
+            }
+        }
+    }
+}
+
+/// Answers the waiting caller with the first of several values.
+private final class FirstValue<Value: Sendable>: Sendable {
+    private let waiting: Mutex<CheckedContinuation<Value?, Never>?>
+
+    init(_ waiting: CheckedContinuation<Value?, Never>) {
+        self.waiting = Mutex(waiting)
+    }
+
+    func resume(_ value: Value?) {
+        waiting.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
+        }?.resume(returning: value)
+    }
+}

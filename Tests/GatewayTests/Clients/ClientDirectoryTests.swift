@@ -1,0 +1,140 @@
+import ConfigurationFile
+import Foundation
+import Testing
+
+@testable import Gateway
+
+@Suite("Who a request is from")
+struct ClientDirectoryTests {
+    private static func entry(_ name: String, _ credential: ClientCredential) -> GatewayClient {
+        GatewayClient(
+            name: name, credential: credential, operations: [.session],
+            merchants: [MerchantPattern("merchant.com.example.*")], domains: ["shop.example", "*.shops.example"])
+    }
+
+    private static func digest(_ byte: UInt8) -> [UInt8] { [UInt8](repeating: byte, count: 32) }
+
+    private let directory: ClientDirectory = ClientDirectory(
+        [
+            Self.entry("first", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_first"))),
+            Self.entry("pinned", .certificate(sha256: Self.digest(7))),
+            Self.entry("second", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_second"))),
+            Self.entry("issued", .certificateName("backend.shop.example")),
+        ], generation: 3)
+
+    private func client(key: String) -> String? {
+        directory.client(for: Authorization(["Bearer \(key)"]), certificate: nil, at: Date())?.name
+    }
+
+    private func client(_ certificate: PresentedCertificate, at time: Date = Date()) -> String? {
+        directory.client(for: .absent, certificate: certificate, at: time)?.name
+    }
+
+    @Test("each bearer key is its own client's, and no other text is anybody's")
+    func keys() {
+        #expect(client(key: "ptgw_first") == "first")
+        #expect(client(key: "ptgw_second") == "second")
+        for wrong in ["ptgw_firs", "ptgw_firstx", "PTGW_FIRST", "x", String(repeating: "a", count: 200)] {
+            #expect(client(key: wrong) == nil, "\(wrong)")
+        }
+    }
+
+    @Test("a hash of another length than a SHA-256's is nobody's")
+    func lengths() {
+        let odd = ClientDirectory([Self.entry("odd", .bearerKey(sha256: []))])
+        #expect(odd.client(for: .bearer(sha256: Self.digest(0)), certificate: nil, at: Date()) == nil)
+        #expect(odd.client(for: .bearer(sha256: []), certificate: nil, at: Date())?.name == "odd")
+    }
+
+    @Test("a pinned certificate is known by its hash, whoever issued it")
+    func pinned() {
+        #expect(client(.made(sha256: Self.digest(7))) == "pinned")
+        #expect(client(.made(sha256: Self.digest(8))) == nil)
+    }
+
+    @Test("a name in a certificate counts only under the authorities in force")
+    func issued() {
+        let names: Set = ["backend.shop.example"]
+        #expect(client(.made(names: names, verifiedGeneration: 3)) == "issued")
+        #expect(client(.made(names: names, verifiedGeneration: 2)) == nil)
+        #expect(client(.made(names: names, verifiedGeneration: nil)) == nil)
+        #expect(client(.made(names: ["other.shop.example"], verifiedGeneration: 3)) == nil)
+    }
+
+    @Test("a certificate counts only within its validity")
+    func validity() {
+        let certificate = PresentedCertificate.made(sha256: Self.digest(7))
+        #expect(client(certificate, at: certificate.notBefore.addingTimeInterval(-1)) == nil)
+        #expect(client(certificate, at: certificate.notAfter.addingTimeInterval(1)) == nil)
+        #expect(client(certificate, at: certificate.notAfter) == "pinned")
+    }
+
+    @Test("where there is a bearer key it alone decides")
+    func keyFirst() {
+        let pinned = PresentedCertificate.made(sha256: Self.digest(7))
+        for value in ["Bearer wrong", "Basic Zm9vOmJhcg==", "Bearer", ""] {
+            #expect(
+                directory.client(for: Authorization([value]), certificate: pinned, at: Date()) == nil, "\(value)")
+        }
+        #expect(
+            directory.client(for: Authorization(["Bearer ptgw_first"]), certificate: pinned, at: Date())?.name
+                == "first")
+    }
+
+    @Test(
+        "what is not one bearer key is unusable",
+        arguments: [
+            ["Bearer"], ["Bearer "], ["bearer a b"], ["Basic a"], ["Bearer a", "Bearer a"], [""],
+            ["Bearer \u{7F}"], ["Bearer ä"], ["Bearer " + String(repeating: "a", count: 256)],
+        ])
+    func unusable(values: [String]) {
+        #expect(Authorization(values) == .unusable)
+    }
+
+    @Test("the scheme's case means nothing, and no header is no claim")
+    func schemes() {
+        #expect(Authorization(["bEaReR ptgw_first"]) == .bearer(sha256: BearerKey.sha256(of: "ptgw_first")))
+        #expect(Authorization([]) == .absent)
+    }
+
+    @Test("merchants and domains are those of the entry")
+    func bounds() {
+        let client = Self.entry("c", .certificateName("x"))
+        #expect(client.allows(merchant: "merchant.com.example.shop"))
+        #expect(!client.allows(merchant: "merchant.com.examples"))
+        #expect(client.allows(domain: "shop.example") && client.allows(domain: "SHOP.example"))
+        #expect(client.allows(domain: "a.shops.example") && client.allows(domain: "a.b.shops.example"))
+        for domain in [
+            "www.shop.example", "shops.example", ".shops.example", "xshops.example", "shop.example.", "",
+            "shop-example",
+        ] {
+            #expect(!client.allows(domain: domain), "\(domain)")
+        }
+    }
+
+    @Test("a new key has 256 random bits, can be recognised, and is known by the hash that is printed with it")
+    func newKey() throws {
+        let keys = (0..<20).map { _ in NewBearerKey() }
+        #expect(Set(keys.map(\.key)).count == 20)
+        for key in keys {
+            #expect(key.key.hasPrefix("ptgw_") && key.key.utf8.count == 5 + 43)
+            #expect(
+                key.key.utf8.dropFirst(5).allSatisfy {
+                    Character(UnicodeScalar($0)).isLetter || Character(UnicodeScalar($0)).isNumber || $0 == 45
+                        || $0 == 95
+                })
+            #expect(key.keySHA256.utf8.count == 64)
+            #expect(key.json == "{\"key\":\"\(key.key)\",\"key_sha256\":\"\(key.keySHA256)\"}")
+        }
+    }
+}
+
+extension PresentedCertificate {
+    static func made(
+        sha256: [UInt8] = [UInt8](repeating: 0, count: 32), names: Set<String> = [], verifiedGeneration: Int? = nil
+    ) -> PresentedCertificate {
+        PresentedCertificate(
+            sha256: sha256, names: names, notBefore: Date(timeIntervalSince1970: 1_600_000_000),
+            notAfter: Date(timeIntervalSince1970: 4_000_000_000), verifiedGeneration: verifiedGeneration)
+    }
+}

@@ -1,0 +1,201 @@
+import ConfigurationFile
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite("The gateway's configuration file")
+struct GatewayConfigurationTests {
+    private let directory: FreshDirectory
+
+    init() throws {
+        directory = try FreshDirectory()
+    }
+
+    /// A client on lines 1 to 6.
+    static let minimum = """
+        clients:
+          - name: shop
+            key_sha256: "\(String(repeating: "0a", count: 32))"
+            merchants: ["*"]
+            operations: [session]
+            domains: [shop.example]
+
+        """
+
+    private func load(_ text: String) throws(ConfigurationProblems) -> GatewayConfiguration {
+        do {
+            try directory.write(text, to: "c.yaml")
+        } catch {
+            throw ConfigurationProblems(problems: [])
+        }
+        return try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
+    }
+
+    /// What is wrong with the file, each as `LINE KEY: message`.
+    private func problems(_ text: String) -> [String] {
+        do throws(ConfigurationProblems) {
+            _ = try load(text)
+            return []
+        } catch {
+            return error.problems.map { "\($0.line.map(String.init) ?? "-") \($0.key): \($0.message)" }
+        }
+    }
+
+    @Test("the least configuration has the documented defaults")
+    func defaults() throws {
+        let configuration = try load(Self.minimum)
+        #expect(configuration.listener.address == .network(ip: "127.0.0.1", port: 8443))
+        #expect(configuration.listener.tls == nil && configuration.listener.maxRequestBytes == 131_072)
+        #expect(configuration.paytokend.socket == "/run/paytokend/paytokend.sock")
+        #expect(configuration.paytokend.timeout == .seconds(5))
+        #expect(configuration.admin.socket == "/run/paytoken-gateway/admin.sock" && configuration.admin.mode == 0o600)
+        #expect(configuration.sessions.environment == .production)
+        #expect(configuration.sessions.environment.host.name == "apple-pay-gateway.apple.com")
+        #expect(configuration.limits.maxConnections == 1_024 && configuration.limits.maxConnectionsPerAddress == 64)
+        #expect(configuration.limits.requests == .init(perSecond: 100, burst: 200))
+        #expect(configuration.warnings.map(\.setting) == [.noTLS])
+        let client = try #require(configuration.clients.first)
+        #expect(client.credential == .bearerKey(sha256: [UInt8](repeating: 0x0A, count: 32)))
+        #expect(client.operations == [.session] && client.domains == ["shop.example"])
+    }
+
+    @Test("the sample loads as it is, and says every default rightly")
+    func sample() throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../hsm-config/paytoken-gateway.yaml").standardized.path
+        let sample = try GatewayConfiguration.load(path: file, environment: [:])
+        let least = try load(Self.minimum)
+        #expect(sample.listener == least.listener && sample.limits == least.limits)
+        #expect(sample.paytokend == least.paytokend && sample.admin == least.admin)
+        #expect(sample.sessions == least.sessions && sample.log == least.log)
+        #expect(sample.clients.count == 1)
+    }
+
+    @Test(
+        "what is wrong is said with its line",
+        arguments: [
+            ("listner: {}", "7 listner: unknown key; did you mean listener?"),
+            ("listener: { adress: 127.0.0.1:1 }", "7 listener.adress: unknown key; did you mean address?"),
+            ("log: { level: info, level: debug }", "7 level: duplicate key"),
+            ("listener: { address: localhost:8443 }", "7 listener.address: must be an IP address and a port"),
+            ("listener: { address: \"127.0.0.1\" }", "7 listener.address: must be an IP address and a port"),
+            ("listener: { address: \"127.0.0.1:08\" }", "7 listener.address: must be an IP address and a port"),
+            ("listener: { address: \"::1:8443\" }", "7 listener.address: must be an IP address and a port"),
+            ("listener: { address: \"0.0.0.0:8443\" }", "7 listener.address: needs listener.tls"),
+            ("listener: { address: \"[::]:8443\" }", "7 listener.address: needs listener.tls"),
+            ("listener: { mode: \"0600\" }", "7 listener.mode: is for unix:PATH only"),
+            ("listener: { tls: }", "7 listener.tls: has no value"),
+            ("admin: { mode: \"777\" }", "7 admin.mode: must be a socket's permission bits"),
+            ("limits: { burst: 0 }", "7 limits.burst: is out of range"),
+            ("paytokend: { timeout: 5 }", "7 paytokend.timeout: must be a whole number and a unit"),
+            ("sessions: { environment: prod }", "7 sessions.environment: must be one of"),
+            ("sessions: { test_server: \"10.0.0.1:9443\" }", "7 sessions.test_server: must be a loopback address"),
+            ("sessions: { test_server: \"localhost:9443\" }", "7 sessions.test_server: must be a loopback address"),
+            ("sessions: { proxy: \"https://p:1\" }", "7 sessions.proxy: must be http://HOST:PORT"),
+            ("sessions: { proxy: \"http://u:p@h:1\" }", "7 sessions.proxy: must be http://HOST:PORT"),
+            ("sessions: { trust: [absent.pem] }", "7 sessions.trust[0]: "),
+            // What has not come yet is refused, never ignored.
+            ("deadline: 25s", "7 deadline: is not yet supported"),
+            ("store: { url: \"sqlite:p\" }", "7 store: is not yet supported"),
+            ("store:", "7 store: is not yet supported"),
+            ("processors: [{ name: radial, kind: radial }]", "7 processors: is not yet supported"),
+        ])
+    func says(section: String, problem: String) {
+        let found = problems(Self.minimum + section + "\n")
+        #expect(found.count == 1, "\(found)")
+        #expect(found.first?.hasPrefix(problem) == true, "\(found)")
+    }
+
+    @Test(
+        "what is wrong with a client is said with its line",
+        arguments: [
+            ("operations: [session]", "operations: [pay]", "5 clients[0].operations[0]: pay is not yet supported"),
+            (
+                "operations: [session]", "operations: [decrypt, session]",
+                "5 clients[0].operations[0]: decrypt is not yet"
+            ),
+            (
+                "operations: [session]", "operations: [sesion]",
+                "5 clients[0].operations[0]: “sesion” is not known; did you"
+            ),
+            ("operations: [session]", "operations: []", "5 clients[0].operations: is missing or empty"),
+            ("domains: [shop.example]", "", "2 clients[0].domains: is missing"),
+            ("domains: [shop.example]", "domains: [https://shop.example]", "6 clients[0].domains[0]: must be a domain"),
+            ("domains: [shop.example]", "domains: [\"shop.example:443\"]", "6 clients[0].domains[0]: must be a domain"),
+            ("domains: [shop.example]", "domains: [\"*\"]", "6 clients[0].domains[0]: must be a domain"),
+            ("domains: [shop.example]", "domains: [10.0.0.1]", "6 clients[0].domains[0]: must be a domain"),
+            ("merchants: [\"*\"]", "merchants: []", "4 clients[0].merchants: is missing or empty"),
+            ("merchants: [\"*\"]", "merchants:", "4 clients[0].merchants: has no value"),
+            ("key_sha256: \"", "key_sha256: \"0", "3 clients[0].key_sha256: must be a SHA-256"),
+            ("key_sha256: \"", "certificate_san: \"x", "3 clients[0].certificate_san: needs listener.tls.client_ca"),
+            ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),
+            ("name: shop", "name: \"s h o p\"", "2 clients[0].name: must be 1 to 64 letters"),
+            (
+                "    domains: [shop.example]", "    domains: [shop.example]\n    require_expected: [amount]",
+                "7 clients[0].require_expected: is for payments, which are not yet supported"
+            ),
+        ])
+    func saysOfClients(old: String, new: String, problem: String) {
+        let found = problems(Self.minimum.replacing(old, with: new))
+        #expect(found.contains { $0.hasPrefix(problem) }, "\(found)")
+    }
+
+    @Test("two clients share neither a name nor a credential, and nobody is served without an entry")
+    func twins() {
+        let twice = Self.minimum + Self.minimum.split(separator: "\n").dropFirst().joined(separator: "\n") + "\n"
+        let found = problems(twice)
+        #expect(found.count == 2 && found.allSatisfy { $0.hasPrefix("7 clients[1].name: another client") }, "\(found)")
+        #expect(problems("log: {}\n").first?.contains("clients: is missing or empty") == true)
+        #expect(problems("clients: []\n").first?.contains("clients: is missing or empty") == true)
+    }
+
+    @Test("a loopback address, a Unix socket and a test server are taken, and what weakens the service is warned about")
+    func taken() throws {
+        let ipv6 = try load(Self.minimum + "listener: { address: \"[::1]:0\" }\n")
+        #expect(ipv6.listener.address == .network(ip: "::1", port: 0))
+        let unix = try load(Self.minimum + "listener: { address: \"unix:g.sock\", mode: \"0666\" }\n")
+        #expect(unix.listener.address == .unix(path: directory.path("g.sock"), mode: 0o666, group: nil))
+        #expect(unix.warnings.isEmpty)
+        let test = try load(
+            Self.minimum + "sessions: { test_server: \"127.0.0.1:9443\", proxy: \"http://p.example:8080/\" }\n")
+        #expect(test.sessions.testServer?.text == "127.0.0.1:9443")
+        #expect(test.sessions.proxy == .init(host: "p.example", port: 8080))
+        #expect(test.warnings.map(\.setting) == [.noTLS, .testServer])
+    }
+
+    @Test("a key that others can read, or of another certificate, is refused")
+    func keys() async throws {
+        let certificates = try TestCertificates(in: directory)
+        let tls = "listener: { tls: { certificate: server.pem, private_key: server.key } }\n"
+        #expect(try load(Self.minimum + tls).listener.tls?.certificates.count == 1)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory.path("server.key"))
+        #expect(problems(Self.minimum + tls).first?.contains("has mode 0644, which lets others at it") == true)
+        try certificates.write(certificates.other, to: "other")
+        let crossed = tls.replacing("server.key", with: "other.key")
+        #expect(problems(Self.minimum + crossed).first?.contains("is not the key of the certificate") == true)
+        let swapped = tls.replacing("server.pem", with: "other.key").replacing("server.key }", with: "other.pem }")
+        #expect(problems(Self.minimum + swapped).count == 2)
+    }
+
+    @Test(
+        "addresses in network byte order",
+        arguments: [
+            ("192.0.2.1", [192, 0, 2, 1]), ("::1", [UInt8](repeating: 0, count: 15) + [1]),
+            ("2001:db8::ff00:42:8329", [0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0xFF, 0, 0, 0x42, 0x83, 0x29]),
+            ("::ffff:192.0.2.1", [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, 1]),
+        ])
+    func packs(text: String, bytes: [UInt8]) {
+        #expect(NetworkAddress.packed(text) == bytes)
+    }
+
+    @Test("one IPv6 network counts as one source, IPv4 addresses each as their own")
+    func sources() {
+        func source(_ ip: String) -> NetworkPeer { NetworkPeer(ip: ip, packed: NetworkAddress.packed(ip)) }
+        #expect(source("2001:db8:1:2::1").source == source("2001:db8:1:2:ffff::9").source)
+        #expect(source("2001:db8:1:2::1").source != source("2001:db8:1:3::1").source)
+        #expect(source("192.0.2.1").source != source("192.0.2.2").source)
+        #expect(source("::ffff:192.0.2.1").source != source("::ffff:192.0.2.2").source)
+    }
+}

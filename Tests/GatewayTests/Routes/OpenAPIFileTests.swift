@@ -1,0 +1,73 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Sources/Gateway/openapi.json and the code say the same. `scripts/check-openapi` reads the file by itself.
+@Suite("The gateway's OpenAPI file")
+struct GatewayOpenAPITests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
+        .standardized
+    private let document: JSONObject
+
+    init() throws {
+        let file = Self.root.appending(path: "Sources/Gateway/openapi.json")
+        document = try #require(
+            try JSONValue(parsing: Array(Data(contentsOf: file)), limits: JSONLimits(maximumDepth: 64)).objectValue)
+    }
+
+    @Test("every code stands in the file's table with its row's status")
+    func statuses() throws {
+        let schema = try #require(
+            document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
+        let rows = try #require(schema["description"]?.stringValue).split(separator: "\n")
+        for code in GatewayCode.allCases {
+            let row = "| \(code.row.status) | \(code.rawValue) |"
+            #expect(rows.contains { $0.hasPrefix(row) }, "\(row) is missing")
+        }
+        #expect(rows.count { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") } == GatewayCode.allCases.count)
+    }
+
+    @Test("every path that the gateway has is described, and no other")
+    func paths() async throws {
+        let described = try #require(document["paths"]?.objectValue).members.flatMap { path, item in
+            (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
+        }
+        try await GatewayFixture(testRoutes: false).use { gateway in
+            let served =
+                gateway.assembly.router.routes.map { "\($0.method) \($0.path)" }
+                + gateway.assembly.adminRouter.routes.map { "\($0.method) \($0.path)" }
+            #expect(Set(described) == Set(served))
+        }
+    }
+
+    @Test("real answers are as they are described")
+    func answers() async throws {
+        let directory = try FreshDirectory()
+        try await GatewayFixture(testRoutes: false).use { gateway in
+            var lines: [String] = []
+            for (path, socket) in [
+                ("/healthz", gateway.adminSocket), ("/readyz", gateway.adminSocket),
+                ("/v1/status", gateway.adminSocket),
+                ("/v1/status?a=b", gateway.adminSocket), ("/nothing", gateway.adminSocket),
+            ] {
+                let answer = try await Curl.request(path, socket: socket)
+                var writer = JSONWriter(capacity: 1024)
+                writer.beginObject()
+                writer.member("method", "GET")
+                writer.member("path", path)
+                writer.member("status", "\(answer.status)")
+                writer.member("body", answer.text)
+                writer.endObject()
+                lines.append(String(decoding: writer.bytes, as: UTF8.self))
+            }
+            try directory.write(lines.joined(separator: "\n") + "\n", to: "answers")
+        }
+        let checked = try await Program.run(
+            Self.root.appending(path: "scripts/check-openapi").path,
+            ["--gateway", "--lines", directory.path("answers")])
+        #expect(checked.status == 0, "\(checked)")
+    }
+}

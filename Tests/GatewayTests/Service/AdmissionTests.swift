@@ -1,0 +1,122 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite("Which requests are answered")
+struct AdmissionTests {
+    @Test("a known bearer key is served under its client's name")
+    func served() async throws {
+        try await GatewayFixture().use { gateway in
+            #expect(try await gateway.get("/whoami").text == "shop 0")
+            #expect(try await gateway.get("/whoami", key: GatewayFixture.otherKey).text == "other 0")
+            let posted = try await Curl.request(
+                "/echo", socket: gateway.socket, body: Array("{}".utf8),
+                arguments: ["--header", "Authorization: Bearer \(GatewayFixture.key)"])
+            #expect(posted.text == "shop 2")
+            #expect(posted.header("Cache-Control") == "no-store")
+        }
+    }
+
+    @Test("who is unknown learns nothing but that, on whatever path, and the connection ends")
+    func unknown() async throws {
+        try await GatewayFixture().use { gateway in
+            for path in ["/whoami", "/nothing", "/pay"] {
+                for key in [nil, "wrong", GatewayFixture.key + "x"] {
+                    let answer = try await gateway.get(path, key: key)
+                    #expect(answer.status == 401 && answer.code == "unauthorized")
+                    #expect(answer.header("WWW-Authenticate") == "Bearer realm=\"paytoken-gateway\"")
+                    #expect(answer.header("Connection") == "close")
+                }
+            }
+            #expect(gateway.answered.current == 0)
+            #expect(!gateway.log.current.contains { $0.contains("wrong") || $0.contains(GatewayFixture.key) })
+        }
+    }
+
+    @Test("refusals have their status, code and headers, and keep the connection where that is safe")
+    func refusals() async throws {
+        try await GatewayFixture().use { gateway in
+            let forbidden = try await gateway.get("/pay")
+            #expect(forbidden.status == 403 && forbidden.code == "forbidden")
+            #expect(forbidden.string("details") == "the operation pay")
+            #expect(try await gateway.get("/nothing").status == 404)
+            let method = try await gateway.get("/echo")
+            #expect(method.status == 405 && method.header("Allow") == "POST")
+            #expect(try await gateway.get("/whoami?a=1").status == 400)
+            let type = try await Curl.request(
+                "/echo", socket: gateway.socket, body: Array("{}".utf8), contentType: "text/plain",
+                arguments: ["--header", "Authorization: Bearer \(GatewayFixture.key)"])
+            #expect(type.status == 415)
+            let refused = try await gateway.get("/refused")
+            #expect(refused.status == 503 && refused.code == "hsm_unavailable" && refused.header("Retry-After") == "7")
+            #expect(refused.string("message") == "The token is away.")
+        }
+    }
+
+    @Test("a client over its rate is told when to come back, and another is served")
+    func rates() async throws {
+        let sections = "limits: { requests_per_second: 1, burst: 3, idle_timeout: 10m, authentication_timeout: 60s }\n"
+        try await GatewayFixture(sections: sections).use { gateway in
+            var answers: [CurlAnswer] = []
+            for _ in 0..<30 { answers.append(try await gateway.get("/whoami")) }
+            let over = answers.filter { $0.status == 429 }
+            #expect(over.count > 5 && answers.contains { $0.status == 200 })
+            #expect(over.allSatisfy { $0.code == "rate_limited" && Int($0.header("Retry-After") ?? "") ?? 0 >= 1 })
+            #expect(try await gateway.get("/whoami", key: GatewayFixture.otherKey).status == 200)
+        }
+    }
+
+    @Test("a client has so many connections and no more, and another client has its own")
+    func connections() async throws {
+        let sections =
+            "limits: { max_connections_per_client: 2, idle_timeout: 10m, authentication_timeout: 60s }\n"
+        try await GatewayFixture(sections: sections).use { gateway in
+            var kept: [RawConnection] = []
+            for _ in 0..<2 {
+                let connection = try await gateway.connect()
+                try await connection.send("GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n")
+                #expect(try await connection.answer().status == 200)
+                kept.append(connection)
+            }
+            #expect(try await gateway.get("/whoami").status == 429)
+            #expect(try await gateway.get("/whoami", key: GatewayFixture.otherKey).status == 200)
+            try await kept[0].send("GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n")
+            #expect(try await kept[0].answer().status == 200, "its own connections are served")
+            await kept[1].close()
+            try await wait(for: "the free place") { try await gateway.get("/whoami").status == 200 }
+        }
+    }
+
+    @Test("an answer that does not come in time is deadline_exceeded")
+    func deadline() async throws {
+        let sections =
+            "limits: { request_timeout: 200ms, idle_timeout: 10m, authentication_timeout: 60s }\n"
+        try await GatewayFixture(sections: sections).use { gateway in
+            let answer = try await gateway.get("/held")
+            #expect(answer.status == 503 && answer.code == "deadline_exceeded")
+        }
+    }
+
+    @Test("each request is one log line with client, outcome and the caller's trace, and nothing that is secret")
+    func logs() async throws {
+        try await GatewayFixture().use { gateway in
+            let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+            _ = try await Curl.request(
+                "/echo", socket: gateway.socket, body: Array("{\"number\":\"4111111111111111\"}".utf8),
+                arguments: [
+                    "--header", "Authorization: Bearer \(GatewayFixture.key)", "--header",
+                    "traceparent: 00-\(trace)-00f067aa0ba902b7-01",
+                ])
+            let lines = gateway.log.current.filter { $0.contains("request.endpoint=/echo") }
+            #expect(lines.count == 1, "\(lines)")
+            let line = try #require(lines.first)
+            for part in ["answered", "client=shop", "request.outcome=ok", "trace.id=\(trace)"] {
+                #expect(line.contains(part), "\(line)")
+            }
+            #expect(!gateway.log.current.contains { $0.contains("4111") || $0.contains(GatewayFixture.key) })
+        }
+    }
+}

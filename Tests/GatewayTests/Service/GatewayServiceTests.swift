@@ -1,0 +1,128 @@
+import ConfigurationFile
+import Foundation
+import StrictJSON
+import Telemetry
+import TestSupport
+import Testing
+
+@testable import Gateway
+@testable import HTTPListener
+
+@Suite("A gateway's life")
+struct GatewayServiceTests {
+    @Test("the admin socket tells health, readiness, metrics and status, and is for its owner only")
+    func monitoring() async throws {
+        try await GatewayFixture().use { gateway in
+            func admin(_ path: String) async throws -> CurlAnswer {
+                try await Curl.request(path, socket: gateway.adminSocket)
+            }
+            #expect(try await admin("/healthz").status == 200)
+            let ready = try await admin("/readyz")
+            #expect(ready.status == 503 && ready.text.contains("\"paytokend\"") && ready.text.contains("unreachable"))
+            _ = try await gateway.get("/whoami")
+            let metrics = try await admin("/metrics")
+            #expect(
+                metrics.metric("paytoken_gateway_requests_total", ["endpoint=\"/whoami\"", "outcome=\"ok\""]) == [1])
+            #expect(metrics.metric("paytoken_gateway_insecure_settings").isEmpty, "a Unix socket needs no TLS")
+            let status = try await admin("/v1/status")
+            #expect(status.status == 200 && status.string("version") != nil)
+            #expect(status.text.contains("\"shop\"") && status.text.contains("merchant.com.example.*"))
+            #expect(!status.text.contains(GatewayFixture.NewKeyHash.of(GatewayFixture.key)))
+            #expect(try await admin("/whoami").status == 404)
+            #expect(try await admin("/metrics?x=1").status == 400)
+            let mode = try FileManager.default.attributesOfItem(atPath: gateway.adminSocket)[.posixPermissions]
+            #expect(mode as? Int == 0o600)
+            // The merchants' endpoints are not those of administration.
+            #expect(try await gateway.get("/metrics").status == 404)
+        }
+    }
+
+    @Test("every metric has the gateway's prefix, snake case and a base unit, as promtool check metrics wants")
+    func names() {
+        let instruments = GatewayInstruments()
+        let lines = instruments.exposition().split(separator: "\n")
+        let types = Set(lines.filter { $0.hasPrefix("# TYPE ") }.map { String($0.dropFirst(7)) })
+        #expect(
+            types == [
+                "paytoken_gateway_requests_total counter", "paytoken_gateway_request_seconds histogram",
+                "paytoken_gateway_connections gauge", "paytoken_gateway_refused_connections_total counter",
+                "paytoken_gateway_tls_handshakes_total counter", "paytoken_gateway_reloads_total counter",
+                "paytoken_gateway_insecure_settings gauge", "paytoken_gateway_certificate_not_after_seconds gauge",
+            ])
+    }
+
+    @Test("every code has one row, and every row a status of its kind")
+    func codes() {
+        #expect(Set(GatewayCode.allCases.map(\.rawValue)).count == GatewayCode.allCases.count)
+        for code in GatewayCode.allCases {
+            #expect((400..<600).contains(code.row.status), "\(code)")
+            #expect(code.row.retryAfter == nil || [429, 503].contains(code.row.status), "\(code)")
+        }
+    }
+
+    @Test("a second gateway on a live admin socket is told so, and the first is served on")
+    func second() async throws {
+        try await GatewayFixture().use { gateway in
+            do {
+                _ = try await GatewayFixture(in: gateway.directory)
+                Issue.record("a second one serves")
+            } catch let failure as GatewayStartFailure {
+                #expect(failure.exitStatus == .tryAgainLater)
+            }
+            #expect(try await gateway.get("/whoami").status == 200)
+        }
+    }
+
+    @Test("a reload puts clients in force at an open connection's next request, all or nothing")
+    func reload() async throws {
+        try await GatewayFixture().use { gateway in
+            let open = try await gateway.connect()
+            let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
+            try await open.send(request)
+            #expect(try await open.answer().status == 200)
+            let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
+            let log = StandardErrorLog()
+            let reload = GatewayReload(
+                file: gateway.configurationFile, assembly: gateway.assembly, log: log, logger: gateway.assembly.logger)
+
+            // A mistake at its end: nothing of it counts.
+            let renamed = text.replacing("name: shop", with: "name: boutique")
+            try gateway.directory.write(renamed + "sesions: {}\n", to: "c.yaml")
+            reload.run()
+            try await open.send(request)
+            #expect(try await open.answer().body == "shop 0")
+
+            try gateway.directory.write(renamed + "log: { level: error }\n", to: "c.yaml")
+            reload.run()
+            try await open.send(request)
+            #expect(try await open.answer().body == "boutique 0")
+            #expect(log.level == .error)
+
+            let without = text.replacing(
+                GatewayFixture.NewKeyHash.of(GatewayFixture.key), with: String(repeating: "00", count: 32))
+            try gateway.directory.write(without.replacing("timeout: 2s", with: "timeout: 3s"), to: "c.yaml")
+            reload.run()
+            try await open.send(request)
+            #expect(try await open.answer().status == 401)
+            #expect(
+                gateway.log.current.contains { $0.contains("until a restart") && $0.contains("sections=paytokend") })
+            let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
+            #expect(metrics.metric("paytoken_gateway_reloads_total", ["outcome=\"ok\""]) == [2])
+            #expect(metrics.metric("paytoken_gateway_reloads_total", ["outcome=\"refused\""]) == [1])
+        }
+    }
+
+    @Test("draining finishes the request under way, and takes no more")
+    func drains() async throws {
+        let gateway = try await GatewayFixture()
+        let busy = try await gateway.connect()
+        try await busy.send("GET /held HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n")
+        try await wait(for: "the request to be under way") { gateway.latch.waiting == 1 }
+        let shutdown = Task { await gateway.listener.shutdown(grace: .seconds(20)) }
+        try await wait(for: "the socket file to go") { !FileManager.default.fileExists(atPath: gateway.socket) }
+        await #expect(throws: (any Error).self) { _ = try await gateway.connect() }
+        gateway.latch.open()
+        #expect(try await busy.answer().body == "shop 0")
+        await shutdown.value
+    }
+}

@@ -1,0 +1,231 @@
+import Foundation
+import NIOCore
+import NIOSSL
+import TestSupport
+import Testing
+
+@testable import Gateway
+@testable import HTTPListener
+
+/// The listener over TLS, with real clients: curl, openssl s_client, and swift-nio-ssl where those cannot misbehave.
+@Suite("TLS and client certificates")
+struct TLSTests {
+    private let directory: FreshDirectory
+    private let certificates: TestCertificates
+
+    init() throws {
+        directory = try FreshDirectory()
+        certificates = try TestCertificates(in: directory)
+    }
+
+    private static let listens =
+        "{ address: \"127.0.0.1:0\", tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem } }"
+
+    /// `shop` by its key, `pinned` by a certificate of nobody's, `issued` by a name in one of the authority's.
+    private func gateway(sections: String = "") async throws -> GatewayFixture {
+        let more = """
+              - name: pinned
+                certificate_sha256: "\(try certificates.other.sha256)"
+                merchants: ["*"]
+                operations: [session]
+                domains: [shop.example]
+              - name: issued
+                certificate_san: backend.shop.example
+                merchants: ["*"]
+                operations: [session]
+                domains: [shop.example]
+
+            """
+        return try await GatewayFixture(
+            in: directory, listens: Self.listens, clients: GatewayFixture.clients(more), sections: sections)
+    }
+
+    /// - Returns: curl's exit status, and what it wrote: the body, and on a line of its own the HTTP status.
+    private func curl(
+        _ gateway: GatewayFixture, _ arguments: [String] = [], path: String = "/whoami", key: String? = nil
+    ) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("curl"),
+            [
+                "--silent", "--show-error", "--max-time", "100", "--cacert", directory.path("ca.pem"), "--write-out",
+                "\n%{http_code}",
+            ] + (key.map { ["--header", "Authorization: Bearer \($0)"] } ?? []) + arguments
+                + ["https://127.0.0.1:\(try gateway.port)\(path)"])
+    }
+
+    private func certificate(_ name: String) -> [String] {
+        ["--cert", directory.path("\(name).pem"), "--key", directory.path("\(name).key")]
+    }
+
+    @Test("TLS 1.2 and 1.3 are spoken, older versions are not", arguments: ["1.2", "1.3"])
+    func versions(version: String) async throws {
+        try await gateway().use { gateway in
+            let answer = try await curl(
+                gateway, ["--tlsv\(version)", "--tls-max", version], key: GatewayFixture.key)
+            #expect(answer.output == "shop 0\n200", "\(answer)")
+            let old = try await Program.run(
+                Program.installed("openssl"),
+                [
+                    "s_client", "-connect", "127.0.0.1:\(try gateway.port)", version == "1.2" ? "-tls1_1" : "-tls1",
+                    "-cipher", "ALL:@SECLEVEL=0",
+                ])
+            #expect(old.status != 0 && old.output.contains("Cipher is (NONE)"), "\(old)")
+            try await wait(for: "the failure to be counted") {
+                gateway.assembly.instruments.handshakes.value(["failed"]) == 1
+            }
+        }
+    }
+
+    @Test("a pinned certificate is its client, whoever issued it; no other is")
+    func pinned() async throws {
+        try await gateway().use { gateway in
+            #expect(try await curl(gateway, certificate("other")).output == "pinned 0\n200")
+            try certificates.write(certificates.issue("x", names: ["else.shop.example"]), to: "else")
+            let unknown = try await curl(gateway, certificate("else"))
+            #expect(unknown.output.hasSuffix("\n401") && unknown.output.contains("certificate is not known"))
+            #expect(try await curl(gateway).output.hasSuffix("\n401"))
+        }
+    }
+
+    @Test("a name counts in a certificate of the configured authority, and in no other, and not after its end")
+    func issued() async throws {
+        try await gateway().use { gateway in
+            #expect(try await curl(gateway, certificate("client")).output == "issued 0\n200")
+            let ended = try certificates.issue(
+                "late", names: ["backend.shop.example"], ends: Date(timeIntervalSinceNow: -30))
+            try certificates.write(ended, to: "ended")
+            #expect(try await curl(gateway, certificate("ended")).output.hasSuffix("\n401"))
+            // The same name under an authority of its own.
+            let stranger = try TestCertificates(in: FreshDirectory())
+            try stranger.write(stranger.client, to: "client")
+            let elsewhere = try await curl(
+                gateway,
+                ["--cert", stranger.directory.path("client.pem"), "--key", stranger.directory.path("client.key")])
+            #expect(elsewhere.output.hasSuffix("\n401"), "\(elsewhere)")
+        }
+    }
+
+    @Test("after a reload without its entry a certificate is known no more, and the new server certificate is shown")
+    func reload() async throws {
+        try await gateway().use { gateway in
+            let reload = GatewayReload(
+                file: gateway.configurationFile, assembly: gateway.assembly, log: .init(),
+                logger: gateway.assembly.logger)
+            let before = try await tls()
+            let open = try await RawConnection(port: gateway.port, transport: before)
+            let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
+            try await open.send(request)
+            #expect(try await open.answer().status == 200)
+
+            let renewed = try TestCertificates(in: FreshDirectory())
+            for name in ["server.pem", "server.key"] {
+                let text = try String(contentsOfFile: renewed.directory.path(name), encoding: .utf8)
+                try directory.write(text, to: name)
+            }
+            let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
+            try directory.write(
+                text.replacing(try certificates.other.sha256, with: String(repeating: "ab", count: 32)), to: "c.yaml")
+            reload.run()
+            // The old connection goes on, new ones see the new certificate.
+            try await open.send(request)
+            #expect(try await open.answer().status == 200)
+            #expect(
+                try await curl(gateway, key: GatewayFixture.key).status != 0, "the old authority is believed no more")
+            let trusted = ["--cacert", renewed.directory.path("ca.pem")]
+            #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
+            #expect(try await curl(gateway, trusted + certificate("other")).output.hasSuffix("\n401"))
+
+            // A key that fits no certificate: all stays.
+            try directory.write(certificates.client.key.pemRepresentation, to: "server.key")
+            reload.run()
+            #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
+        }
+    }
+
+    /// TLS as swift-nio-ssl's client speaks it, whoever the server is.
+    private func tls() async throws -> @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.certificateVerification = .none
+        let context = try NIOSSLContext(configuration: configuration)
+        return { try $0.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil)) }
+    }
+
+    @Test(
+        "what is no TLS on the TLS port is closed without a word",
+        arguments: ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\u{0}\u{1}\u{2}"])
+    func plaintext(bytes: String) async throws {
+        try await gateway().use { gateway in
+            let client = try await RawConnection(port: gateway.port)
+            client.sendLossy(bytes + String(repeating: "x", count: 64))
+            try await client.waitForEnd()
+            #expect(!client.text.hasPrefix("HTTP/"))
+        }
+    }
+
+    @Test("a handshake that never ends is ended, and so is a connection that says nothing after it")
+    func silence() async throws {
+        let sections = "limits: { authentication_timeout: 300ms, idle_timeout: 10m }\n"
+        try await gateway(sections: sections).use { gateway in
+            let silent = try await RawConnection(port: gateway.port)
+            try await silent.waitForEnd()
+            let begun = try await RawConnection(port: gateway.port)
+            // The first bytes of a ClientHello's record.
+            begun.sendLossy("\u{16}\u{3}\u{1}")
+            try await begun.waitForEnd()
+            #expect(gateway.assembly.instruments.handshakes.value(["timeout"]) == 2)
+            let idle = try await RawConnection(port: gateway.port, transport: try await tls())
+            try await idle.waitForEnd()
+            #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
+        }
+    }
+
+    @Test("a renegotiation of TLS 1.2 is refused, and the connection ends")
+    func renegotiation() async throws {
+        try await gateway().use { gateway in
+            // s_client takes R for a command only from an input that stays open.
+            let script = """
+                mkfifo commands && { openssl s_client -connect 127.0.0.1:\(try gateway.port) -tls1_2 <commands 2>&1 & } && \
+                exec 3>commands && echo R >&3 && wait $!
+                """
+            let asked = try await RunningProgram(
+                Program.installed("sh"), ["-c", script], workingDirectory: directory.path
+            ).result()
+            // s_client has ended by itself, since its connection was closed.
+            #expect(asked.output.contains("RENEGOTIATING") && asked.output.contains("unexpected eof"), "\(asked)")
+            #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
+        }
+    }
+
+    @Test("one address with very many connections does not keep out another")
+    func flood() async throws {
+        let sections =
+            "limits: { max_connections: 40, max_connections_per_address: 20, authentication_timeout: 60s, idle_timeout: 10m }\n"
+        try await gateway(sections: sections).use { gateway in
+            var flood: [RawConnection] = []
+            for _ in 0..<200 {
+                if let connection = try? await RawConnection(port: gateway.port, from: "127.0.0.2") {
+                    flood.append(connection)
+                }
+            }
+            try await wait(for: "the excess to be closed") { flood.count { !$0.isClosed } <= 20 }
+            #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
+            #expect(gateway.assembly.instruments.refusedConnections.value() >= 180)
+            for connection in flood { await connection.close() }
+        }
+    }
+
+    @Test("connections of a known client do not count for its address")
+    func behindOneAddress() async throws {
+        let sections = "limits: { max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
+        try await gateway(sections: sections).use { gateway in
+            var kept: [RawConnection] = []
+            for _ in 0..<6 {
+                let connection = try await RawConnection(port: gateway.port, transport: try await tls())
+                try await connection.send("GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n")
+                #expect(try await connection.answer().status == 200)
+                kept.append(connection)
+            }
+            #expect(kept.allSatisfy { !$0.isClosed })
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import Crypto
+import Foundation
+import SwiftASN1
+import TestSupport
+import X509
+
+/// Certificates of a made-up authority, for a server at localhost and for clients, as files in PEM.
+struct TestCertificates {
+    struct Pair {
+        let certificate: Certificate
+        let key: P256.Signing.PrivateKey
+
+        var der: [UInt8] {
+            get throws {
+                var serializer = DER.Serializer()
+                try serializer.serialize(certificate)
+                return serializer.serializedBytes
+            }
+        }
+
+        /// What `certificate_sha256` is to be.
+        var sha256: String {
+            get throws { SHA256.hash(data: try der).map { String(format: "%02x", $0) }.joined() }
+        }
+    }
+
+    let directory: FreshDirectory
+    let authority: Pair
+    let server: Pair
+    /// For backend.shop.example.
+    let client: Pair
+    /// Its own authority's.
+    let other: Pair
+
+    /// Writes `ca`, `server`, `client` and `other`, each as `.pem` and, but for `ca`, `.key`.
+    init(in directory: FreshDirectory) throws {
+        self.directory = directory
+        authority = try Self.made("Test authority", issuer: nil, isAuthority: true)
+        server = try Self.made("localhost", issuer: authority, names: ["localhost"], ips: [[127, 0, 0, 1]])
+        client = try Self.made("backend", issuer: authority, names: ["backend.shop.example"], isClient: true)
+        other = try Self.made("stranger", issuer: nil, names: ["backend.shop.example"], isClient: true)
+        try directory.write(authority.certificate.serializeAsPEM().pemString + "\n", to: "ca.pem")
+        try write(server, to: "server")
+        try write(client, to: "client")
+        try write(other, to: "other")
+    }
+
+    func write(_ pair: Pair, to name: String) throws {
+        try directory.write(pair.certificate.serializeAsPEM().pemString + "\n", to: "\(name).pem")
+        try directory.write(pair.key.pemRepresentation + "\n", to: "\(name).key")
+    }
+
+    /// Signed by the test authority.
+    func issue(_ name: String, names: [String], ends: Date = Date(timeIntervalSinceNow: 86_400)) throws -> Pair {
+        try Self.made(name, issuer: authority, names: names, isClient: true, ends: ends)
+    }
+
+    private static func made(
+        _ name: String, issuer: Pair?, names: [String] = [], ips: [[UInt8]] = [], isAuthority: Bool = false,
+        isClient: Bool = false, ends: Date = Date(timeIntervalSinceNow: 86_400)
+    ) throws -> Pair {
+        let key = P256.Signing.PrivateKey()
+        let subject = try DistinguishedName { CommonName(name) }
+        let extensions = try Certificate.Extensions {
+            if isAuthority {
+                Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
+                Critical(KeyUsage(keyCertSign: true))
+            } else {
+                Critical(BasicConstraints.notCertificateAuthority)
+                try ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])
+                SubjectAlternativeNames(
+                    names.map { .dnsName($0) } + ips.map { .ipAddress(ASN1OctetString(contentBytes: $0[...])) })
+            }
+        }
+        let certificate = try Certificate(
+            version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: .init(key.publicKey),
+            notValidBefore: min(Date(timeIntervalSinceNow: -3_600), ends.addingTimeInterval(-60)), notValidAfter: ends,
+            issuer: issuer?.certificate.subject ?? subject, subject: subject, signatureAlgorithm: .ecdsaWithSHA256,
+            extensions: extensions, issuerPrivateKey: .init(issuer?.key ?? key))
+        return Pair(certificate: certificate, key: key)
+    }
+}
