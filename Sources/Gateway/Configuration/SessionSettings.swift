@@ -19,9 +19,9 @@ struct SessionSettings: Sendable, Equatable {
         }
     }
 
-    var environment: Environment
+    var environment: Environment = .production
     /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
-    var trust: [String]
+    var trust: [String] = []
     /// An HTTP proxy (CONNECT); nil connects directly.
     var proxy: Proxy?
     /// A simulated Apple on this host, for tests: only the address differs, not the name that is checked.
@@ -31,6 +31,9 @@ struct SessionSettings: Sendable, Equatable {
         let host: String
         let port: Int
     }
+
+    /// The defaults: Apple's production host, directly.
+    init() {}
 
     static let keys = ["environment", "trust", "proxy", "test_server"]
 
@@ -75,12 +78,14 @@ struct SessionSettings: Sendable, Equatable {
         }
     }
 
-    private static func proxy(_ text: String) -> Proxy? {
+    static func proxy(_ text: String) -> Proxy? {
         guard text.hasPrefix("http://") else { return nil }
         var rest = text.dropFirst("http://".count)
         if rest.hasSuffix("/") { rest = rest.dropLast() }
-        guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
-            (1...65_535).contains(port)
+        guard let colon = rest.lastIndex(of: ":"),
+            case let digits = rest[rest.index(after: colon)...],
+            digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+            let port = Int(digits), (1...65_535).contains(port)
         else { return nil }
         var host = rest[..<colon]
         if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }

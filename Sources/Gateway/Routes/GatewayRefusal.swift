@@ -44,13 +44,18 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
     /// More requests or connections than one client may have.
     case rateLimited
 
-    static let allCases: [GatewayCode] = [.unauthorized, .rateLimited] + RefusalCode.allCases.map(Self.daemon)
+    /// Of merchant sessions.
+    case session(SessionCode)
+
+    static let allCases: [GatewayCode] =
+        [.unauthorized, .rateLimited] + RefusalCode.allCases.map(Self.daemon) + SessionCode.allCases.map(Self.session)
 
     var rawValue: String {
         switch self {
         case .daemon(let code): code.rawValue
         case .unauthorized: "unauthorized"
         case .rateLimited: "rate_limited"
+        case .session(let code): code.rawValue
         }
     }
 
@@ -64,6 +69,7 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
             return (row.status, row.retryAfter)
         case .unauthorized: return (401, nil)
         case .rateLimited: return (429, 1)
+        case .session(let code): return code.row
         }
     }
 }

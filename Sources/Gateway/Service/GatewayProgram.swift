@@ -50,7 +50,11 @@ public enum GatewayProgram {
         for warning in configuration.warnings {
             logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
-        let assembly = try GatewayAssembly.make(configuration, logger: logger)
+        let metrics = SessionMetrics(logger: logger)
+        let sessions = SessionRoutes(sessions: try .made(configuration, observer: metrics))
+        let assembly = try GatewayAssembly.make(
+            configuration, logger: logger, routes: sessions.routes, adminRoutes: sessions.adminRoutes,
+            instruments: [metrics])
         let listener = try await assembly.listen()
         logger.notice(
             "serving",
@@ -72,6 +76,7 @@ public enum GatewayProgram {
         }
         service.notify(.stopping)
         await listener.shutdown(grace: drainTime)
+        sessions.sessions.close()
         logger.notice("stopped")
         log.flush()
     }

@@ -71,7 +71,7 @@ final class AppleConnection: Sendable {
             switch endpoint.route {
             case .direct: bootstrap.connect(host: endpoint.host.name, port: 443)
             case .proxy(let proxy): bootstrap.connect(host: proxy.host, port: proxy.port)
-            case .testServer(let loopback): bootstrap.connect(to: loopback.address)
+            case .testServer(let loopback): bootstrap.connect(to: loopback)
             }
         connected.whenComplete { result in
             switch result {

@@ -1,23 +1,23 @@
-public import DaemonAPI
+import DaemonAPI
 import Encodings
-public import Foundation
+import Foundation
 import Synchronization
-public import TLSHandshake
+import TLSHandshake
 import X509
 
 /// A merchant's certificate and what its key, which is in paytokend's tokens, signs with.
-public struct MerchantIdentity: Sendable, Hashable {
+struct MerchantIdentity: Sendable, Hashable {
     /// Base64 of 32 bytes; names the key.
-    public let publicKeyHash: String
+    let publicKeyHash: String
     /// DER, the merchant's own certificate first.
-    public let certificateChain: [[UInt8]]
-    public let notBefore: Date
-    public let notAfter: Date
+    let certificateChain: [[UInt8]]
+    let notBefore: Date
+    let notAfter: Date
     /// In the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no TLS 1.3.
-    public let algorithms: [TLSSignatureAlgorithm]
+    let algorithms: [TLSSignatureAlgorithm]
 
     /// Nil when it has no certificate that can be read, or no algorithm that is known here.
-    public init?(_ identity: TLSIdentity) {
+    init?(_ identity: TLSIdentity) {
         let chain = identity.certificateChain.map { Base64.decode($0) }
         let known = identity.algorithms.compactMap(TLSSignatureAlgorithm.init(rawValue:))
         guard let own = chain.first.flatMap({ $0 }), !chain.contains(nil), !known.isEmpty,
@@ -32,7 +32,7 @@ public struct MerchantIdentity: Sendable, Hashable {
 }
 
 /// Where merchants' certificates come from, and who signs with their keys.
-public protocol MerchantIdentitySource: Sendable {
+protocol MerchantIdentitySource: Sendable {
     /// The merchant's active identities, the newest first; empty when it has none.
     func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity]
 
@@ -43,7 +43,7 @@ public protocol MerchantIdentitySource: Sendable {
 }
 
 /// Why paytokend gave no identity or no signature.
-public enum IdentityFailure: Error, Sendable, Equatable {
+enum IdentityFailure: Error, Sendable, Equatable {
     case unreachable(UnixSocketClientError)
     /// It said no, with this code and sentence.
     case refused(code: String, message: String)
@@ -58,13 +58,13 @@ public enum IdentityFailure: Error, Sendable, Equatable {
 }
 
 /// paytokend over its payments socket, as an account with role `session`.
-public struct PaytokendIdentities: MerchantIdentitySource {
+struct PaytokendIdentities: MerchantIdentitySource {
     private let client: UnixSocketClient
 
     /// - Parameters:
     ///   - socket: paytokend's payments socket.
     ///   - timeout: for one question.
-    public init(socket: String, timeout: Duration) {
+    init(socket: String, timeout: Duration) {
         client = UnixSocketClient(path: socket, maximumAnswerBytes: 1 << 20, deadline: timeout)
     }
 
@@ -72,7 +72,7 @@ public struct PaytokendIdentities: MerchantIdentitySource {
         let items: [TLSIdentity]
     }
 
-    public func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
         let target = "/v1/tls-identities?merchantIdentifier=" + PercentEncoding.encoded(merchantIdentifier)
         let items = try await answer(Identities.self, to: .get(target)).items
         let identities = items.compactMap(MerchantIdentity.init)
@@ -80,7 +80,7 @@ public struct PaytokendIdentities: MerchantIdentitySource {
         return identities
     }
 
-    public func signature(
+    func signature(
         by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
     ) async throws(IdentityFailure) -> [UInt8] {
         let request = TLSSignatureRequest(publicKeyHash: publicKeyHash, algorithm: algorithm, input: input)

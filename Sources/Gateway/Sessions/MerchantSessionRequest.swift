@@ -1,6 +1,6 @@
-public import DaemonAPI
+import DaemonAPI
 import Encodings
-public import Refusals
+import Refusals
 
 /// The body of `POST /merchant-sessions`, and, in its order of members, what Apple is sent.
 ///
@@ -8,29 +8,22 @@ public import Refusals
 /// a caller says.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session".
-public struct MerchantSessionRequest: StrictRequest {
+struct MerchantSessionRequest: StrictRequest {
     /// As in the merchant identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
-    public var merchantIdentifier: String
+    var merchantIdentifier: String
     /// What the payment sheet calls the shop: 1 to 64 characters (Unicode scalars).
-    public var displayName: String
+    var displayName: String
     /// `web`, `messaging` or `in_app`.
-    public var initiative: String
+    var initiative: String
     /// For `web` a domain name, for `messaging` an `https` URL, for `in_app` a team identifier.
-    public var initiativeContext: String
+    var initiativeContext: String
 
-    public enum CodingKeys: CodingKey, CaseIterable {
+    enum CodingKeys: CodingKey, CaseIterable {
         case merchantIdentifier, displayName, initiative, initiativeContext
     }
 
-    public init(merchantIdentifier: String, displayName: String, initiative: String, initiativeContext: String) {
-        self.merchantIdentifier = merchantIdentifier
-        self.displayName = displayName
-        self.initiative = initiative
-        self.initiativeContext = initiativeContext
-    }
-
     /// - Throws: `malformed_request`, which names the member and repeats nothing of it.
-    public func validate() throws(Refusal) {
+    func validate() throws(Refusal) {
         guard Self.isMerchantIdentifier(merchantIdentifier) else {
             throw Self.refusal(
                 "merchantIdentifier", "is not 1 to 255 letters, digits, dots, hyphens and underscores")
@@ -47,7 +40,7 @@ public struct MerchantSessionRequest: StrictRequest {
     /// What the session is for.
     ///
     /// - Throws: `malformed_request`.
-    public func context() throws(Refusal) -> MerchantSessionContext {
+    func context() throws(Refusal) -> MerchantSessionContext {
         switch initiative {
         case "web":
             guard let domain = DomainName(initiativeContext) else {
@@ -97,14 +90,14 @@ public struct MerchantSessionRequest: StrictRequest {
 }
 
 /// What a session is asked for, and with it which domain the client must be allowed to use.
-public enum MerchantSessionContext: Sendable, Equatable {
+enum MerchantSessionContext: Sendable, Equatable {
     case web(DomainName)
     /// The host of the URL.
     case messaging(DomainName)
     /// An app has no domain.
     case inApp
 
-    public var domain: DomainName? {
+    var domain: DomainName? {
         switch self {
         case .web(let domain), .messaging(let domain): domain
         case .inApp: nil
@@ -114,12 +107,12 @@ public enum MerchantSessionContext: Sendable, Equatable {
 
 /// A fully qualified domain name in ASCII: at least two labels of letters, digits and inner hyphens (RFC 1123 §2.1), 253 bytes
 /// at most. An internationalised name is one in its A-label form (RFC 5890 §2.3.2.1).
-public struct DomainName: Sendable, Hashable {
+struct DomainName: Sendable, Hashable {
     /// In lower case; names differ in nothing else.
-    public let name: String
+    let name: String
 
     /// Nil for everything else: IP addresses, a dot at the end, anything of a URL around it.
-    public init?(_ text: some StringProtocol) {
+    init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let hyphen = UInt8(ascii: "-")

@@ -14,20 +14,20 @@
 // Guaranteed: at most one request to Apple for one of a caller's; at most ten seconds; no redirect is followed; neither
 // sessions nor bodies are logged or kept.
 
-public import Foundation
+import Foundation
 import NIOCore
 import StrictJSON
 import Synchronization
 
 /// Apple's answer, as it came.
-public struct MerchantSession: Sendable, Equatable {
+struct MerchantSession: Sendable, Equatable {
     /// At most 64 KiB, opaque, valid for five minutes and for one payment.
-    public let body: [UInt8]
-    public let contentType: String
+    let body: [UInt8]
+    let contentType: String
 }
 
 /// Asks Apple for merchant sessions.
-public final class MerchantSessions: Sendable {
+final class MerchantSessions: Sendable {
     private let endpoint: AppleEndpoint
     private let source: any MerchantIdentitySource
     private let cache: IdentityCache
@@ -42,19 +42,10 @@ public final class MerchantSessions: Sendable {
     /// - Parameters:
     ///   - deadline: for a session, all in all.
     ///   - now: the clock by which certificates are valid.
-    public convenience init(
-        endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
-        deadline: Duration = .seconds(10), now: @escaping @Sendable () -> Date = { Date() }
-    ) {
-        self.init(
-            endpoint: endpoint, identities: identities, observer: observer, deadline: deadline, limits: .init(),
-            now: now)
-    }
-
     init(
         endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
-        deadline: Duration,
-        limits: ConnectionPool.Limits, now: @escaping @Sendable () -> Date = { Date() }
+        deadline: Duration = .seconds(10), limits: ConnectionPool.Limits = .init(),
+        now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint
         source = identities
@@ -66,7 +57,7 @@ public final class MerchantSessions: Sendable {
     }
 
     /// A session for a request that was validated. Whether the caller may have it is decided before.
-    public func session(_ request: MerchantSessionRequest) async throws(SessionFailure) -> MerchantSession {
+    func session(_ request: MerchantSessionRequest) async throws(SessionFailure) -> MerchantSession {
         try await session(request, SessionProgress(), reuses: true)
     }
 
@@ -201,9 +192,25 @@ public final class MerchantSessions: Sendable {
     }
 
     /// Closes idle connections; those under way end with their requests.
-    public func close() { pool.close() }
+    func close() { pool.close() }
 
     var idleConnections: Int { pool.idleCount }
+}
+
+extension MerchantSessions {
+    /// As the configuration has it.
+    static func made(
+        _ configuration: GatewayConfiguration, observer: any SessionObserver
+    ) throws(GatewayStartFailure) -> MerchantSessions {
+        let endpoint: AppleEndpoint
+        do { endpoint = try AppleEndpoint(configuration.sessions) } catch {
+            throw GatewayStartFailure(.configuration, "sessions.trust cannot be used: \(error)")
+        }
+        let paytokend = configuration.paytokend
+        return MerchantSessions(
+            endpoint: endpoint,
+            identities: PaytokendIdentities(socket: paytokend.socket, timeout: paytokend.timeout), observer: observer)
+    }
 }
 
 extension MerchantSessionRequest {

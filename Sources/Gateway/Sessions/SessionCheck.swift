@@ -1,5 +1,5 @@
-public import DaemonAPI
-public import Refusals
+import DaemonAPI
+import Refusals
 
 extension SessionCheckRequest {
     /// What is asked for.
@@ -27,7 +27,7 @@ extension MerchantSessions {
     /// Asks Apple for a session on a connection of its own, says how far that went, and throws the session away.
     ///
     /// - Throws: `malformed_request`; whatever Apple or paytokend says is in the answer.
-    public func check(_ check: SessionCheckRequest) async throws(Refusal) -> SessionCheckAnswer {
+    func check(_ check: SessionCheckRequest) async throws(Refusal) -> SessionCheckAnswer {
         let request = try check.session
         let progress = SessionProgress()
         do throws(SessionFailure) {
@@ -43,7 +43,7 @@ extension MerchantSessions {
                     let outcome: SessionCheckAnswer.Outcome =
                         step == failed ? .failed : step.position < failed.position ? .ok : .notReached
                     return .init(step: step.rawValue, outcome: outcome)
-                }, code: answer.code, message: answer.message, details: answer.details)
+                }, code: answer.code.rawValue, message: answer.message, details: answer.details)
         }
     }
 }

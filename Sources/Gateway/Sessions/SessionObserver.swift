@@ -1,8 +1,8 @@
-public import Foundation
+import Foundation
 import TLSHandshake
 
 /// Hears how sessions go, for metrics and the log. Nothing that it is told is secret.
-public protocol SessionObserver: Sendable {
+protocol SessionObserver: Sendable {
     /// - Parameter outcome: `ok`, or the code of the refusal.
     func sessionEnded(outcome: String, after: Duration)
     func handshakeEnded(outcome: String)

@@ -36,9 +36,12 @@ struct GatewayOpenAPITests {
             (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
         }
         try await GatewayFixture(testRoutes: false).use { gateway in
+            // As the program puts them together.
+            let sessions = SessionRoutes(
+                sessions: try .made(gateway.assembly.configuration, observer: HeardSessions()))
             let served =
-                gateway.assembly.router.routes.map { "\($0.method) \($0.path)" }
-                + gateway.assembly.adminRouter.routes.map { "\($0.method) \($0.path)" }
+                (gateway.assembly.router.routes + sessions.routes).map { "\($0.method) \($0.path)" }
+                + (gateway.assembly.adminRouter.routes + sessions.adminRoutes).map { "\($0.method) \($0.path)" }
             #expect(Set(described) == Set(served))
         }
     }

@@ -8,10 +8,11 @@ import Testing
 /// Apple's host behind an HTTP proxy: a tunnel, and TLS through it as without.
 @Suite struct ProxyTests {
     private func sessions(_ proxy: ConnectProxy, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
-        let root = try await SimulatedAppleCertificates.shared.value.root
-        let way = try #require(HTTPProxy("http://127.0.0.1:\(proxy.port)"))
+        var settings = SessionSettings()
+        settings.trust = [try await SimulatedAppleCertificates.shared.value.root]
+        settings.proxy = SessionSettings.Proxy(host: "127.0.0.1", port: proxy.port)
         return MerchantSessions(
-            endpoint: try AppleEndpoint(host: .production, trust: [root], route: .proxy(way)),
+            endpoint: try AppleEndpoint(settings),
             identities: try await SoftwareIdentities.usual(), observer: HeardSessions(), deadline: deadline)
     }
 

@@ -32,9 +32,11 @@ struct SessionBench {
     }
 
     static func endpoint(_ address: String, trusts: Bool = true) async throws -> AppleEndpoint {
-        let root = try await SimulatedAppleCertificates.shared.value.root
-        let loopback = try #require(LoopbackAddress(address))
-        return try AppleEndpoint(host: .production, trust: trusts ? [root] : [], route: .testServer(loopback))
+        var settings = SessionSettings()
+        if trusts { settings.trust = [try await SimulatedAppleCertificates.shared.value.root] }
+        let server: NetworkAddress = try #require(NetworkAddress(address))
+        settings.testServer = server
+        return try AppleEndpoint(settings)
     }
 
     static let request = MerchantSessionRequest(

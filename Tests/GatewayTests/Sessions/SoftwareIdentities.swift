@@ -3,11 +3,12 @@ import CryptoExtras
 import DaemonAPI
 import Encodings
 import Foundation
-import Gateway
 import NIOSSL
 import TLSHandshake
 import TestSupport
 import TokenForge
+
+@testable import Gateway
 
 /// Identities whose keys are in the tests' memory, behind the interface behind which paytokend is otherwise.
 final class SoftwareIdentities: MerchantIdentitySource {

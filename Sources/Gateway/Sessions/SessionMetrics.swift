@@ -1,0 +1,74 @@
+import Foundation
+import Logging
+import Synchronization
+import Telemetry
+
+/// How merchant sessions go, as metrics and, where somebody has to do something, in the log.
+final class SessionMetrics: SessionObserver {
+    /// `outcome` is `ok` or the refusal's code.
+    private let sessions = Counter(
+        "paytoken_gateway_sessions_total", help: "Merchant sessions asked of Apple.", labels: ["outcome"])
+    private let sessionSeconds = Histogram(
+        "paytoken_gateway_session_seconds", help: "From a session's request to Apple's answer.", bounds: latencies)
+    private let handshakes = Counter(
+        "paytoken_gateway_apple_handshakes_total", help: "TLS handshakes with Apple's host.", labels: ["outcome"])
+    private let signatures = Counter(
+        "paytoken_gateway_signatures_total", help: "Signatures of TLS handshakes asked of paytokend.",
+        labels: ["outcome"])
+    private let signatureSeconds = Histogram(
+        "paytoken_gateway_signature_seconds", help: "paytokend's answers with a signature.", bounds: latencies)
+    /// `connection` is `new` or `reused`.
+    private let requests = Counter(
+        "paytoken_gateway_apple_requests_total", help: "Requests to Apple's host, by the connection they went over.",
+        labels: ["connection"])
+    private let expiryDays = Gauge(
+        "paytoken_gateway_identity_expiry_days",
+        help: "Days until the certificate ends that a merchant's sessions are asked for with.", labels: ["merchant"])
+
+    private let logger: Logger
+    private let warnsBefore: TimeInterval
+    /// When a merchant's certificate was last warned about.
+    private let warned = Mutex<[String: Date]>([:])
+
+    /// - Parameter warningDays: how many days before a certificate's end the log warns, once a day.
+    init(logger: Logger, warningDays: Int = 30) {
+        self.logger = logger
+        warnsBefore = TimeInterval(warningDays) * Self.day
+    }
+
+    func sessionEnded(outcome: String, after duration: Duration) {
+        sessions.increment([outcome])
+        sessionSeconds.observe(duration)
+    }
+
+    func handshakeEnded(outcome: String) { handshakes.increment([outcome]) }
+
+    func signatureEnded(outcome: String, after duration: Duration) {
+        signatures.increment([outcome])
+        signatureSeconds.observe(duration)
+    }
+
+    func connectionTaken(isNew: Bool) { requests.increment([isNew ? "new" : "reused"]) }
+
+    func identityUsed(merchantIdentifier: String, ends: Date, now: Date) {
+        let left = ends.timeIntervalSince(now)
+        expiryDays.set([merchantIdentifier], to: (left / Self.day).rounded(.down))
+        guard left < warnsBefore else { return }
+        let isDue = warned.withLock { warned in
+            if let last = warned[merchantIdentifier], now.timeIntervalSince(last) < Self.day { return false }
+            warned[merchantIdentifier] = now
+            return true
+        }
+        guard isDue else { return }
+        logger.warning(
+            "The merchant's identity certificate ends soon. Rotate it: paytokenctl rotate start MERCHANT.",
+            metadata: [
+                "merchant": "\(merchantIdentifier)", "days_left": "\(Int((left / Self.day).rounded(.down)))",
+            ])
+    }
+
+    private static let day: TimeInterval = 86_400
+
+    /// From a request on a standing connection to the deadline of a session, 10 s.
+    private static let latencies: [Double] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+}

@@ -1,0 +1,55 @@
+import DaemonAPI
+import Refusals
+
+/// `POST /merchant-sessions`, and the check on the admin socket.
+struct SessionRoutes: Sendable {
+    let sessions: MerchantSessions
+
+    /// Bodies have about 200 bytes; a URL and a name of four-byte characters fit.
+    static let bodyLimit = 4 << 10
+
+    var routes: [GatewayRoute] {
+        [
+            GatewayRoute(
+                "POST", "/merchant-sessions", operation: .session, bodyLimit: Self.bodyLimit, respond: session)
+        ]
+    }
+
+    var adminRoutes: [AdminRoute] {
+        [AdminRoute("POST", "/v1/session-check", bodyLimit: Self.bodyLimit, respond: check)]
+    }
+
+    private func session(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let wanted: MerchantSessionRequest
+        let domain: DomainName?
+        do throws(Refusal) {
+            wanted = try MerchantSessionRequest(parsing: request.body)
+            domain = try wanted.context().domain
+        } catch { throw GatewayRefusal(error) }
+        guard request.client.allows(merchant: wanted.merchantIdentifier) else {
+            throw GatewayRefusal(
+                .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.",
+                details: "merchantIdentifier")
+        }
+        // An app's session has no domain; a messaging URL is one of the client's.
+        if let domain, !request.client.allows(domain: domain.name) {
+            throw GatewayRefusal(
+                .daemon(.forbidden), "This client may not use this domain: clients[].domains does not have it.",
+                details: "initiativeContext")
+        }
+        do throws(SessionFailure) {
+            let session = try await sessions.session(wanted)
+            return .bytes(session.body, contentType: session.contentType)
+        } catch { throw error.answer }
+    }
+
+    private func check(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let answer: SessionCheckAnswer
+        do throws(Refusal) {
+            answer = try await sessions.check(SessionCheckRequest(parsing: request.body))
+        } catch { throw GatewayRefusal(error) }
+        var shown = try GatewayAnswer.json(answer)
+        shown.outcome = answer.code ?? "ok"
+        return shown
+    }
+}
