@@ -334,7 +334,7 @@ let package = Package(
             dependencies: [
                 "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
                 "token-forge",
-                crypto, grdb, nioCore, nioPosix,
+                crypto, cryptoExtras, grdb, nioCore, nioPosix,
             ],
             swiftSettings: house),
     ]

@@ -8,6 +8,8 @@ public enum AuditEvent: Sendable, Equatable {
     case decrypt(reference: AuditDigest?)
     /// `POST /v1/verify`.
     case verify
+    /// `POST /v1/tls-signatures`. What was signed and the reference are recorded as their SHA-256 only.
+    case tlsSignature(TLSSignatureDetails)
     /// A request of an authorised caller that was refused before it reached an operation.
     case request
     /// Refusals before a request was read whole, counted: one record a uid and minute.
@@ -67,6 +69,7 @@ public enum AuditEvent: Sendable, Equatable {
     public enum Name: String, Sendable, CaseIterable {
         case decrypt
         case verify
+        case tlsSignature = "tls_signature"
         case request
         case refusals
         case start
@@ -101,6 +104,7 @@ public enum AuditEvent: Sendable, Equatable {
         switch self {
         case .decrypt: .decrypt
         case .verify: .verify
+        case .tlsSignature: .tlsSignature
         case .request: .request
         case .refusals: .refusals
         case .start: .start
@@ -141,6 +145,10 @@ extension AuditEvent {
             break
         case .decrypt(let reference):
             writer.member("reference", reference?.hex)
+        case .tlsSignature(let details):
+            writer.member("algorithm", details.algorithm?.text)
+            writer.member("inputSha256", details.input?.hex)
+            writer.member("reference", details.reference?.hex)
         case .refusals(let summary):
             writer.member("since", summary.since.text)
             writer.member("count", summary.total)
@@ -227,5 +235,21 @@ extension AuditEvent {
             writer.member("reason", clock.reason?.text)
             writer.member("approval", clock.approval?.hex)
         }
+    }
+}
+
+/// What a merchant's identity key signed for a TLS client, or was to sign.
+public struct TLSSignatureDetails: Sendable, Equatable {
+    /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil when it was neither.
+    public var algorithm: AuditText?
+    /// SHA-256 of what was to be signed: with PKCS #1 and PSS over SHA-256 the very digest that the signature is for.
+    public var input: AuditDigest?
+    /// SHA-256 of the caller's reference.
+    public var reference: AuditDigest?
+
+    public init(algorithm: AuditText? = nil, input: AuditDigest? = nil, reference: AuditDigest? = nil) {
+        self.algorithm = algorithm
+        self.input = input
+        self.reference = reference
     }
 }

@@ -36,17 +36,19 @@ struct CertificateChoice {
             }
             return only
         }
-        let suitable = candidates.filter { $0.role == .paymentProcessing }
+        // A file with both kinds is for payments: an identity key's certificate comes alone, or with its issuers.
+        let processing = candidates.filter { $0.role == .paymentProcessing }
+        let suitable = processing.isEmpty ? candidates.filter { $0.role == .merchantIdentity } : processing
         if let only = suitable.first, suitable.count == 1 { return only }
         let found = list(suitable.isEmpty ? all : suitable)
         throw suitable.isEmpty
             ? KeyFileError(
                 .unsuitable, path: path,
-                "holds \(all.count) certificates, but no Apple Pay Payment Processing Certificate among them: \(found)."
+                "holds \(all.count) certificates, but no merchant's certificate of Apple Pay among them: \(found)."
             )
             : KeyFileError(
                 .unsuitable, path: path,
-                "holds \(suitable.count) Apple Pay Payment Processing Certificates: \(found). Import them one by one, "
+                "holds \(suitable.count) Apple Pay \(suitable[0].noun) Certificates: \(found). Import them one by one, "
                     + "each from a file of its own.")
     }
 
@@ -135,10 +137,10 @@ struct FoundCertificate {
         return "\(readable) (\(noun), serial \(serial), until \(end))"
     }
 
-    private var noun: String {
+    fileprivate var noun: String {
         switch role {
         case .paymentProcessing: "Payment Processing"
-        case .merchantIdentity: "Merchant Identity, which decrypts nothing"
+        case .merchantIdentity: "Merchant Identity"
         case .authority: "a certification authority"
         case .other, .unreadable: "not a merchant's"
         }

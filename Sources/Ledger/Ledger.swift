@@ -54,14 +54,22 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, Administrat
     /// counts it. Does nothing when the transaction is not released yet, or this would be no repeat of it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
+    /// Records a signature that was made with an identity key, if the key may sign: its state and the record are one
+    /// transaction, durable before the verdict is given. A signature without a granted verdict must not leave.
+    ///
+    /// - Parameter record: written in the same transaction, with the verdict as its outcome.
+    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was.
+    func record(_ signature: SignatureUse, recording record: AuditRecord) async throws(LedgerFailure)
+        -> RecordedSignature
+
     /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
-    /// How often each key was claimed for since `time`, on all nodes; keys without a claim are left out. Repeats do not
-    /// count. It looks at every claim of that time, so not at many days of them.
+    /// How often each key was used since `time`, on all nodes: claims for a processing key, signatures of an identity key;
+    /// unused keys are left out. Repeats do not count. It looks at every claim of that time, so not at many days of them.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
-    /// Whether a key has released anything since then. May look through all claims since.
+    /// Whether a key has released or signed anything since then. May look through all claims since.
     func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool
 
     /// One of them; nil when the ledger does not know the key.

@@ -54,6 +54,10 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
     case anotherMerchant
     /// The key is recorded with another algorithm, which no key can change.
     case anotherAlgorithm
+    /// The key is recorded for the other use; that never changes.
+    case anotherUse
+    /// The merchant has as many active identity keys as Apple lets be active.
+    case tooManyIdentities
     case transition(from: KeyState, to: KeyState)
     /// Somebody else changed the key's state after this change was decided and before it was made.
     case changedMeanwhile
@@ -65,6 +69,10 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
                 + "Use a new key for this merchant."
         case .anotherAlgorithm:
             "The ledger records this key with another algorithm."
+        case .anotherUse:
+            "The ledger records this key for another use: a key decrypts payments or signs for sessions, one of them for ever."
+        case .tooManyIdentities:
+            "The merchant has \(KeyRecord.mostActiveIdentities) active identity keys, which is the most; retire one first."
         case .changedMeanwhile:
             "Somebody else changed the key's state meanwhile; look at it (key show) and decide anew."
         case .transition(let from, let to):
@@ -74,11 +82,15 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 extension KeyRecord {
+    /// As many Merchant Identity certificates may be active at Apple at a time for one merchant.
+    public static let mostActiveIdentities = 3
+
     /// What the ledger keeps when `self` is recorded over `known`.
     func replacing(_ known: KeyRecord?) throws(KeyRecordConflict) -> KeyRecord {
         guard let known else { return self }
         guard known.merchantIdentifier == merchantIdentifier else { throw .anotherMerchant }
         guard known.algorithm == algorithm else { throw .anotherAlgorithm }
+        guard known.use == use else { throw .anotherUse }
         guard known.state == state || known.state.canBecome(state) else {
             throw .transition(from: known.state, to: state)
         }

@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import WorkerProtocol
 
 /// What administrative work reads and writes inside one transaction of an engine. What it decides stands in the extension, and is
 /// the same for every engine.
@@ -12,6 +13,8 @@ protocol LedgerTransaction {
     mutating func append(_ record: AuditRecord) throws -> AuditLine
 
     func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord?
+    /// How many keys of that merchant and use are active.
+    func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int
     /// Adds it, or changes a known one's state and cut-off.
     func put(_ key: KeyRecord) throws
 
@@ -83,7 +86,13 @@ extension LedgerTransaction {
         case .state(let before):
             guard known?.state == before else { throw KeyRecordConflict.changedMeanwhile }
         }
-        try put(try key.replacing(known))
+        let next = try key.replacing(known)
+        if next.use == .identity, next.state == .active, known?.state != .active {
+            guard try activeKeys(of: next.merchantIdentifier, .identity) < KeyRecord.mostActiveIdentities else {
+                throw KeyRecordConflict.tooManyIdentities
+            }
+        }
+        try put(next)
     }
 
     private mutating func append(

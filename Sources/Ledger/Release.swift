@@ -4,6 +4,7 @@ import MerchantKeys
 public import PaymentToken
 import Refusals
 import Synchronization
+import WorkerProtocol
 
 /// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {
@@ -130,12 +131,19 @@ struct Claim: Sendable {
     }
 }
 
-/// A merchant key's state as far as it decides whether a release is permitted.
-struct DecryptingState: Sendable {
+/// What of a merchant key's record decides whether it may be used.
+struct KeyStanding: Sendable {
+    let use: KeyUse
     let state: KeyState
     let cutOff: Date?
 
-    func decrypts(at now: Date) -> Bool { state.decrypts(at: now, cutOff: cutOff) }
+    func decrypts(at now: Date) -> Bool {
+        use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    }
+
+    func signs(at now: Date) -> Bool {
+        use == .identity && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    }
 }
 
 extension Release {

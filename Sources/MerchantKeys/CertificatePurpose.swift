@@ -1,4 +1,5 @@
 import SwiftASN1
+public import WorkerProtocol
 import X509
 
 /// What a certificate is for, told from several of its signs: people import the wrong one of Apple's two merchant
@@ -17,6 +18,15 @@ public enum CertificatePurpose: Sendable, Equatable {
         case .merchantIdentity:
             "an Apple Pay Merchant Identity Certificate, which authenticates a web shop to Apple and decrypts nothing"
         case .other(let noun): noun
+        }
+    }
+
+    /// Of the key that the certificate is for; nil for a certificate that no merchant key has.
+    public var use: KeyUse? {
+        switch self {
+        case .paymentProcessing: .processing
+        case .merchantIdentity: .identity
+        case .other: nil
         }
     }
 

@@ -6,6 +6,8 @@ import WorkerProtocol
 struct HSMTokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
+    /// What the private key's attributes permit.
+    let use: KeyUse
     /// In DER; empty when the token has no public key beside the private one.
     let subjectPublicKeyInfo: [UInt8]
     let certificates: [MerchantCertificate]
@@ -21,6 +23,7 @@ struct HSMTokenKey: Sendable {
         guard let hash = recomputed ?? PublicKeyHash(bytes: key.identifier) else { return nil }
         publicKeyHash = hash
         algorithm = key.algorithm
+        use = key.use
         subjectPublicKeyInfo = key.subjectPublicKeyInfo
 
         var read: [MerchantCertificate] = []
@@ -50,17 +53,37 @@ struct HSMTokenKey: Sendable {
         if read.contains(where: { $0.publicKeyHash != hash }) {
             problem = problem ?? "A certificate with this key's CKA_ID is of another public key."
         }
-        if let other = read.first(where: { $0.purpose != .paymentProcessing }) {
+        if let other = read.first(where: { $0.purpose.use == nil }) {
             problem = problem ?? "The certificate in the token is \(other.purpose.noun)."
+        }
+        // Also where one certificate of each kind stands there: a key has one use for ever.
+        if let other = read.first(where: { $0.purpose.use != nil && $0.purpose.use != key.use }) {
+            problem = problem ?? Self.otherUse(key.use, certificate: other)
         }
         certificates = read.filter { $0.publicKeyHash == hash }
         disagreement = problem
+    }
+
+    private static func otherUse(_ use: KeyUse, certificate: MerchantCertificate) -> String {
+        switch use {
+        case .processing:
+            "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
+                + "decryption: an identity key may only sign. Make a new key (key generate --use identity)."
+        case .identity:
+            "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
+                + "signatures only. Make a new key (key generate)."
+        }
     }
 
     /// Why this token's key is not the one that the ledger recorded; nil when it is.
     func disagreement(with keyRecord: KeyRecord) -> String? {
         if let disagreement { return disagreement }
         if algorithm != keyRecord.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
+        if use != keyRecord.use {
+            return
+                "The ledger recorded the key for \(keyRecord.use.name), and the private key's attributes in the token are "
+                + "those of a key for \(use.name)."
+        }
         if !certificates.allSatisfy({ $0.names(keyRecord.merchantIdentifier) }) {
             return "The certificate's merchant is not the one that the ledger recorded for this key."
         }

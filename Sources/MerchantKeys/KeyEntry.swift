@@ -19,6 +19,8 @@ public struct KeyEntry: Sendable, Equatable {
     /// From the ledger; for an external key from its certificate, and empty when it has none.
     public let merchantIdentifier: String
     public let algorithm: KeyAlgorithm
+    /// From the ledger; for a key that it does not know what the HSM token permits.
+    public let use: KeyUse
     /// From the ledger; pre-activation for a key that it does not know.
     public let state: KeyState
     /// Until when a deactivated key still decrypts.
@@ -33,8 +35,15 @@ public struct KeyEntry: Sendable, Equatable {
     /// What a person should know though it stops nothing: no certificate, another HSM token's copy out of order.
     public let warnings: [String]
 
-    /// Whether the key's state permits decryption now. Whether the key is there to do it is ``condition``.
-    public func stateDecrypts(at now: Date) -> Bool { state.decrypts(at: now, cutOff: cutOff) }
+    /// Whether use and state permit decryption now. Whether the key is there to do it is ``condition``.
+    public func decrypts(at now: Date) -> Bool {
+        use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    }
+
+    /// Whether use and state permit signing TLS handshakes now.
+    public func signs(at now: Date) -> Bool {
+        use == .identity && use.isPermitted(in: state, at: now, cutOff: cutOff)
+    }
 }
 
 extension KeyEntry.Condition {

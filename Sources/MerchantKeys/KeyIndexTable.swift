@@ -169,6 +169,7 @@ extension KeyEntry {
         publicKeyHash = hash
         merchantIdentifier = keyRecord?.merchantIdentifier ?? certificate?.merchantIdentifier ?? ""
         algorithm = keyRecord?.algorithm ?? serving[0].1.algorithm
+        use = keyRecord?.use ?? serving[0].1.use
         state = keyRecord?.state ?? .preActivation
         cutOff = keyRecord?.cutOff
         condition =
@@ -184,14 +185,15 @@ extension KeyEntry {
     fileprivate init(missing keyRecord: KeyRecord, certificate: MerchantCertificate?) {
         self.init(
             publicKeyHash: keyRecord.publicKeyHash, merchantIdentifier: keyRecord.merchantIdentifier,
-            algorithm: keyRecord.algorithm, state: keyRecord.state, cutOff: keyRecord.cutOff, condition: .missing,
+            algorithm: keyRecord.algorithm, use: keyRecord.use, state: keyRecord.state, cutOff: keyRecord.cutOff,
+            condition: .missing,
             certificate: certificate, hsmTokens: [], warnings: [])
     }
 
     fileprivate init(gone entry: KeyEntry) {
         self.init(
             publicKeyHash: entry.publicKeyHash, merchantIdentifier: entry.merchantIdentifier,
-            algorithm: entry.algorithm, state: .preActivation, cutOff: nil, condition: .missing,
+            algorithm: entry.algorithm, use: entry.use, state: .preActivation, cutOff: nil, condition: .missing,
             certificate: entry.certificate, hsmTokens: [], warnings: [])
     }
 }

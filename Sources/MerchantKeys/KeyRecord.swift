@@ -18,6 +18,8 @@ public struct KeyRecord: Sendable, Equatable {
     public var publicKeyHash: PublicKeyHash
     public var merchantIdentifier: String
     public var algorithm: KeyAlgorithm
+    /// Never changes.
+    public var use: KeyUse
     public var state: KeyState
     /// Until when a deactivated key still decrypts; nil in the other states.
     public var cutOff: Date?
@@ -25,19 +27,56 @@ public struct KeyRecord: Sendable, Equatable {
     public var origin: Origin
 
     public init(
-        publicKeyHash: PublicKeyHash, merchantIdentifier: String, algorithm: KeyAlgorithm, state: KeyState,
-        cutOff: Date? = nil, createdAt: Date, origin: Origin
+        publicKeyHash: PublicKeyHash, merchantIdentifier: String, algorithm: KeyAlgorithm,
+        use: KeyUse = .processing, state: KeyState, cutOff: Date? = nil, createdAt: Date, origin: Origin
     ) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
+        self.use = use
         self.state = state
         self.cutOff = cutOff
         self.createdAt = createdAt
         self.origin = origin
     }
 
-    public func decrypts(at now: Date) -> Bool { state.decrypts(at: now, cutOff: cutOff) }
+    /// Whether the key may do now what it is for: decrypt, or sign.
+    public func serves(at now: Date) -> Bool { use.isPermitted(in: state, at: now, cutOff: cutOff) }
+}
+
+extension KeyUse {
+    /// `processing` or `identity`, as the API and the ledger write it.
+    public var name: String {
+        switch self {
+        case .processing: "processing"
+        case .identity: "identity"
+        }
+    }
+
+    public init?(name: String) {
+        guard let known = Self.allCases.first(where: { $0.name == name }) else { return nil }
+        self = known
+    }
+
+    /// Whether a key of this use may do what it is for.
+    ///
+    /// A deactivated processing key decrypts until its cut-off, because payment tokens under it arrive late. A deactivated
+    /// identity key signs nothing: a signature key's originator-usage period is over then (SP 800-57 part 1 §5.3.6), and
+    /// nothing arrives late.
+    public func isPermitted(in state: KeyState, at now: Date, cutOff: Date?) -> Bool {
+        switch self {
+        case .processing: state.decrypts(at: now, cutOff: cutOff)
+        case .identity: state == .active
+        }
+    }
+
+    /// The kind of Apple's certificate that a key of this use has.
+    public var certificatePurpose: CertificatePurpose {
+        switch self {
+        case .processing: .paymentProcessing
+        case .identity: .merchantIdentity
+        }
+    }
 }
 
 extension KeyAlgorithm {

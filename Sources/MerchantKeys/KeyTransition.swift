@@ -6,6 +6,8 @@ public enum KeyTransitionError: Error, Sendable, Equatable {
     case impossible(from: KeyState, to: KeyState)
     /// A suspended key does not decrypt. Retiring it with a cut-off would let it decrypt again.
     case cutOffForSuspendedKey
+    /// A deactivated identity key signs nothing, so a cut-off would promise what is not.
+    case cutOffForIdentityKey
     case cutOffNotInFuture
     /// It lies further ahead than ``KeyRecord/longestCutOff``.
     case cutOffTooFarAhead
@@ -50,6 +52,7 @@ extension KeyRecord {
     }
 
     private func cutOffWhenRetired(_ end: Date, at now: Date) throws(KeyTransitionError) -> Date {
+        guard use == .processing else { throw .cutOffForIdentityKey }
         guard state != .suspended else { throw .cutOffForSuspendedKey }
         guard end > now else { throw .cutOffNotInFuture }
         guard end <= now.addingTimeInterval(Self.longestCutOff) else { throw .cutOffTooFarAhead }

@@ -113,6 +113,7 @@ extension MerchantCertificate {
     /// Checks that this certificate may stand beside a merchant key, for imports.
     ///
     /// - Parameters:
+    ///   - use: of the key that it is for; nil where either kind of Apple's merchant certificates will do.
     ///   - expected: the merchant identifier that the administrator named, if any. A certificate without a UID is
     ///     taken under it when its extension's hash is that name's.
     ///   - allowExpired: takes one whose validity has passed. One whose validity begins within a day is always taken,
@@ -120,23 +121,33 @@ extension MerchantCertificate {
     /// - Returns: the merchant identifier.
     /// - Throws: `certificate_unsuitable`, saying what the certificate is instead.
     public func merchantForImport(
-        expected: String?, allowExpired: Bool, now: Date
+        for use: KeyUse? = nil, expected: String?, allowExpired: Bool, now: Date
     ) throws(Refusal) -> String {
-        guard purpose == .paymentProcessing else {
+        guard let found = purpose.use, use == nil || found == use else {
+            let wanted =
+                use.map { $0 == .processing ? "an Apple Pay Payment Processing Certificate" : "an identity key's" }
+                ?? "a merchant's certificate of Apple Pay"
+            throw Refusal(
+                .certificateUnsuitable, "This is not \(wanted) but \(purpose.noun).",
+                details: "subject \(subject.prefix(300))")
+        }
+        guard found == .processing || algorithm == .rsa else {
             throw Refusal(
                 .certificateUnsuitable,
-                "This is not an Apple Pay Payment Processing Certificate but \(purpose.noun).",
-                details: "subject \(subject.prefix(300))")
+                "This Apple Pay Merchant Identity Certificate has an EC key; Apple issues them for RSA keys of 2048 bits, "
+                    + "and only those sign here.", details: "subject \(subject.prefix(300))")
         }
         guard now.addingTimeInterval(86_400) >= notBefore else {
             throw Refusal(
                 .certificateUnsuitable, "The certificate is not valid yet; look at this machine's clock.",
                 details: "valid from \(notBefore.formatted(.iso8601))")
         }
-        guard allowExpired || now <= notAfter else {
+        guard now <= notAfter || allowExpired && found == .processing else {
             throw Refusal(
                 .certificateUnsuitable,
-                "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened.",
+                found == .processing
+                    ? "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened."
+                    : "The certificate has expired, and Apple's servers refuse it. Have a new one issued (rotate start).",
                 details: "valid until \(notAfter.formatted(.iso8601))")
         }
         if let expected, !names(expected) {

@@ -7,7 +7,8 @@ public import WorkerProtocol
 ///
 /// Of several active keys the one that came here last is the new one, and the others are old. While only one key is
 /// active, a generated key without a certificate is the new one. EC and RSA keys are rotated separately, since payment
-/// tokens of both versions may arrive. ``RotationFinishError`` says when a rotation may be finished.
+/// tokens of both versions may arrive, and so are keys of different use. ``RotationFinishError`` says when a rotation may be
+/// finished.
 public struct Rotation: Sendable, Equatable {
     /// How far it has come.
     public enum Phase: String, Sendable, CaseIterable {
@@ -30,12 +31,13 @@ public struct Rotation: Sendable, Equatable {
         public let keyRecord: KeyRecord
         /// As the HSM tokens and the ledger show it now; nil when nothing does.
         public let entry: KeyEntry?
-        /// First releases within the last hour, from the ledger: payment tokens that were opened with this very key.
+        /// Within the last hour, from the ledger: payment tokens that were opened with this very key for the first time, or
+        /// its signatures.
         public let lastHour: KeyUses
         /// Payment tokens that named this key and were refused within the last hour. They prove neither that the key's
         /// certificate is activated nor that the key is in use: Apple does not sign the publicKeyHash.
         public let refusedLastHour: Int
-        /// Whether it is known to have opened a payment token before.
+        /// Whether it is known to have opened a payment token, or signed, before.
         public var wasUsed: Bool
         /// Why it opens nothing now whatever its state, one sentence; nil when an available HSM token shows it in good
         /// order.
@@ -56,7 +58,7 @@ public struct Rotation: Sendable, Equatable {
         public var publicKeyHash: PublicKeyHash { keyRecord.publicKeyHash }
         /// Enough of the hash to name the key on a command line.
         public var short: String { String(publicKeyHash.hex.prefix(16)) }
-        /// It has opened a payment token, so Apple encrypts to it.
+        /// It has opened a payment token, so Apple encrypts to it; or signed.
         public var isProven: Bool { wasUsed || lastHour.count > 0 }
         fileprivate var awaitsCertificate: Bool {
             keyRecord.state == .preActivation && keyRecord.origin == .generated
@@ -65,6 +67,7 @@ public struct Rotation: Sendable, Equatable {
 
     public let merchantIdentifier: String
     public let algorithm: KeyAlgorithm
+    public let use: KeyUse
     public let phase: Phase
     /// The key that is to stay; where no rotation is under way the one that serves. Nil when no key does.
     public let newKey: Key?
@@ -77,12 +80,13 @@ public struct Rotation: Sendable, Equatable {
     /// Suspended keys, and deactivated ones past their cut-off.
     public let silentKeys: [Key]
 
-    /// - Parameter keys: of one merchant and algorithm; in any state, in any order.
-    init(merchantIdentifier: String, algorithm: KeyAlgorithm, keys: [Key], now: Date) {
+    /// - Parameter keys: of one merchant, algorithm and use; in any state, in any order.
+    init(merchantIdentifier: String, algorithm: KeyAlgorithm, use: KeyUse, keys: [Key], now: Date) {
         let waiting = keys.filter(\.awaitsCertificate).sorted(by: Self.older)
         let active = keys.filter { $0.keyRecord.state == .active }.sorted(by: Self.older)
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
+        self.use = use
         // With two active keys the rotation has its certificate already. A further key that somebody generates then does
         // not send it back to waiting.
         let isWaiting = active.count < 2 && !waiting.isEmpty
@@ -90,9 +94,9 @@ public struct Rotation: Sendable, Equatable {
         oldKeys = isWaiting ? active : active.dropLast()
         leftOver = isWaiting ? waiting.dropLast() : waiting
         silentKeys = keys.filter {
-            $0.keyRecord.state == .suspended || $0.keyRecord.state == .deactivated && !$0.keyRecord.decrypts(at: now)
+            $0.keyRecord.state == .suspended || $0.keyRecord.state == .deactivated && !$0.keyRecord.serves(at: now)
         }.sorted(by: Self.older)
-        endingKeys = keys.filter { $0.keyRecord.state == .deactivated && $0.keyRecord.decrypts(at: now) }
+        endingKeys = keys.filter { $0.keyRecord.state == .deactivated && $0.keyRecord.serves(at: now) }
             .sorted {
                 ($0.keyRecord.cutOff ?? now, $0.publicKeyHash.hex) < ($1.keyRecord.cutOff ?? now, $1.publicKeyHash.hex)
             }
@@ -110,29 +114,33 @@ public struct Rotation: Sendable, Equatable {
 
     public var isUnderWay: Bool { phase != .none }
 
-    /// How many payment tokens the old keys opened within the last hour.
+    /// How many payment tokens the old keys opened, or signatures they made, within the last hour.
     public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.lastHour.count } }
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 
-    /// All of a ledger's keys, by merchant and algorithm. A merchant whose keys are all destroyed or compromised has no
+    /// All of a ledger's keys, by merchant, algorithm and use. A merchant whose keys are all destroyed or compromised has no
     /// rotation.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
         let groups = Dictionary(grouping: keys.filter { $0.keyRecord.state.canStillDecrypt }) {
-            Group(merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name)
+            Group(
+                merchant: $0.keyRecord.merchantIdentifier, algorithm: $0.keyRecord.algorithm.name,
+                use: $0.keyRecord.use)
         }
         return groups.sorted { $0.key < $1.key }.map { group, keys in
             Rotation(
-                merchantIdentifier: group.merchant, algorithm: keys[0].keyRecord.algorithm, keys: keys, now: now)
+                merchantIdentifier: group.merchant, algorithm: keys[0].keyRecord.algorithm, use: group.use, keys: keys,
+                now: now)
         }
     }
 
     private struct Group: Hashable, Comparable {
         let merchant: String
         let algorithm: String
+        let use: KeyUse
 
         static func < (one: Group, other: Group) -> Bool {
-            (one.merchant, one.algorithm) < (other.merchant, other.algorithm)
+            (one.merchant, one.algorithm, one.use.rawValue) < (other.merchant, other.algorithm, other.use.rawValue)
         }
     }
 

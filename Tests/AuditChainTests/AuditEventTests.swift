@@ -20,6 +20,14 @@ struct AuditEventTests {
             (.decrypt(reference: digest), "decrypt", #","reference":"\#(hex)""#),
             (.decrypt(reference: nil), "decrypt", ""),
             (.verify, "verify", ""),
+            (
+                .tlsSignature(
+                    TLSSignatureDetails(
+                        algorithm: AuditText("rsa_pss_rsae_sha256"), input: digest, reference: digest)),
+                "tls_signature",
+                #","algorithm":"rsa_pss_rsae_sha256","inputSha256":"\#(hex)","reference":"\#(hex)""#
+            ),
+            (.tlsSignature(TLSSignatureDetails()), "tls_signature", ""),
             (.request, "request", ""),
             (
                 .refusals(RefusalSummary(since: time, counts: [.overloaded: 3, .forbidden: 12, .notFound: 0])!),

@@ -14,10 +14,11 @@ struct AnswerBytesTests {
     private static let bareKeyText =
         #"{"algorithm":"EC","condition":"external","cutOff":null,"daysLeft":null,"lastUse":null,"#
         + #""merchantIdentifier":null,"nodes":null,"notAfter":null,"publicKeyHash":"A/8=","remark":null,"#
-        + #""state":"pre-activation","tier":null,"tokens":[],"uses":0}"#
+        + #""state":"pre-activation","tier":null,"tokens":[],"use":"processing","uses":0}"#
 
     private static let fullKey = KeySummary(
-        publicKeyHash: "BBBB", merchantIdentifier: "merchant.com.example", algorithm: "RSA", state: "deactivated",
+        publicKeyHash: "BBBB", merchantIdentifier: "merchant.com.example", algorithm: "RSA", use: "identity",
+        state: "deactivated",
         notAfter: noon, daysLeft: -1, tier: "C", lastUse: noon + 1, uses: 7, condition: "served", remark: "r",
         tokens: ["a", "b"], cutOff: noon + 2, nodes: ["n", "o"])
     private static let fullKeyText =
@@ -25,14 +26,14 @@ struct AnswerBytesTests {
         + #""lastUse":"2026-01-31T12:00:01Z","merchantIdentifier":"merchant.com.example","#
         + #""nodes":["n","o"],"notAfter":"2026-01-31T12:00:00Z","publicKeyHash":"BBBB","remark":"r","#
         + #""state":"deactivated","tier":"C","#
-        + #""tokens":["a","b"],"uses":7}"#
+        + #""tokens":["a","b"],"use":"identity","uses":7}"#
 
     private static let noRotation = RotationStatus(
         merchantIdentifier: "m", algorithm: "EC", phase: "none", next: "n", newKey: nil, oldKeys: [], steps: [],
         remarks: [])
     private static let noRotationText =
         #"{"algorithm":"EC","merchantIdentifier":"m","newKey":null,"next":"n","oldKeys":[],"phase":"none","#
-        + #""remarks":[],"steps":[]}"#
+        + #""remarks":[],"steps":[],"use":"processing"}"#
 
     private func text(_ answer: some Encodable) throws -> String {
         String(decoding: try JSONCoding.encode(answer), as: UTF8.self)
@@ -56,7 +57,7 @@ struct AnswerBytesTests {
     func requests() throws {
         #expect(
             try text(KeyGenerationDryRun(merchantIdentifier: "m", algorithm: "EC", token: "t"))
-                == #"{"algorithm":"EC","merchantIdentifier":"m","token":"t"}"#)
+                == #"{"algorithm":"EC","merchantIdentifier":"m","token":"t","use":"processing"}"#)
         #expect(
             try text(
                 CertificateRequestAnswer(publicKeyHash: "AA", merchantIdentifier: nil, algorithm: "EC", csr: nil))
@@ -77,7 +78,8 @@ struct AnswerBytesTests {
             publicKeyHash: "BB", state: "deactivated", condition: "served", createdAt: Self.noon, notAfter: Self.noon,
             cutOff: Self.noon, tokens: ["t"], openedLastHour: 1, lastUse: Self.noon, refusedLastHour: 2)
         let rotation = RotationStatus(
-            merchantIdentifier: "m", algorithm: "RSA", phase: "overlap", next: "n", newKey: bare, oldKeys: [full],
+            merchantIdentifier: "m", algorithm: "RSA", use: "identity", phase: "overlap", next: "n", newKey: bare,
+            oldKeys: [full],
             steps: [.init(name: "generate", status: "done", text: "x")], remarks: ["r"])
         let noon = "2026-01-31T12:00:00Z"
         let rotationText =
@@ -87,7 +89,7 @@ struct AnswerBytesTests {
             + #"{"condition":"served","createdAt":"\#(noon)","cutOff":"\#(noon)","lastUse":"\#(noon)","#
             + #""notAfter":"\#(noon)","openedLastHour":1,"publicKeyHash":"BB","refusedLastHour":2,"#
             + #""state":"deactivated","tokens":["t"]}],"phase":"overlap","remarks":["r"],"#
-            + #""steps":[{"name":"generate","status":"done","text":"x"}]}"#
+            + #""steps":[{"name":"generate","status":"done","text":"x"}],"use":"identity"}"#
         #expect(try text(rotation) == rotationText)
         #expect(
             try text(RotationStartAnswer(rotation: rotation, created: true, csr: nil))

@@ -32,7 +32,7 @@ struct AnswerTests {
         #expect(
             Set(members.members.map(\.name)) == [
                 "publicKeyHash", "merchantIdentifier", "algorithm", "state", "notAfter", "daysLeft", "tier", "lastUse",
-                "uses", "condition", "remark", "tokens", "cutOff", "nodes",
+                "use", "uses", "condition", "remark", "tokens", "cutOff", "nodes",
             ])
         #expect(members["notAfter"]?.isNull == true)
         #expect(try JSONCoding.decode(KeySummary.self, from: json) == key)

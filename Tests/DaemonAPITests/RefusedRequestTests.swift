@@ -138,7 +138,7 @@ struct RefusedRequestTests {
         try isRefused(#"{"cutOff":"soon"}"#, "cutOff is not an RFC 3339 time or null.", "cutOff", by: finish)
         try isRefused(
             #"{"cut-off":null}"#, "The body has a member that is not known here.",
-            "known are: cutOff, force, reason, type", by: finish)
+            "known are: cutOff, force, reason, type, use", by: finish)
         #expect(try RotationFinishRequest(parsing: Array(#"{"cutOff":null}"#.utf8)).cutOff == .now)
     }
 

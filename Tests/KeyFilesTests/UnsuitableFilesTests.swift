@@ -88,7 +88,7 @@ struct UnsuitableFilesTests {
         #expect(try #require(files.privateKeyError("several.pem")).message.contains("holds 2 private keys"))
         #expect(
             try #require(files.certificateError("several.pem")).message.contains(
-                "holds 2 certificates, but no Apple Pay Payment Processing Certificate among them: merchant (a"))
+                "holds 2 certificates, but no merchant's certificate of Apple Pay among them: merchant (a"))
     }
 
     @Test("the certificate is found beside its key, in PEM and in DER")

@@ -85,10 +85,11 @@ final class LedgerFixture: Sendable {
 
     static func record(
         _ hash: PublicKeyHash, state: KeyState = .active, cutOff: Date? = nil,
-        merchant: String = "merchant.com.example", algorithm: KeyAlgorithm = .ec
+        merchant: String = "merchant.com.example", algorithm: KeyAlgorithm = .ec, use: KeyUse = .processing
     ) -> KeyRecord {
         KeyRecord(
-            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state, cutOff: cutOff,
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, use: use, state: state,
+            cutOff: cutOff,
             createdAt: noon, origin: .imported)
     }
 

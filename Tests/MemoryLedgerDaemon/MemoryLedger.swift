@@ -57,7 +57,9 @@ final class MemoryLedger: OneNodeLedger {
     }
 
     private static func decide(_ release: Release, _ state: inout State) -> ReleaseVerdict {
-        guard state.keys[release.publicKeyHash]?.decrypts(at: release.at) == true else { return .keyNotActive }
+        guard let key = state.keys[release.publicKeyHash], key.use == .processing, key.serves(at: release.at) else {
+            return .keyNotActive
+        }
         let claim = Claim(
             caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest,
             publicKeyHash: release.publicKeyHash, at: release.at)
@@ -99,6 +101,17 @@ final class MemoryLedger: OneNodeLedger {
         state.withLock { state in
             guard let known = state.claims[release.transactionId], Self.isRepeat(release, of: known) else { return }
             state.claims[release.transactionId]?.repeats += 1
+        }
+    }
+
+    func record(
+        _ signature: SignatureUse, recording record: AuditRecord
+    ) async throws(LedgerFailure) -> RecordedSignature {
+        state.withLock { state in
+            state.sequence += 1
+            let key = state.keys[signature.publicKeyHash]
+            let signs = key?.use == .identity && key?.serves(at: signature.at) == true
+            return RecordedSignature(signs ? .granted : .keyNotActive, sequence: state.sequence)
         }
     }
 

@@ -20,6 +20,21 @@ struct CertificateKindTests {
         let refusal = try #require(importRefusal(certificate))
         #expect(refusal.code == .certificateUnsuitable)
         #expect(refusal.message.contains("Merchant Identity"))
+        // Apple issues them for RSA keys only.
+        #expect(throws: Refusal.self) {
+            try certificate.merchantForImport(for: .identity, expected: nil, allowExpired: false, now: Date())
+        }
+        let rsa = try MerchantCertificate(
+            der: SharedForge.authority.merchantCertificate(
+                subjectPublicKeyInfo: SharedForge.rsaMerchant.key.subjectPublicKeyInfo,
+                profile: MerchantCertificateProfile(merchantIdentifier: Self.merchant, kind: .merchantIdentity)))
+        #expect(
+            try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: false, now: Date()) == Self.merchant)
+        #expect(try rsa.merchantForImport(expected: nil, allowExpired: false, now: Date()) == Self.merchant)
+        // An expired one is of no use to anybody, whatever is allowed.
+        #expect(throws: Refusal.self) {
+            try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: true, now: rsa.notAfter + 1)
+        }
     }
 
     @Test(
@@ -128,7 +143,8 @@ struct CertificateKindTests {
 
     private func importRefusal(_ certificate: MerchantCertificate, expected: String? = nil) -> Refusal? {
         do {
-            _ = try certificate.merchantForImport(expected: expected, allowExpired: false, now: Date())
+            _ = try certificate.merchantForImport(
+                for: .processing, expected: expected, allowExpired: false, now: Date())
             return nil
         } catch {
             return error

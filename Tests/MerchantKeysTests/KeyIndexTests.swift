@@ -253,5 +253,5 @@ struct KeyIndexTests {
 
 extension KeyEntry {
     /// A payment would be decrypted with it.
-    fileprivate func isServed(at now: Date) -> Bool { condition == .served && stateDecrypts(at: now) }
+    fileprivate func isServed(at now: Date) -> Bool { condition == .served && decrypts(at: now) }
 }

@@ -20,9 +20,9 @@ struct AdministrationTranscripts {
         let hash = Sample.hash
         #expect(
             result.output == """
-                MERCHANT              PUBLICKEYHASH                                 TYPE  STATE           EXPIRES     DAYS   TIER  LAST USE  USES
-                merchant.com.example  \(hash)  EC    active          2100-01-01  26000  C     -         7
-                m                     \(hash)  EC    pre-activation  -           -      C     -         7
+                MERCHANT              PUBLICKEYHASH                                 USE         TYPE  STATE           EXPIRES     DAYS   TIER  LAST USE  USES
+                merchant.com.example  \(hash)  processing  EC    active          2100-01-01  26000  C     -         7
+                m                     \(hash)  processing  EC    pre-activation  -           -      C     -         7
 
                 """)
         let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
@@ -94,6 +94,7 @@ struct AdministrationTranscripts {
                 Merchant       merchant.com.example
                 publicKeyHash  \(Sample.hash)
                   in hex       \(Sample.hex)
+                Use            processing
                 Algorithm      EC
                 State          active
                 Expires        2100-01-01T00:00:00Z
@@ -154,8 +155,8 @@ struct AdministrationTranscripts {
                 Distrusted  0
                 Window      5m
 
-                TOKEN    CONDITION  LABEL      SERIAL  MODEL       SESSIONS  EC_v1  RSA_v1  KEYS
-                primary  ready      paytokend  1a2b    SoftHSM v2  2         C      C       2
+                TOKEN    CONDITION  LABEL      SERIAL  MODEL       SESSIONS  EC_v1  RSA_v1  TLS         KEYS
+                primary  ready      paytokend  1a2b    SoftHSM v2  2         C      C       PSS*,PKCS1  2
 
                 """)
         #expect(result.error == "warning: One person approves alone.\n")
@@ -213,7 +214,7 @@ struct AdministrationTranscripts {
         #expect(
             past.output.contains("State          deactivated\nCut-off        2020-01-01T12:00:00Z\n"), "\(past)")
         let list = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
-        #expect(list.output.contains("\(hash)  EC    deactivated, until 2100-01-01  -"), "\(list)")
+        #expect(list.output.contains("\(hash)  processing  EC    deactivated, until 2100-01-01  -"), "\(list)")
     }
 
     @Test("what is too short to name a key is told what would do")

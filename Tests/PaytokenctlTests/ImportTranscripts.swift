@@ -146,7 +146,7 @@ struct ImportTranscripts {
         let none = try await Command.paytokenctl(
             ["certificate", "import", files.path("merchant.p7b")], socket: daemon.path)
         #expect(none.status == 66)
-        #expect(none.error.contains("holds 2 certificates, but no Apple Pay Payment Processing Certificate among them"))
+        #expect(none.error.contains("holds 2 certificates, but no merchant's certificate of Apple Pay among them"))
     }
 
     @Test("with several --token the key is sealed to each worker apart, in one request")

@@ -45,6 +45,7 @@ struct LifecycleTranscripts {
                 Merchant       merchant.com.example
                 publicKeyHash  \(Sample.hash)
                   in hex       \(Sample.hex)
+                Use            processing
                 Algorithm      EC
                 State          \(state)
                 Expires        -

@@ -26,7 +26,8 @@ enum Sample {
         """
         {"algorithm":"EC","condition":"served","daysLeft":\(daysLeft.map(String.init) ?? "null"),"lastUse":null,\
         "merchantIdentifier":"\(merchant)","notAfter":\(notAfter.map { "\"\($0)\"" } ?? "null"),\
-        "publicKeyHash":"\(hash)","remark":null,"state":"\(state)","tier":"C","tokens":["primary"],"uses":7,\
+        "publicKeyHash":"\(hash)","remark":null,"state":"\(state)","tier":"C","tokens":["primary"],"use":"processing",\
+        "uses":7,\
         "addedLater":true}
         """
     }
@@ -42,7 +43,8 @@ enum Sample {
             {"version":"0.1.0","node":"backend-1","startedAt":"2026-01-31T12:00:00Z","ready":\(ready),\
             "reasons":[\(reasons)],"tokens":[{"name":"primary","condition":"\(condition)"\(message),\
             "label":"paytokend","serialNumber":"1a2b","manufacturer":"SoftHSM project","model":"SoftHSM v2",\
-            "library":"2.6","sessions":2,"tierECv1":"C","tierRSAv1":"C","shortcomings":[],"keys":2\(importKey)}],\
+            "library":"2.6","sessions":2,"tierECv1":"C","tierRSAv1":"C","pss":"worker",\
+            "tlsAlgorithms":["rsa_pss_rsae_sha256","rsa_pkcs1_sha256"],"shortcomings":[],"keys":2\(importKey)}],\
             "ledger":{"engine":"sqlite","condition":"writable","schemaVersion":1},\
             "trust":{"roots":[],"distrusted":0,"signingTimeWindow":"5m"},"warnings":["One person approves alone."]}
             """

@@ -36,6 +36,7 @@ struct RotationTranscripts {
 
     private static let shown = """
         Merchant   merchant.com.example
+        Use        processing
         Algorithm  EC
         Phase      certificate
 
@@ -82,7 +83,9 @@ struct RotationTranscripts {
         let result = try await Command.paytokenctl(
             ["key", "generate", "--merchant-identifier", Self.merchant, "--dry-run"], socket: daemon.path)
         #expect(result.status == 0)
-        #expect(result.output == "Merchant   merchant.com.example\nAlgorithm  EC\nToken      primary\n")
+        #expect(
+            result.output
+                == "Merchant   merchant.com.example\nUse        processing\nAlgorithm  EC\nToken      primary\n")
         #expect(result.error == "Dry run: the key can be made. Nothing was changed.\n")
     }
 
@@ -204,9 +207,9 @@ struct RotationTranscripts {
         let all = try await Command.paytokenctl(["rotate", "status"], socket: daemon.path)
         #expect(
             all.output == """
-                MERCHANT                    TYPE  PHASE        NEW/H  OLD/H  NEXT
-                merchant.com.example        EC    certificate  0      42     Upload the request.
-                merchant.com.example.other  EC    overlap      0      42     Upload the request.
+                MERCHANT                    USE         TYPE  PHASE        NEW/H  OLD/H  NEXT
+                merchant.com.example        processing  EC    certificate  0      42     Upload the request.
+                merchant.com.example.other  processing  EC    overlap      0      42     Upload the request.
 
                 """)
         let json = try await Command.paytokenctl(["rotate", "status", "--output", "json"], socket: daemon.path)

@@ -74,11 +74,13 @@ struct OverflowIdentifiers: Sendable, Equatable {
 enum Role: String, CaseIterable, Sendable {
     /// Decrypt and verify.
     case decrypt
+    /// Sign TLS handshakes with merchants' identity keys.
+    case session
     /// Metrics, status, key list and show.
     case monitor
     /// The key-usage record; implies monitor.
     case audit
-    /// Everything else; implies monitor.
+    /// Everything else but decrypt and session; implies monitor.
     case admin
 }
 

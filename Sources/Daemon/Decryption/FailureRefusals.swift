@@ -85,6 +85,46 @@ extension WorkerFailure {
     }
 }
 
+// The same failures, as a caller hears them who asked for a signature: nothing was opened, and nothing is repeated by a
+// reference.
+
+extension WorkerFailure {
+    var signatureRefusal: Refusal {
+        switch kind {
+        case .keyNotFound:
+            Refusal(.hsmUnavailable, "The identity key is recorded, but the HSM token does not show it at present.")
+        case .notSupported:
+            Refusal(.hsmUnavailable, "The HSM cannot make signatures of this algorithm; paytokenctl status says why.")
+        case .overloaded:
+            Refusal(.overloaded, "Too many signatures wait for the HSM.")
+        case .deadlineExceeded:
+            Refusal(.deadlineExceeded, "The HSM did not sign in time; begin a new handshake.")
+        case .inputRefused:
+            Refusal(
+                .hsmUnavailable, "Twice an HSM worker ended while it had this handshake; begin a new one.",
+                retryAfter: retryAfter)
+        case .importRefused:
+            Refusal(.hsmUnavailable, "The HSM refused to sign.", details: message)
+        case .decryptionFailed:
+            .defect
+        case .hsmTokenUnavailable, .loginRefused, .auditRefused, .protocolViolation:
+            refusal
+        }
+    }
+}
+
+extension LedgerFailure {
+    var signatureRefusal: Refusal {
+        switch self {
+        case .overloaded:
+            Refusal(.overloaded, "More requests wait for the ledger than may wait; begin a new handshake.")
+        case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
+            Refusal(.ledgerUnavailable, "The ledger cannot be used at present, so nothing is signed.")
+        case .approval, .timesConflict, .holdsConflict, .windowOff, .conflict: refusal
+        }
+    }
+}
+
 extension ApprovalConflict {
     var refusal: Refusal { Refusal(.approvalInvalid, description) }
 }

@@ -140,9 +140,13 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
+        // Of the daemon's own making only: Apple encrypts to no identity key.
+        case _ where key.use != .processing:
+            throw Refusal(
+                .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
         // A key that no HSM token shows now may come back, unless its state does not decrypt anyway.
         case .served, .missing:
-            guard key.stateDecrypts(at: now) else { throw Self.notActive(key) }
+            guard key.decrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
                 throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no HSM token shows it at present.")
             }
@@ -150,7 +154,7 @@ struct TokenDecryptor: Sendable {
             throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted (key adopt).")
         case .inconsistent:
             // A worker cannot test a key that its HSM token has no tier for, and lists it as out of order too.
-            if key.stateDecrypts(at: now), let lack = hsm.missingTier(for: key) {
+            if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
                 throw Refusal(
                     .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
                     details: lack)
@@ -287,7 +291,7 @@ struct TokenDecryptor: Sendable {
                 "Nothing is released on any host at present, since the ledger may be an older one; paytokenctl status says "
                     + "what to do.")
         case .keyNotActive:
-            if let key = keys.entry(release.publicKeyHash), !key.stateDecrypts(at: clock.now()) {
+            if let key = keys.entry(release.publicKeyHash), !key.decrypts(at: clock.now()) {
                 throw Self.notActive(key)
             }
             throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")

@@ -67,7 +67,7 @@ protocol HSMTokenAdministering: Sendable {
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)
     func generateKey(
-        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+        _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription
     func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8]
     func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure)

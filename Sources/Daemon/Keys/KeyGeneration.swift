@@ -10,6 +10,7 @@ extension KeyAdministration {
     struct KeyOrder: Sendable {
         let merchantIdentifier: String
         let algorithm: KeyAlgorithm
+        var use = KeyUse.processing
         /// A name from the configuration; nil where there is only one.
         let hsmToken: String?
     }
@@ -33,6 +34,11 @@ extension KeyAdministration {
         let merchant = order.merchantIdentifier
         try Self.requireMerchantIdentifier(merchant)
         draft.concerns(merchant: merchant)
+        guard order.use == .processing || order.algorithm == .rsa else {
+            throw Refusal(
+                .malformedRequest, "An identity key is RSA: Apple issues Merchant Identity certificates for no other.",
+                details: "type: RSA, or leave it out")
+        }
         let hsmToken = try hsmTokenForNewKey(order.hsmToken)
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
@@ -43,7 +49,8 @@ extension KeyAdministration {
         let hash = try await newKey(order, in: hsmToken)
         draft.concerns(key: hash)
         let keyRecord = KeyRecord(
-            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, state: .preActivation,
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
+            state: .preActivation,
             createdAt: clock.now(), origin: .generated)
         do throws(Refusal) {
             try await recorder.apply(
@@ -127,7 +134,7 @@ extension KeyAdministration {
     ) async throws(Refusal) -> PublicKeyHash {
         let made = try await refusing(
             hsm: await hsmToken.generateKey(
-                order.algorithm, merchantIdentifier: order.merchantIdentifier,
+                order.algorithm, use: order.use, merchantIdentifier: order.merchantIdentifier,
                 known: Set(catalogue.index.entries.map(\.publicKeyHash.bytes))))
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: made.subjectPublicKeyInfo)
         guard made.identifier == hash.bytes else { throw .defect }

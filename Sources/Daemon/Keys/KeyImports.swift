@@ -50,14 +50,16 @@ extension KeyAdministration {
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
         draft.concerns(merchant: merchant)
+        let use = try Self.use(of: certificate)
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: certificate.publicKeyHash)
-        try Self.requireImportable(known, merchant: merchant)
+        try Self.requireImportable(known, merchant: merchant, use: use)
+        try requireRoomForIdentity(certificate, merchant: merchant)
         let names = request.sealedKeys.map(\.hsmToken)
         guard !dryRun else { return .wouldServe(certificate, merchant: merchant, hsmTokens: names) }
 
         try await requireWritableLedger()
-        var use: AdministrativeChange.ApprovalStep?
+        var step: AdministrativeChange.ApprovalStep?
         if rule.binds(caller) {
             var parameters = OperationParameters(.keyImport)
             parameters.add(certificate.der)
@@ -73,7 +75,7 @@ extension KeyAdministration {
             }
             // Checked before a token is changed; the transaction that uses the approval checks it again.
             try await requireUsable(approval, parameters: parameters.digest, by: caller)
-            use = .use(approval, parameters: parameters.digest, by: try caller.person())
+            step = .use(approval, parameters: parameters.digest, by: try caller.person())
         }
         draft.used(hsmToken: names.joined(separator: ","))
         let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
@@ -82,7 +84,7 @@ extension KeyAdministration {
             do throws(WorkerFailure) {
                 try await hsmToken.importPrivateKey(
                     PrivateKeyImport(
-                        merchantIdentifier: merchant, certificate: certificate.der,
+                        merchantIdentifier: merchant, use: use, certificate: certificate.der,
                         encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealedPrivateKey))
             } catch {
                 throw await refusal(
@@ -91,7 +93,7 @@ extension KeyAdministration {
             holders.append(hsmToken)
         }
         let activation = Activation(
-            certificate: certificate, merchant: merchant, known: known, origin: .imported, approval: use)
+            certificate: certificate, merchant: merchant, use: use, known: known, origin: .imported, approval: step)
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
     }
 
@@ -106,7 +108,7 @@ extension KeyAdministration {
         let certificate = try Self.read(der)
         draft.concerns(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
-            if certificate.purpose != .paymentProcessing {
+            if certificate.purpose.use == nil {
                 // What kind of certificate it is tells more than that its key is not here.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
@@ -115,11 +117,13 @@ extension KeyAdministration {
                 details: "publicKeyHash \(certificate.publicKeyHash.hex)")
         }
         let merchant = try certificate.merchantForImport(
-            expected: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier, allowExpired: allowExpired,
+            for: entry.use, expected: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
+            allowExpired: allowExpired,
             now: clock.now())
         draft.concerns(merchant: merchant)
         let known = try await keyRecord(of: certificate.publicKeyHash)
-        try Self.requireImportable(known, merchant: merchant)
+        try Self.requireImportable(known, merchant: merchant, use: entry.use)
+        try requireRoomForIdentity(certificate, merchant: merchant)
         let showing = hsmTokens.filter { entry.hsmTokens.contains($0.name) }
         guard !dryRun else {
             return .wouldServe(certificate, merchant: merchant, hsmTokens: showing.map(\.name))
@@ -140,7 +144,8 @@ extension KeyAdministration {
             draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
             return .changed(try await refreshedEntry(certificate.publicKeyHash, in: holders), warnings: warnings)
         }
-        let activation = Activation(certificate: certificate, merchant: merchant, known: known, origin: known.origin)
+        let activation = Activation(
+            certificate: certificate, merchant: merchant, use: known.use, known: known, origin: known.origin)
         let activated = try await activate(activation, in: holders, by: caller, draft: draft)
         let superseded =
             activated.certificate?.der == certificate.der
@@ -158,8 +163,33 @@ extension KeyAdministration {
         }
     }
 
-    private static func requireImportable(_ known: KeyRecord?, merchant: String) throws(Refusal) {
+    private static func use(of certificate: MerchantCertificate) throws(Refusal) -> KeyUse {
+        guard let use = certificate.purpose.use else { throw .defect }
+        return use
+    }
+
+    /// Before an HSM token is changed; the transaction that activates the key decides.
+    private func requireRoomForIdentity(_ certificate: MerchantCertificate, merchant: String) throws(Refusal) {
+        guard certificate.purpose == .merchantIdentity else { return }
+        let active = catalogue.index.entries.filter {
+            $0.merchantIdentifier == merchant && $0.signs(at: clock.now())
+                && $0.publicKeyHash != certificate.publicKeyHash
+        }
+        guard active.count < KeyRecord.mostActiveIdentities else {
+            throw Refusal(
+                .invalidState, KeyRecordConflict.tooManyIdentities.description,
+                details: active.map { String($0.publicKeyHash.hex.prefix(16)) }.joined(separator: ", "))
+        }
+    }
+
+    private static func requireImportable(
+        _ known: KeyRecord?, merchant: String, use: KeyUse
+    ) throws(Refusal) {
         guard let known else { return }
+        guard known.use == use else {
+            throw Refusal(
+                .invalidState, KeyRecordConflict.anotherUse.description, details: "recorded for \(known.use.name)")
+        }
         guard known.merchantIdentifier == merchant else {
             throw Refusal(
                 .invalidState, "This key is recorded for another merchant.",
@@ -276,6 +306,7 @@ extension KeyAdministration {
     private struct Activation {
         let certificate: MerchantCertificate
         let merchant: String
+        let use: KeyUse
         /// What the ledger has of it already.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
@@ -290,7 +321,8 @@ extension KeyAdministration {
             activation.known
             ?? KeyRecord(
                 publicKeyHash: activation.certificate.publicKeyHash, merchantIdentifier: activation.merchant,
-                algorithm: activation.certificate.algorithm, state: .active, createdAt: clock.now(),
+                algorithm: activation.certificate.algorithm, use: activation.use, state: .active,
+                createdAt: clock.now(),
                 origin: activation.origin)
         keyRecord.state = .active
         try await recorder.apply(

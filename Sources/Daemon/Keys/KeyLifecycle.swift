@@ -141,10 +141,11 @@ struct KeyLifecycle: Sendable {
                 .invalidState,
                 "The key has no certificate in the token, so nothing says whose it is; import that first.")
         }
-        let merchant = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
+        let merchant = try certificate.merchantForImport(
+            for: entry.use, expected: nil, allowExpired: true, now: clock.now())
         return KeyRecord(
             publicKeyHash: entry.publicKeyHash, merchantIdentifier: merchant, algorithm: entry.algorithm,
-            state: .active, createdAt: clock.now(), origin: .adopted)
+            use: entry.use, state: .active, createdAt: clock.now(), origin: .adopted)
     }
 
     /// What needs a second person: what cannot be taken back, and what lets a key decrypt again.
@@ -304,6 +305,11 @@ extension KeyTransitionError {
             Refusal(
                 .malformedRequest,
                 "A suspended key is retired without a cut-off; resume it first if it is to decrypt.", details: "cutOff")
+        case .cutOffForIdentityKey:
+            Refusal(
+                .malformedRequest,
+                "An identity key signs nothing once it is deactivated, so it is retired without a cut-off.",
+                details: "cutOff")
         case .cutOffNotInFuture:
             Refusal(.malformedRequest, "cutOff must lie in the future.", details: "cutOff")
         case .cutOffTooFarAhead:

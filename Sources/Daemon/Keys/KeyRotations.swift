@@ -90,10 +90,11 @@ struct KeyRotations: Sendable {
         return nil
     }
 
-    private func rotation(of merchant: String, _ algorithm: KeyAlgorithm) async throws(Refusal) -> Rotation {
-        guard let rotation = try await rotations(of: merchant).first(where: { $0.algorithm == algorithm }) else {
-            throw .defect
-        }
+    private func rotation(
+        of merchant: String, _ use: KeyUse, _ algorithm: KeyAlgorithm
+    ) async throws(Refusal) -> Rotation {
+        let all = try await rotations(of: merchant)
+        guard let rotation = all.first(where: { $0.use == use && $0.algorithm == algorithm }) else { throw .defect }
         return rotation
     }
 
@@ -101,6 +102,7 @@ struct KeyRotations: Sendable {
 
     struct Start: Sendable {
         let merchantIdentifier: String
+        var use = KeyUse.processing
         /// Nil: what the merchant's key is now.
         let algorithm: KeyAlgorithm?
         /// Nil: where the merchant's key is now.
@@ -125,7 +127,14 @@ struct KeyRotations: Sendable {
         draft.concerns(merchant: merchant)
         await startLock.acquire()
         defer { startLock.release() }
-        let before = try await rotations(of: merchant)
+        let before = try await rotations(of: merchant).filter { $0.use == start.use }
+        guard !before.isEmpty else {
+            throw Refusal(
+                .keyNotFound, "This merchant has no key for \(start.use.name) that could be rotated.",
+                details: start.use == .identity
+                    ? "a first one: paytokenctl key generate --use identity, or key import"
+                    : "a first one: paytokenctl key generate, or key import")
+        }
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
         if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry, !isLost(entry) {
@@ -146,7 +155,8 @@ struct KeyRotations: Sendable {
                 details: RotationGuidance(rotation).next)
         }
         let order = KeyAdministration.KeyOrder(
-            merchantIdentifier: merchant, algorithm: algorithm, hsmToken: start.hsmToken ?? hsmTokenOfKey(rotation))
+            merchantIdentifier: merchant, algorithm: algorithm, use: start.use,
+            hsmToken: start.hsmToken ?? hsmTokenOfKey(rotation))
         switch try await administration.generate(order, by: caller, dryRun: dryRun, draft: draft) {
         case .wouldMake:
             guard let shown = rotation ?? before.first else { throw .defect }
@@ -157,7 +167,7 @@ struct KeyRotations: Sendable {
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, draft: draft)
             return Started(
-                rotation: try await self.rotation(of: merchant, algorithm), created: true, request: request)
+                rotation: try await self.rotation(of: merchant, start.use, algorithm), created: true, request: request)
         }
     }
 
@@ -194,7 +204,7 @@ struct KeyRotations: Sendable {
         draft.concerns(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
         // A certificate of the wrong purpose or merchant is left to the import below, which says what is wrong with it.
-        if let known, certificate.purpose == .paymentProcessing {
+        if let known, certificate.purpose.use == known.use {
             try await requireRecorded(known)
             if certificate.names(known.merchantIdentifier) {
                 draft.concerns(merchant: known.merchantIdentifier)
@@ -204,7 +214,8 @@ struct KeyRotations: Sendable {
         let outcome = try await administration.importCertificate(
             der, allowExpired: allowExpired, by: caller, dryRun: dryRun, draft: draft)
         guard let merchant = known?.merchantIdentifier else { throw .defect }
-        return (outcome, try await rotation(of: merchant, certificate.algorithm))
+        guard let use = certificate.purpose.use else { throw .defect }
+        return (outcome, try await rotation(of: merchant, use, certificate.algorithm))
     }
 
     private func requireRecorded(_ known: KeyEntry) async throws(Refusal) {
@@ -220,7 +231,8 @@ struct KeyRotations: Sendable {
     /// The certificate must be the new key's. One that the new key has already is taken again: a repetition is no
     /// mistake.
     private func requireAwaited(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
-        let rotation = try await rotations(of: known.merchantIdentifier).first { $0.algorithm == known.algorithm }
+        let rotation = try await rotations(of: known.merchantIdentifier)
+            .first { $0.algorithm == known.algorithm && $0.use == known.use }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
         } else if let rotation, rotation.leftOver.contains(where: { $0.publicKeyHash == certificate.publicKeyHash }) {
@@ -242,6 +254,7 @@ struct KeyRotations: Sendable {
     // MARK: The end
 
     struct Finish: Sendable {
+        var use = KeyUse.processing
         let algorithm: KeyAlgorithm?
         /// Nil: the old keys open nothing from now on.
         let cutOff: Date?
@@ -279,13 +292,17 @@ struct KeyRotations: Sendable {
         }
         try await administration.recorder.apply(change, for: draft)
         for hash in hashes { try await refusing(ledger: await administration.catalogue.keyChanged(hash)) }
-        return Finished(rotation: try await self.rotation(of: merchant, rotation.algorithm), retired: hashes)
+        let after = try await self.rotation(of: merchant, rotation.use, rotation.algorithm)
+        return Finished(rotation: after, retired: hashes)
     }
 
     /// The merchant's rotation of the wanted algorithm; without one, the only rotation that has old keys, or whichever
     /// there is.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
-        let all = try await rotations(of: merchant)
+        let all = try await rotations(of: merchant).filter { $0.use == finish.use }
+        guard let any = all.first else {
+            throw Refusal(.invalidState, "This merchant has no key for \(finish.use.name).", details: "use")
+        }
         if let algorithm = finish.algorithm {
             guard let rotation = all.first(where: { $0.algorithm == algorithm }) else {
                 throw Refusal(.invalidState, "This merchant has no key of that type.", details: "type")
@@ -298,6 +315,6 @@ struct KeyRotations: Sendable {
                 .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
                 details: "type: --type ec or --type rsa")
         }
-        return finishable.first ?? all[0]
+        return finishable.first ?? any
     }
 }

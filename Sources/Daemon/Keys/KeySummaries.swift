@@ -20,11 +20,16 @@ struct KeySummaries: Sendable {
         return KeySummary(
             publicKeyHash: entry.publicKeyHash.base64,
             merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
-            algorithm: entry.algorithm.name, state: entry.state.rawValue, notAfter: notAfter,
+            algorithm: entry.algorithm.name, use: entry.use.name, state: entry.state.rawValue, notAfter: notAfter,
             daysLeft: notAfter.map { KeySummary.daysLeft(until: $0, now: clock.now()) },
-            tier: tier(entry.algorithm, entry.hsmTokens)?.rawValue, lastUse: uses.last, uses: uses.count,
+            tier: tier(entry.use, entry.algorithm, entry.hsmTokens), lastUse: uses.last, uses: uses.count,
             condition: entry.condition.name, remark: warnings.isEmpty ? nil : warnings.joined(separator: " "),
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
+    }
+
+    /// Only payment tokens are opened at a tier.
+    private func tier(_ use: KeyUse?, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
+        use == .identity ? nil : tier(algorithm, hsmTokens)?.rawValue
     }
 
     /// - Parameter holders: of each key; nil where one node alone uses the ledger, or they are not known now.
@@ -47,10 +52,12 @@ struct KeySummaries: Sendable {
             let uses = index.uses(certificate.publicKeyHash)
             return KeySummary(
                 publicKeyHash: certificate.publicKeyHash.base64, merchantIdentifier: merchant,
-                algorithm: certificate.algorithm.name, state: KeyState.active.rawValue,
+                algorithm: certificate.algorithm.name, use: (certificate.purpose.use ?? .processing).name,
+                state: KeyState.active.rawValue,
                 notAfter: certificate.notAfter,
                 daysLeft: KeySummary.daysLeft(until: certificate.notAfter, now: clock.now()),
-                tier: tier(certificate.algorithm, hsmTokens)?.rawValue, lastUse: uses.last, uses: uses.count,
+                tier: tier(certificate.purpose.use, certificate.algorithm, hsmTokens), lastUse: uses.last,
+                uses: uses.count,
                 condition: KeyEntry.Condition.served.name, remark: "A dry run: nothing has been changed.",
                 tokens: hsmTokens)
         }

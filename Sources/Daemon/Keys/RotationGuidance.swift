@@ -12,38 +12,56 @@ struct RotationGuidance: Sendable {
     }
 
     private var phase: Rotation.Phase { rotation.phase }
+    /// Whether its keys sign for merchant sessions; otherwise they open payment tokens.
+    private var isIdentity: Bool { rotation.use == .identity }
+    private var type: String { rotation.algorithm.name.lowercased() }
     private var newKey: Rotation.Key? { rotation.newKey }
     private var endingKeys: [Rotation.Key] { rotation.endingKeys }
 
     /// What is to be done now, in one or two sentences.
     var next: String {
-        let merchant = "\(rotation.merchantIdentifier) --type \(rotation.algorithm.name.lowercased())"
+        let merchant = rotation.merchantIdentifier + (isIdentity ? " --use identity" : " --type \(type)")
         if let fault = newKey?.fault, phase != .none {
-            return "Do not activate the new key's certificate before this is repaired. \(fault)"
+            return isIdentity
+                ? "Leave the old key in service until this is repaired. \(fault)"
+                : "Do not activate the new key's certificate before this is repaired. \(fault)"
         }
         switch phase {
         case .none:
             guard newKey != nil else {
-                return "No key of this merchant opens tokens, and none waits for a certificate."
+                return
+                    "No key of this merchant \(isIdentity ? "signs for sessions" : "opens tokens"), and none waits for a "
+                    + "certificate."
             }
             return "No rotation is under way; paytokenctl rotate start \(merchant) begins one."
         case .certificate:
             let early = newKey?.refusedLastHour ?? 0
             guard early == 0 else {
-                return "\(Self.paymentTokens(early)) named the new key within the last hour and could not be opened. "
+                return "\(uses(early)) named the new key within the last hour and could not be opened. "
                     + "That is no proof, but its certificate may be activated already: import it at once, paytokenctl rotate "
                     + "import FILE."
+            }
+            guard !isIdentity else {
+                return "Upload the request in Apple's developer portal as a Merchant Identity Certificate of "
+                    + "\(rotation.merchantIdentifier), and import what you download: paytokenctl rotate import FILE. It "
+                    + "signs from then on. (paytokenctl rotate start \(merchant) writes the request again.)"
             }
             return "Upload the request in Apple's developer portal as a Payment Processing Certificate of "
                 + "\(rotation.merchantIdentifier), do not activate it yet, and import what you download: paytokenctl "
                 + "rotate import FILE. (paytokenctl rotate start \(merchant) writes the request again.)"
+        case .activation where isIdentity:
+            return
+                "Ask for a session (paytokenctl session check \(rotation.merchantIdentifier) --domain DOMAIN): the new key "
+                + "has signed nothing yet"
+                + (rotation.oldInLastHour == 0
+                    ? "." : "; the old one made \(uses(rotation.oldInLastHour)) within the last hour.")
         case .activation:
             return "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
                 + (rotation.oldInLastHour == 0
-                    ? "." : "; the old one opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour.")
+                    ? "." : "; the old one opened \(uses(rotation.oldInLastHour)) within the last hour.")
         case .overlap:
-            return "Wait: the old key opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour, the "
-                + "last one at \(lastUnderOld)."
+            return "Wait: the old key \(made) \(uses(rotation.oldInLastHour)) within the last hour, the last one at "
+                + "\(lastUnderOld)."
         case .finish:
             return "Deactivate the old key: paytokenctl rotate finish \(merchant)."
         case .cutOff:
@@ -73,19 +91,24 @@ struct RotationGuidance: Sendable {
                 return "Apple's certificate for it: upload the request, then rotate import"
             }
             return "Apple's certificate for it, until \(end.formatted(.iso8601))"
+        case .activate where isIdentity:
+            return isDone ? "In use: the new key signs" : "First session with the new key"
         case .activate:
             return isDone
                 ? "Activated in Apple's developer portal: the new key opens tokens"
                 : "Activate the certificate in Apple's developer portal"
         case .drain:
-            guard isDone else { return "Wait until the old key has opened no token for an hour" }
+            guard isDone else {
+                return "Wait until the old key has \(made) no \(isIdentity ? "signature" : "token") for an hour"
+            }
             let late = endingKeys.reduce(0) { $0 + $1.lastHour.count }
             return late == 0
-                ? "No token opened with the old key for an hour"
-                : "Not waited for: \(Self.paymentTokens(late)) opened with the old key within the last hour"
+                ? "No \(isIdentity ? "signature made" : "token opened") with the old key for an hour"
+                : "Not waited for: \(uses(late)) opened with the old key within the last hour"
         case .finish:
             return isDone ? "Old key deactivated" : "Deactivate the old key: rotate finish"
         case .cutOff:
+            guard !isIdentity else { return "The old key signs nothing any more; then key destroy" }
             let end = endingKeys.last?.keyRecord.cutOff.map { " (\($0.formatted(.iso8601)))" } ?? ""
             return "The old key opens late tokens until its cut-off\(end); then key destroy"
         }
@@ -104,17 +127,20 @@ struct RotationGuidance: Sendable {
             : "Generated and without a certificate too: "
                 + "\(rotation.leftOver.map(\.short).joined(separator: ", "))."
         return faults + [missingInHSMTokens, unverified, leftOver].compactMap { $0 }
-            + rotation.silentKeys.map(Self.warning(ofSilent:))
+            + rotation.silentKeys.map(warning(ofSilent:))
     }
 
-    private static func warning(ofSilent key: Rotation.Key) -> String {
+    private func warning(ofSilent key: Rotation.Key) -> String {
         if key.refusedLastHour > 0 {
             return
-                "\(paymentTokens(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
+                "\(uses(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
                 + "the last hour and could not be opened (unverified: Apple does not sign which key a token names)."
         }
         if key.keyRecord.state == .suspended {
             return "Key \(key.short) is suspended: paytokenctl key resume \(key.short), or key retire."
+        }
+        guard key.keyRecord.use == .processing else {
+            return "Key \(key.short) is retired and can be destroyed: paytokenctl key destroy \(key.short)."
         }
         return "Key \(key.short) is past its cut-off and can be destroyed: paytokenctl key destroy \(key.short)."
     }
@@ -137,7 +163,7 @@ struct RotationGuidance: Sendable {
     private var unverified: String? {
         let counts = [("new", [newKey].compactMap { $0 }), ("old", rotation.oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
-            return count == 0 ? nil : "\(Self.paymentTokens(count)) that named the \(name) key"
+            return count == 0 ? nil : "\(uses(count)) that named the \(name) key"
         }
         guard rotation.isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
         return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
@@ -163,7 +189,7 @@ struct RotationGuidance: Sendable {
         case .newKeyFault(let newKey, let fault):
             return Refusal(
                 .invalidState,
-                "The new key \(newKey.short) opens nothing now, so the old one is still needed. Repair that first.",
+                "The new key \(newKey.short) \(isIdentity ? "signs" : "opens") nothing now, so the old one is still needed. Repair that first.",
                 details: fault)
         case .oldKeyHasYoungerCertificate(let old, let new):
             return Refusal(
@@ -173,18 +199,25 @@ struct RotationGuidance: Sendable {
         case .oldKeyInUse:
             return Refusal(
                 .invalidState,
-                "The old key opened \(Self.paymentTokens(rotation.oldInLastHour)) within the last hour, the last one at "
-                    + "\(lastUnderOld). Wait until it has opened none for an hour, \(anyway)",
+                "The old key \(made) \(uses(rotation.oldInLastHour)) within the last hour, the last one at "
+                    + "\(lastUnderOld). Wait until it has \(made) none for an hour, \(anyway)",
                 details: rotation.oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
         case .newKeyUnproven(let newKey):
             return Refusal(
                 .invalidState,
-                "The new key has opened no token yet. Activate its certificate in Apple's developer portal first, "
+                (isIdentity
+                    ? "The new key has signed nothing yet. Ask for a session with it first (paytokenctl session check), "
+                    : "The new key has opened no token yet. Activate its certificate in Apple's developer portal first, ")
                     + anyway, details: newKey.short)
         }
     }
 
     private var lastUnderOld: String { rotation.lastUnderOld?.formatted(.iso8601) ?? "an unknown time" }
 
-    private static func paymentTokens(_ count: Int) -> String { count == 1 ? "1 token" : "\(count) tokens" }
+    private func uses(_ count: Int) -> String {
+        "\(count) \(isIdentity ? "signature" : "token")\(count == 1 ? "" : "s")"
+    }
+
+    /// What the key did with them.
+    private var made: String { isIdentity ? "made" : "opened" }
 }

@@ -61,17 +61,18 @@ struct KeyRoutes: Sendable {
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
-        let algorithm = try Self.algorithm(body.type)
+        let (use, algorithm) = (try Self.use(body.use), try Self.algorithm(body.type))
         let outcome = try await administration.generate(
             KeyAdministration.KeyOrder(
-                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, hsmToken: body.token),
+                merchantIdentifier: body.merchantIdentifier, algorithm: algorithm, use: use, hsmToken: body.token),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return switch outcome {
         case .made(let entry, let warnings): try .json(summaries.summary(entry, warnings))
         case .wouldMake(let hsmToken):
             try .json(
                 KeyGenerationDryRun(
-                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, token: hsmToken))
+                    merchantIdentifier: body.merchantIdentifier, algorithm: algorithm.name, use: use.name,
+                    token: hsmToken))
         }
     }
 
@@ -87,6 +88,14 @@ struct KeyRoutes: Sendable {
                 publicKeyHash: entry.publicKeyHash.base64,
                 merchantIdentifier: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
                 algorithm: entry.algorithm.name, csr: made?.pem))
+    }
+
+    static func use(_ name: String?) throws(Refusal) -> KeyUse {
+        guard let name else { return .processing }
+        guard let use = KeyUse(name: name) else {
+            throw Refusal(.malformedRequest, "use must be processing or identity.", details: "use")
+        }
+        return use
     }
 
     static func algorithm(_ name: String) throws(Refusal) -> KeyAlgorithm {

@@ -134,9 +134,22 @@ struct MonitoringRoutes: Sendable {
                 serialNumber: description.serialNumber, manufacturer: description.manufacturer,
                 model: description.model, library: description.library, sessions: Int(description.sessions),
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
+                pss: description.tlsSignatures.pss.name,
+                tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),
                 shortcomings: description.shortcomings,
                 importKey: Base64.encode(description.importKey),
                 keys: index.entries.count { $0.hsmTokens.contains(hsmToken.name) })
+        }
+    }
+}
+
+extension PSSSignatures {
+    /// As the status writes it; nil for none.
+    fileprivate var name: String? {
+        switch self {
+        case .byToken: "token"
+        case .byWorker: "worker"
+        case .none: nil
         }
     }
 }

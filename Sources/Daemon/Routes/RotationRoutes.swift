@@ -18,7 +18,7 @@ struct RotationRoutes: Sendable {
         try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0, on: ledger) }, next: nil))
     }
 
-    /// One merchant's rotations, under way or not: an item for each algorithm, EC and RSA, of which it has keys.
+    /// One merchant's rotations, under way or not: an item for each use and algorithm of which it has keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(
@@ -31,7 +31,8 @@ struct RotationRoutes: Sendable {
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
-                merchantIdentifier: body.merchantIdentifier, algorithm: Self.algorithm(body.type), hsmToken: body.token),
+                merchantIdentifier: body.merchantIdentifier, use: KeyRoutes.use(body.use),
+                algorithm: Self.algorithm(body.type), hsmToken: body.token),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
             RotationStartAnswer(
@@ -52,8 +53,10 @@ struct RotationRoutes: Sendable {
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
         let body = try RotationFinishRequest(parsing: request.body)
+        let use = try KeyRoutes.use(body.use)
         let cutOff: Date? =
             switch body.cutOff {
+            case .standard where use == .identity: nil
             // Whole seconds, as the answer and the record have it.
             case .standard:
                 Date(
@@ -65,7 +68,7 @@ struct RotationRoutes: Sendable {
         let finished = try await rotations.finish(
             request.pathArguments[0],
             KeyRotations.Finish(
-                algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
+                use: use, algorithm: Self.algorithm(body.type), cutOff: cutOff, force: body.force,
                 reason: AuditReason(body.reason)),
             by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft)
         return try .json(
@@ -86,7 +89,8 @@ extension RotationStatus {
         let guidance = RotationGuidance(rotation)
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
-            phase: rotation.phase.rawValue, next: guidance.next, newKey: rotation.newKey.map { RotationKey($0) },
+            use: rotation.use.name, phase: rotation.phase.rawValue, next: guidance.next,
+            newKey: rotation.newKey.map { RotationKey($0) },
             oldKeys: (rotation.oldKeys + rotation.endingKeys).map { RotationKey($0) },
             steps: rotation.steps.map {
                 Step(name: $0.name.rawValue, status: $0.status.rawValue, text: guidance.text(of: $0))

@@ -6,6 +6,7 @@
 /// subcommand in `paytokenctl`.
 struct RouteTable: Sendable {
     let payments: PaymentRoutes
+    let sessions: SessionRoutes
     let monitoring: MonitoringRoutes
     let keys: KeyRoutes
     let rotations: RotationRoutes
@@ -16,7 +17,8 @@ struct RouteTable: Sendable {
 
     /// - Parameter bodyLimit: `listener.max_request_bytes`.
     func endpoints(bodyLimit: Int) -> [Endpoint] {
-        Self.payments(payments, bodyLimit: bodyLimit) + Self.monitoring(monitoring)
+        Self.payments(payments, bodyLimit: bodyLimit) + Self.sessions(sessions, bodyLimit: bodyLimit)
+            + Self.monitoring(monitoring)
             + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
             + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
     }
@@ -36,6 +38,17 @@ struct RouteTable: Sendable {
                 "POST", "/v1/verify", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,
                 dryRun: .refused(instead: "leave dry_run out, since this path changes nothing"),
                 respond: payments.verify),
+        ]
+    }
+
+    static func sessions(_ sessions: SessionRoutes, bodyLimit: Int) -> [Endpoint] {
+        [
+            Endpoint(
+                "GET", "/v1/tls-identities", on: [.payments], role: .session, query: ["merchantIdentifier"],
+                respond: sessions.identities),
+            Endpoint(
+                "POST", "/v1/tls-signatures", on: [.payments], role: .session, bodyLimit: bodyLimit,
+                respond: sessions.sign),
         ]
     }
 

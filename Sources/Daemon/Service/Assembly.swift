@@ -101,6 +101,9 @@ struct Assembly: Sendable {
             policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder,
             instruments: instruments, faults: faults, clock: clock, arrivals: arrivals,
             answerTime: configuration.ledger.timeout)
+        let signer = TLSSigner(
+            keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder, instruments: instruments,
+            faults: faults, clock: clock, answerTime: configuration.ledger.timeout)
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
@@ -124,7 +127,7 @@ struct Assembly: Sendable {
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
         let auditKeysOfOthers = OtherNodesAuditKeys(ledger: ledger, gate: gate, clock: clock, logger: logger)
         let routes = RouteTable(
-            payments: PaymentRoutes(decryptor: decryptor),
+            payments: PaymentRoutes(decryptor: decryptor), sessions: SessionRoutes(signer: signer),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,
@@ -181,6 +184,6 @@ struct Assembly: Sendable {
     }
 }
 
-extension HSMTokenPool: TransactionDecrypting, KeyDestroying {}
+extension HSMTokenPool: TransactionDecrypting, TLSHandshakeSigning, KeyDestroying {}
 
 extension HSMToken: HSMTokenAdministering {}

@@ -118,7 +118,7 @@ extension Readiness {
         // Most of the time no token has a fault. Then no key is looked at, however many there are.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
         let unserved = keys().filter { key in
-            key.stateDecrypts(at: now) && !hsmTokens.contains { $0.opens(key) }
+            key.decrypts(at: now) && !hsmTokens.contains { $0.opens(key) }
         }
         let anyServes = hsmTokens.contains { !$0.opensNothing }
         var findings = Findings()

@@ -22,6 +22,7 @@ final class HSMToken: Sendable {
     /// An element each time the token has been opened and serves, for one reader; of several the newest waits for it.
     let openings: AsyncStream<Void>
     let calls: CallQueue
+    let signatures: SignatureShare
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
 
@@ -55,6 +56,7 @@ final class HSMToken: Sendable {
                 recycleAfter: settings.recycleAfter, sessions: max(settings.sessions, 1)),
             events: events, refusedInputs: refusedInputs,
             recycleDue: { continuation.yield(.recycleDue($0)) })
+        signatures = SignatureShare(sessions: max(settings.sessions, 1))
         supervisor = WorkerSupervisor(
             settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
             calls: calls, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
@@ -144,9 +146,9 @@ final class HSMToken: Sendable {
     /// - Throws: `importRefused` with the token's reason; `hsmTokenUnavailable` when the outcome cannot be read, or when
     ///   the token shows that nothing was made.
     func generateKey(
-        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+        _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
-        var generation = KeyGeneration(merchantIdentifier: merchantIdentifier, algorithm: algorithm)
+        var generation = KeyGeneration(merchantIdentifier: merchantIdentifier, algorithm: algorithm, use: use)
         let interruption: WorkerFailure
         do {
             return try await generated(generation)
@@ -161,7 +163,7 @@ final class HSMToken: Sendable {
             guard error.kind == .keyNotFound else { throw error }
         }
         let new = try await listKeys().filter { key in
-            key.label == merchantIdentifier && key.algorithm == algorithm && key.certificates.isEmpty
+            key.label == merchantIdentifier && key.algorithm == algorithm && key.use == use && key.certificates.isEmpty
                 && key.inconsistency == nil && !known.contains(key.identifier)
         }
         guard let key = new.first else { throw interruption }
@@ -176,7 +178,7 @@ final class HSMToken: Sendable {
     private func generated(_ generation: KeyGeneration) async throws(WorkerFailure) -> KeyDescription {
         try await call(.generateKey(generation)) { answer -> KeyDescription? in
             guard case .generatedKey(let key) = answer, key.label == generation.merchantIdentifier,
-                key.algorithm == generation.algorithm
+                key.algorithm == generation.algorithm, key.use == generation.use
             else { return nil }
             return key
         }

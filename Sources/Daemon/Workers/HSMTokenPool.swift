@@ -1,5 +1,6 @@
 import PaymentToken
 import Synchronization
+import TLSHandshake
 import WorkerProtocol
 
 /// The configured HSM tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
@@ -99,9 +100,51 @@ final class HSMTokenPool: Sendable {
         max(callTimeout, .seconds(10))
     }
 
+    // MARK: Signatures
+
+    /// Signs a TLS handshake with an identity key.
+    /// - Parameters:
+    ///   - holders: names of the tokens that show the key.
+    ///   - caller: who asks, by the name that records have.
+    /// - Returns: the signature, as long as the modulus, and the token's name.
+    func sign(
+        _ signing: TLSSigning, heldBy holders: [String], for caller: String?
+    ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
+        func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
+        let hsmToken = next(among: holders, besides: [], where: signs) ?? waitable(among: holders)
+        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
+        let outcome = try await hsmToken.signatures.run(until: terms.deadline ?? .now) {
+            await hsmToken.calls.call(
+                .signTLS(signing), terms: terms,
+                orAt: { failed in self.next(among: holders, besides: failed, where: signs)?.calls }
+            ) { answer -> [UInt8]? in
+                if case .tlsSignature(let signature) = answer { signature } else { nil }
+            }
+        }
+        switch outcome.result {
+        case .failure(let failure): throw failure.failure
+        case .success(let signature):
+            return (signature, all.first { $0.calls === outcome.queue }?.name ?? hsmToken.name)
+        }
+    }
+
+    /// What a key in these tokens signs with now: what each of them that serves has, in the order of preference.
+    func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {
+        let serving = all.filter { holders.contains($0.name) && $0.isServing }.map(\.tlsAlgorithms)
+        return TLSSignatureAlgorithm.allCases.filter { algorithm in
+            !serving.isEmpty && serving.allSatisfy { $0.contains(algorithm) }
+        }
+    }
+
     /// The token with the fewest calls under way.
     private func next(
         for scheme: RestorationScheme, among holders: [String], besides failed: [CallQueue]
+    ) -> HSMToken? {
+        next(among: holders, besides: failed) { $0.tier(for: scheme) != nil }
+    }
+
+    private func next(
+        among holders: [String], besides failed: [CallQueue], where serves: (HSMToken) -> Bool
     ) -> HSMToken? {
         guard all.count > 1 else {
             return failed.isEmpty ? first : nil
@@ -113,7 +156,7 @@ final class HSMTokenPool: Sendable {
         for step in all.indices {
             let hsmToken = all[Int(UInt(bitPattern: start &+ step) % UInt(all.count))]
             guard holders.contains(hsmToken.name), !failed.contains(where: { $0 === hsmToken.calls }),
-                let load = hsmToken.load, hsmToken.tier(for: scheme) != nil
+                let load = hsmToken.load, serves(hsmToken)
             else { continue }
             if load < best?.load ?? .max { best = (hsmToken, load) }
         }
@@ -140,6 +183,13 @@ struct OpenedTransaction: Sendable {
 extension HSMToken {
     /// The tier at which payment tokens of this version are opened now; nil when they are not.
     func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
+}
+
+extension HSMToken {
+    /// What it signs TLS handshakes with now.
+    var tlsAlgorithms: [TLSSignatureAlgorithm] {
+        if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
+    }
 }
 
 extension HSMTokenCondition {

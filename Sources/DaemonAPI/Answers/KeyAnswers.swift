@@ -11,6 +11,8 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
     public var algorithm: String
+    /// `processing` (decrypts) or `identity` (signs TLS handshakes for merchant sessions).
+    public var use: String
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
@@ -20,11 +22,11 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var notAfter: Date?
     /// Whole days until `notAfter`, rounded down; negative when it has passed.
     @Nullable public var daysLeft: Int?
-    /// The protection tier that serves the key now, `A`, `B` or `C`; null when none does.
+    /// The protection tier that serves the key now, `A`, `B` or `C`; null when none does, and for identity keys.
     @Nullable public var tier: String?
-    /// The last release with this key that this process made.
+    /// The last release or signature with this key that this process made.
     @Nullable public var lastUse: Date?
-    /// Releases with this key since this process started.
+    /// Releases or signatures with this key since this process started.
     public var uses: Int
     /// `served`, `external`, `inconsistent` or `missing`.
     public var condition: String
@@ -37,13 +39,16 @@ public struct KeySummary: Codable, Sendable, Equatable {
     @Nullable public var nodes: [String]?
 
     public init(
-        publicKeyHash: String, merchantIdentifier: String?, algorithm: String, state: String, notAfter: Date?,
+        publicKeyHash: String, merchantIdentifier: String?, algorithm: String, use: String = "processing",
+        state: String,
+        notAfter: Date?,
         daysLeft: Int?, tier: String?, lastUse: Date?, uses: Int, condition: String, remark: String?, tokens: [String],
         cutOff: Date? = nil, nodes: [String]? = nil
     ) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
+        self.use = use
         self.state = state
         self.cutOff = cutOff
         self.notAfter = notAfter
@@ -96,6 +101,8 @@ extension KeySummary {
         json.beginArray()
         for hsmToken in tokens { json.string(hsmToken) }
         json.endArray()
+        json.member("use")
+        json.string(use)
         json.member("uses")
         json.number(uses)
         json.endObject()
@@ -105,7 +112,8 @@ extension KeySummary {
     public init?(_ json: JSONValue) {
         guard let object = json.objectValue, let publicKeyHash = object["publicKeyHash"]?.stringValue,
             let algorithm = object["algorithm"]?.stringValue, let state = object["state"]?.stringValue,
-            let condition = object["condition"]?.stringValue, let uses = object["uses"]?.numberValue?.int,
+            let condition = object["condition"]?.stringValue,
+            let use = object.optional("use", \.stringValue), let uses = object["uses"]?.numberValue?.int,
             let hsmTokens = object["tokens"]?.arrayValue,
             let daysLeft = object.optional("daysLeft", { $0.numberValue?.int }),
             let merchantIdentifier = object.optional("merchantIdentifier", \.stringValue),
@@ -118,8 +126,10 @@ extension KeySummary {
         let names = hsmTokens.compactMap(\.stringValue)
         guard names.count == hsmTokens.count else { return nil }
         self.init(
-            publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm, state: state,
-            notAfter: notAfter, daysLeft: daysLeft, tier: tier, lastUse: lastUse, uses: uses, condition: condition,
+            publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm,
+            // A daemon that says no use knows processing keys only.
+            use: use ?? "processing", state: state, notAfter: notAfter, daysLeft: daysLeft, tier: tier,
+            lastUse: lastUse, uses: uses, condition: condition,
             remark: remark, tokens: names, cutOff: cutOff, nodes: nodes)
     }
 }
@@ -178,11 +188,14 @@ public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
     /// `EC` or `RSA`.
     public var algorithm: String
+    /// `processing` or `identity`.
+    public var use: String
     /// The token that the key would be made in.
     public var token: String
 
-    public init(merchantIdentifier: String, algorithm: String, token: String) {
+    public init(merchantIdentifier: String, algorithm: String, use: String = "processing", token: String) {
         self.merchantIdentifier = merchantIdentifier
+        self.use = use
         self.algorithm = algorithm
         self.token = token
     }

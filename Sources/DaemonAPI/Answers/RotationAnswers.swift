@@ -19,6 +19,8 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
     /// `EC` or `RSA`; keys of both are rotated apart.
     public var algorithm: String
+    /// `processing` or `identity`, rotated apart.
+    public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
     /// What is to be done now, for people.
@@ -35,9 +37,10 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     public var refusedOn: String?
 
     public init(
-        merchantIdentifier: String, algorithm: String, phase: String, next: String, newKey: RotationKey?,
-        oldKeys: [RotationKey], steps: [Step], remarks: [String], refusedOn: String? = nil
+        merchantIdentifier: String, algorithm: String, use: String = "processing", phase: String, next: String,
+        newKey: RotationKey?, oldKeys: [RotationKey], steps: [Step], remarks: [String], refusedOn: String? = nil
     ) {
+        self.use = use
         self.refusedOn = refusedOn
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
@@ -63,6 +66,7 @@ public struct RotationKey: Codable, Sendable, Equatable {
     @Nullable public var cutOff: Date?
     public var tokens: [String]
     /// Tokens that it opened within the last hour, by the ledger, on all its nodes: first releases, neither repeats nor replays.
+    /// Of an identity key, its signatures.
     public var openedLastHour: Int
     /// The last of them.
     @Nullable public var lastUse: Date?

@@ -48,6 +48,12 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     /// Protection tier `A`, `B` or `C` for each version; absent when the token cannot serve it.
     public var tierECv1: String?
     public var tierRSAv1: String?
+    /// How the token makes PSS signatures for TLS: `token`, `worker` (padded outside, over the bare RSA operation), or absent
+    /// when it makes none.
+    public var pss: String?
+    /// What identity keys sign TLS handshakes with, in the order of preference: `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`.
+    /// Absent while the token is not ready.
+    public var tlsAlgorithms: [String]?
     public var shortcomings: [String]
     /// Base64 of the uncompressed P-256 point (65 bytes) to which private keys are sealed for an import.
     public var importKey: String?
@@ -57,7 +63,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     public init(
         name: String, condition: String, message: String? = nil, label: String? = nil, serialNumber: String? = nil,
         manufacturer: String? = nil, model: String? = nil, library: String? = nil, sessions: Int? = nil,
-        tierECv1: String? = nil, tierRSAv1: String? = nil, shortcomings: [String] = [], importKey: String? = nil,
+        tierECv1: String? = nil, tierRSAv1: String? = nil, pss: String? = nil, tlsAlgorithms: [String]? = nil,
+        shortcomings: [String] = [], importKey: String? = nil,
         keys: Int? = nil
     ) {
         self.name = name
@@ -71,6 +78,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         self.sessions = sessions
         self.tierECv1 = tierECv1
         self.tierRSAv1 = tierRSAv1
+        self.pss = pss
+        self.tlsAlgorithms = tlsAlgorithms
         self.shortcomings = shortcomings
         self.importKey = importKey
         self.keys = keys

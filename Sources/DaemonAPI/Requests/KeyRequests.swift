@@ -27,23 +27,30 @@ public struct KeyStateRequest: StrictRequest {
 public struct KeyGenerationRequest: StrictRequest {
     /// 1 to 255 bytes; the certificate that is imported later must name it too.
     public var merchantIdentifier: String
-    /// `EC` (P-256, for EC_v1), also when absent, or `RSA` (2048 bits, for RSA_v1).
+    /// `processing`, also when absent, or `identity`: what the key is for, once and for ever.
+    public var use: String?
+    /// `EC` (P-256, for EC_v1) or `RSA` (2048 bits, for RSA_v1 and for identity keys); when absent EC for processing, RSA for
+    /// identity.
     public var type: String
     /// The token's name in the configuration; needed when there are several.
     public var token: String?
 
-    public init(merchantIdentifier: String, type: String = "EC", token: String? = nil) {
+    public init(merchantIdentifier: String, use: String? = nil, type: String? = nil, token: String? = nil) {
         self.merchantIdentifier = merchantIdentifier
-        self.type = type
+        self.use = use
+        self.type = type ?? Self.standardType(use)
         self.token = token
     }
 
-    public enum CodingKeys: CodingKey, CaseIterable { case merchantIdentifier, type, token }
+    private static func standardType(_ use: String?) -> String { use == "identity" ? "RSA" : "EC" }
+
+    public enum CodingKeys: CodingKey, CaseIterable { case merchantIdentifier, use, type, token }
 
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         merchantIdentifier = try members.decode(String.self, forKey: .merchantIdentifier)
-        type = try members.decodeIfPresent(String.self, forKey: .type) ?? "EC"
+        use = try members.decodeIfPresent(String.self, forKey: .use)
+        type = try members.decodeIfPresent(String.self, forKey: .type) ?? Self.standardType(use)
         token = try members.decodeIfPresent(String.self, forKey: .token)
     }
 }

@@ -26,7 +26,7 @@ extension MoveDestination {
         else { throw LedgerMoveError.overtaken(node: node.name) }
         let merged = try merge(file.keys())
         try exchange(
-            merged.records.map { PostgreSQLStatement(Self.putKey, KeyRecordRow.values($0) + [.text(node.name)]) })
+            merged.records.map { PostgreSQLStatement(KeyRecordRow.put, KeyRecordRow.values($0) + [.text(node.name)]) })
         try exchange(try file.approvals().map(Self.put))
         try exchange(try file.auditKeys().map { Self.put($0, of: node) })
         try put(file.times(), head, version, of: node)
@@ -34,11 +34,6 @@ extension MoveDestination {
         try commit()
         return merged.differing
     }
-
-    private static let putKey = """
-        INSERT INTO merchant_key (\(KeyRecordRow.columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-        ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
-        """
 
     /// The file's keys as both sides permit them; those that change nothing here are left out.
     func merge(_ keys: [KeyRecord]) throws -> (records: [KeyRecord], differing: [LedgerMoveReport.DifferingKey]) {

@@ -14,6 +14,7 @@ extension KeyRecord {
     func stricter(with other: KeyRecord, at now: Date) throws(KeyRecordConflict) -> KeyRecord {
         guard merchantIdentifier == other.merchantIdentifier else { throw .anotherMerchant }
         guard algorithm == other.algorithm else { throw .anotherAlgorithm }
+        guard use == other.use else { throw .anotherUse }
         let both = [self, other]
         var next = self
         next.state = both.map(\.state).max { $0.strictness < $1.strictness } ?? state

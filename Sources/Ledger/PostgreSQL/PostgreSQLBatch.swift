@@ -7,6 +7,7 @@ import PaymentToken
 enum BatchedWrite: Sendable {
     case release(Release, AuditRecord?)
     case countRefusedRepeat(Release)
+    case signature(SignatureUse, AuditRecord)
     case record(AuditRecord)
     /// Changes nothing but what every batch changes: the node's row.
     case probe
@@ -14,6 +15,15 @@ enum BatchedWrite: Sendable {
     var release: Release? {
         switch self {
         case .release(let release, _), .countRefusedRepeat(let release): release
+        case .signature, .record, .probe: nil
+        }
+    }
+
+    /// The key whose state decides.
+    var publicKeyHash: PublicKeyHash? {
+        switch self {
+        case .release(let release, _), .countRefusedRepeat(let release): release.publicKeyHash
+        case .signature(let signature, _): signature.publicKeyHash
         case .record, .probe: nil
         }
     }
@@ -22,6 +32,7 @@ enum BatchedWrite: Sendable {
 /// What was decided of a ``BatchedWrite``.
 enum BatchedAnswer: Sendable {
     case decided(ReleaseDecision)
+    case signed(SignatureDecision)
     /// Whether the transaction's repeats are used up now.
     case counted(isUsedUp: Bool)
     case recorded(AuditLine)
@@ -56,9 +67,11 @@ struct PostgreSQLBatch {
     /// Sent with the transaction's beginning.
     var opening: [PostgreSQLStatement] {
         let (releases, candidates) = (releases, candidates)
-        guard !releases.isEmpty else { return [] }
+        let keys = Set(writes.compactMap(\.publicKeyHash))
+        guard !keys.isEmpty else { return [] }
+        guard !releases.isEmpty else { return [Self.keys(Array(keys))] }
         return [
-            Self.keys(Array(Set(releases.map(\.publicKeyHash)))), insertion(of: candidates),
+            Self.keys(Array(keys)), insertion(of: candidates),
             PostgreSQLStatement(
                 """
                 SELECT \(ClaimRow.columns) FROM claim WHERE transaction_id = ANY ($1) AND attempt <> ALL ($2)
@@ -75,7 +88,7 @@ struct PostgreSQLBatch {
     static func keys(_ hashes: [PublicKeyHash]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
-            SELECT \(DecryptingStateRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)
+            SELECT \(KeyStandingRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)
             ORDER BY public_key_hash FOR SHARE
             """, [.byteStrings(hashes.map(\.bytes))], prepared: "keys")
     }
@@ -94,7 +107,7 @@ struct PostgreSQLBatch {
                     signed_at, position)
                 JOIN merchant_key AS k ON k.public_key_hash = r.public_key_hash
                 CROSS JOIN ledger_state AS s
-            WHERE (k.state = 'active' OR (k.state = 'deactivated' AND r.claimed_at < k.cut_off))
+            WHERE k.key_use = 'processing' AND (k.state = 'active' OR (k.state = 'deactivated' AND r.claimed_at < k.cut_off))
                 AND (r.signed_at IS NULL OR s.forgotten_before IS NULL OR r.signed_at >= s.forgotten_before)
                 AND (r.signed_at IS NULL OR s.restore_fence IS NULL OR r.signed_at >= s.restore_fence)
                 AND s.held_since IS NULL AND s.system_identifier = $10 AND s.timeline = $11
@@ -130,6 +143,10 @@ struct PostgreSQLBatch {
             case .countRefusedRepeat(let release):
                 claims.countRefusedRepeat(release)
                 return .counted(isUsedUp: claims.isUsedUp(release))
+            case .signature(let signature, var record):
+                let verdict = claims.decide(signature)
+                record.outcome = verdict.outcome
+                return .signed(SignatureDecision(verdict: verdict, line: transaction.append(record)))
             case .record(let record): return .recorded(transaction.append(record))
             case .probe:
                 return .probed(isStandbyNamed: transaction.isStandbyNamed, isHeld: transaction.isHeld)
@@ -144,7 +161,7 @@ struct PostgreSQLBatch {
 private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
-    private var keys: [PublicKeyHash: DecryptingState] = [:]
+    private var keys: [PublicKeyHash: KeyStanding] = [:]
     /// The attempts whose claims were inserted, until they are decided.
     private var won: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
@@ -156,11 +173,11 @@ private struct BatchClaims {
     ) throws {
         self.transaction = transaction
         self.repeatFor = repeatFor
-        guard results.count == 3 else { return }
-        for row in results[0].rows {
-            let (hash, key) = try DecryptingStateRow.read(row)
+        for row in results.first?.rows ?? [] {
+            let (hash, key) = try KeyStandingRow.read(row)
             keys[hash] = key
         }
+        guard results.count == 3 else { return }
         for row in results[1].rows { won.insert(try row.bytes(0)) }
         for row in results[2].rows {
             let (transaction, claim) = try ClaimRow.read(row)
@@ -188,6 +205,10 @@ private struct BatchClaims {
         let repeatability = claim.repeatability(of: release, within: repeatFor)
         if repeatability == .yes { countRepeat(release) }
         return repeatability.verdict
+    }
+
+    func decide(_ signature: SignatureUse) -> SignatureVerdict {
+        transaction.isHeld ? .held : signature.verdict(keys[signature.publicKeyHash])
     }
 
     private mutating func claim(_ release: Release) {

@@ -15,12 +15,12 @@ struct PostgreSQLClaims {
     func refusals(of releases: [Release], _ queries: PostgreSQLReader.Queries) throws -> [[UInt8]: ReleaseVerdict] {
         let results = try queries.results([
             PostgreSQLStatement(
-                "SELECT \(DecryptingStateRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)",
+                "SELECT \(KeyStandingRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)",
                 [.byteStrings(Array(Set(releases.map(\.publicKeyHash.bytes))))]),
             Self.claims(of: releases),
             PostgreSQLStatement("SELECT forgotten_before, restore_fence FROM ledger_state"),
         ])
-        let keys = try Dictionary(results[0].rows.map(DecryptingStateRow.read)) { first, _ in first }
+        let keys = try Dictionary(results[0].rows.map(KeyStandingRow.read)) { first, _ in first }
         let claims = try Dictionary(results[1].rows.map(ClaimRow.read)) { first, _ in first }
         let limits = try results[2].rows.first.map { row in
             ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
@@ -35,7 +35,7 @@ struct PostgreSQLClaims {
     }
 
     private func refusal(
-        of release: Release, _ key: DecryptingState?, _ claim: Claim?, _ limits: ReleaseLimits
+        of release: Release, _ key: KeyStanding?, _ claim: Claim?, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
         guard key?.decrypts(at: release.at) == true else { return .keyNotActive }
         guard let claim else { return release.refusalOfNew { limits } }
@@ -49,12 +49,15 @@ struct PostgreSQLClaims {
             [.byteStrings(Array(Set(releases.map(\.transactionId.bytes))))])
     }
 
-    /// Claims since `time`, by key, of all nodes.
+    /// Claims and signatures since `time`, by key, of all nodes.
     func usage(since time: Int64, _ queries: PostgreSQLReader.Queries) throws -> [PublicKeyHash: KeyUses] {
         let rows = try queries.rows(
             """
             SELECT public_key_hash, count(*), max(claimed_at) FROM claim
             WHERE claimed_at >= $1 GROUP BY public_key_hash
+            UNION ALL
+            SELECT public_key_hash, count(*), max(time) FROM audit_record
+            WHERE event = 'tls_signature' AND outcome = 'ok' AND time >= $1 GROUP BY public_key_hash
             """, [.integer(time)])
         return try rows.reduce(into: [:]) { usage, row in
             usage[try row.publicKeyHash(0)] = KeyUses(count: Int(try row.integer(1)), last: try row.date(2))
@@ -68,6 +71,16 @@ struct PostgreSQLClaims {
             SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
             ORDER BY claimed_at DESC LIMIT 1
             """, [.integer(time), .bytes(key.bytes)]
+        ).isEmpty || hasSigned(key, since: time, queries)
+    }
+    private func hasSigned(
+        _ key: PublicKeyHash, since time: Int64, _ queries: PostgreSQLReader.Queries
+    ) throws -> Bool {
+        try !queries.rows(
+            """
+            SELECT sequence FROM audit_record
+            WHERE event = 'tls_signature' AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2 LIMIT 1
+            """, [.bytes(key.bytes), .integer(time)]
         ).isEmpty
     }
 }

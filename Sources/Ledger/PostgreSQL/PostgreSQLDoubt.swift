@@ -19,8 +19,8 @@ final class PostgreSQLUnit {
     private var answers: [@Sendable () -> Void] = []
     /// The server on which it was begun.
     private var server: ServerIdentity?
-    /// The releases that were granted, by their writes' positions.
-    private(set) var granted: [Int: Release] = [:]
+    /// What was granted, by the writes' positions.
+    private(set) var granted: [Int: GrantedUse] = [:]
     /// Whether it was told what became of its commit, which was in doubt: once, however often it is looked for.
     private var isReadBackObserved = false
 
@@ -41,7 +41,8 @@ final class PostgreSQLUnit {
         } else {
             let opening = batch(writer).opening
             // Behind what begins every transaction.
-            claims = opening.isEmpty ? nil : PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion
+            let hasClaims = opening.count > PostgreSQLBatch.insertion
+            claims = hasClaims ? PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion : nil
             (transaction, opened) = try PostgreSQLTransaction.begin(
                 writer.lease, writer.node, connection, further: opening, until: deadline)
         }
@@ -57,11 +58,7 @@ final class PostgreSQLUnit {
             for (position, (write, given)) in zip(writes, given).enumerated() {
                 guard case .batched(let batched, let answer) = write.work else { continue }
                 answers.append { answer(given) }
-                if case .decided(let decision) = given, case .release(let release, _) = batched,
-                    [.released, .repeated].contains(decision.verdict)
-                {
-                    granted[position] = release
-                }
+                granted[position] = GrantedUse(of: batched, given)
             }
         }
         end = transaction.head
@@ -83,18 +80,50 @@ final class PostgreSQLUnit {
         observe(.readBack(outcome))
     }
 
-    /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key decrypts still.
-    func answer(asLongAs decrypts: (Release) -> Bool) {
+    /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key serves still.
+    func answer(asLongAs serves: (GrantedUse) -> Bool) {
         for (position, answer) in answers.enumerated() {
-            if let release = granted[position], !decrypts(release) {
+            if let use = granted[position], !serves(use) {
                 writes[position].fail(
                     .unavailable(
                         reason:
                             "Its key's state changed, or a node held all releases, before it was known that the release "
-                            + "was written."))
+                            + "or signature was written."))
             } else {
                 answer()
             }
+        }
+    }
+}
+
+/// A release or a signature that a transaction granted.
+enum GrantedUse {
+    case release(Release)
+    case signature(SignatureUse)
+
+    /// Nil when it granted nothing.
+    init?(of write: BatchedWrite, _ answer: BatchedAnswer) {
+        switch (write, answer) {
+        case (.release(let release, _), .decided(let decision))
+        where [.released, .repeated].contains(decision.verdict):
+            self = .release(release)
+        case (.signature(let signature, _), .signed(let decision)) where decision.verdict == .granted:
+            self = .signature(signature)
+        default: return nil
+        }
+    }
+
+    var publicKeyHash: PublicKeyHash {
+        switch self {
+        case .release(let release): release.publicKeyHash
+        case .signature(let signature): signature.publicKeyHash
+        }
+    }
+
+    func isPermitted(by key: KeyStanding?) -> Bool {
+        switch self {
+        case .release(let release): key?.decrypts(at: release.at) == true
+        case .signature(let signature): key?.signs(at: signature.at) == true
         }
     }
 }
@@ -157,9 +186,9 @@ extension PostgreSQLWriter {
         }
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
-        var keys: [PublicKeyHash: DecryptingState] = [:]
+        var keys: [PublicKeyHash: KeyStanding] = [:]
         for row in results[0].rows {
-            let (hash, key) = try DecryptingStateRow.read(row)
+            let (hash, key) = try KeyStandingRow.read(row)
             keys[hash] = key
         }
         // It keeps the name of the batch in doubt, so that it would be found once more.
@@ -192,6 +221,6 @@ extension PostgreSQLWriter {
         if end != start { observe(.recorded(upTo: end.sequence)) }
         // On a server that was promoted meanwhile the claim counts although not all nodes have compared: it was made where nothing was
         // lost, and stands here. Where a node has found something lost it does not.
-        unit.answer { !transaction.hasHold && keys[$0.publicKeyHash]?.decrypts(at: $0.at) == true }
+        unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

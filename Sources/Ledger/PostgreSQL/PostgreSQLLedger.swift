@@ -212,6 +212,15 @@ public final class PostgreSQLLedger: Ledger {
         return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
     }
 
+    public func record(
+        _ signature: SignatureUse, recording record: AuditRecord
+    ) async throws(LedgerFailure) -> RecordedSignature {
+        let decision = try await writer.write(.signature(signature, record)) { answer in
+            if case .signed(let decision) = answer { decision } else { nil }
+        }
+        return RecordedSignature(decision.verdict, sequence: decision.line?.sequence)
+    }
+
     public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
         try await read { [claims] in try claims.wouldRepeat(release, $0) }
     }

@@ -41,13 +41,15 @@ extension PostgreSQLRow {
     }
 }
 
-/// A key's state, as releases ask for it.
-enum DecryptingStateRow {
-    static let columns = "public_key_hash, state, cut_off"
+/// What decides whether a key may be used, as releases and signatures ask for it.
+enum KeyStandingRow {
+    static let columns = "public_key_hash, state, cut_off, key_use"
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> (PublicKeyHash, DecryptingState) {
-        guard let state = KeyState(rawValue: try row.text(1)) else { throw KeyRecordRow.unknown }
-        return (try row.publicKeyHash(0), DecryptingState(state: state, cutOff: try row.dateIfAny(2)))
+    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> (PublicKeyHash, KeyStanding) {
+        guard let state = KeyState(rawValue: try row.text(1)), let use = KeyUse(name: try row.text(3)) else {
+            throw KeyRecordRow.unknown
+        }
+        return (try row.publicKeyHash(0), KeyStanding(use: use, state: state, cutOff: try row.dateIfAny(2)))
     }
 }
 
@@ -68,27 +70,33 @@ enum ClaimRow {
 
 enum KeyRecordRow {
     static let columns =
-        "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at"
+        "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at, key_use"
 
     static let unknown = LedgerFailure.unavailable(
         reason: "A key's record holds a value that this version does not know.")
 
     static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> KeyRecord {
         guard let algorithm = KeyAlgorithm(name: try row.text(2)), let state = KeyState(rawValue: try row.text(3)),
-            let origin = KeyRecord.Origin(rawValue: try row.text(5))
+            let origin = KeyRecord.Origin(rawValue: try row.text(5)), let use = KeyUse(name: try row.text(7))
         else { throw unknown }
         return KeyRecord(
             publicKeyHash: try row.publicKeyHash(0), merchantIdentifier: try row.text(1), algorithm: algorithm,
-            state: state, cutOff: try row.dateIfAny(4), createdAt: try row.date(6), origin: origin)
+            use: use, state: state, cutOff: try row.dateIfAny(4), createdAt: try row.date(6), origin: origin)
     }
 
     static func values(_ key: KeyRecord) -> [PostgreSQLValue] {
         [
             .bytes(key.publicKeyHash.bytes), .text(key.merchantIdentifier), .text(key.algorithm.name),
             .text(key.state.rawValue), .integer(key.cutOff.map(StoredTime.milliseconds)), .text(key.origin.rawValue),
-            .integer(StoredTime.milliseconds(key.createdAt)),
+            .integer(StoredTime.milliseconds(key.createdAt)), .text(key.use.name),
         ]
     }
+
+    /// Adds a key of a node, or changes a known one's state and cut-off; ``values(_:)`` and the node's name go with it.
+    static let put = """
+        INSERT INTO merchant_key (\(columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
+        """
 }
 
 enum ApprovalRow {

@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import WorkerProtocol
 
 /// One transaction of this node: how it begins, what stands in it, and what is sent with its commit.
 ///
@@ -198,11 +199,15 @@ extension PostgreSQLTransaction {
     }
 
     func put(_ key: KeyRecord) throws {
-        try run(
-            """
-            INSERT INTO merchant_key (\(KeyRecordRow.columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-            ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
-            """, KeyRecordRow.values(key) + [.text(node.name)])
+        try run(KeyRecordRow.put, KeyRecordRow.values(key) + [.text(node.name)])
+    }
+
+    func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int {
+        let count = try run(
+            "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
+            [.text(merchant), .text(use.name)]
+        ).rows.first?.integer(0)
+        return Int(count ?? 0)
     }
 
     func approval(_ identifier: ApprovalIdentifier) throws -> Approval? {

@@ -34,6 +34,7 @@ struct SQLiteTransaction: LedgerTransaction {
 
     func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord? { try keys.find(hash, db) }
     func put(_ key: KeyRecord) throws { try keys.put(key, db) }
+    func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int { try keys.activeCount(of: merchant, use, db) }
 
     func approval(_ identifier: ApprovalIdentifier) throws -> Approval? { try approvals.find(identifier, db) }
     func openApprovals(of uid: UInt32, at now: Date) throws -> Int { try approvals.openCount(of: uid, at: now, db) }
@@ -101,18 +102,39 @@ struct SQLiteKeyRecords {
     func put(_ key: KeyRecord, _ db: Database) throws {
         try db.execute(
             sql: """
-                INSERT INTO merchant_key (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO merchant_key (\(Self.columns), node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
                 """,
             arguments: [
                 key.publicKeyHash.bytes.blob, key.merchantIdentifier, key.algorithm.name, key.state.rawValue,
                 key.cutOff.map(StoredTime.milliseconds), key.origin.rawValue, StoredTime.milliseconds(key.createdAt),
-                node,
+                key.use.name, node,
             ])
     }
 
+    func activeCount(of merchant: String, _ use: KeyUse, _ db: Database) throws -> Int {
+        try Int.fetchOne(
+            db,
+            sql:
+                "SELECT count(*) FROM merchant_key WHERE merchant_identifier = ? AND key_use = ? AND state = 'active'",
+            arguments: [merchant, use.name]) ?? 0
+    }
+
+    /// What decides whether a key may be used now; nil when there is no record of it.
+    static func standing(_ hash: PublicKeyHash, _ db: Database, _ reads: TransactionReads) throws -> KeyStanding? {
+        try reads.key(hash) {
+            try db.firstRow(
+                "SELECT state, cut_off, key_use FROM merchant_key WHERE public_key_hash = ?", .blob(hash.bytes)
+            ) { row in
+                guard let state = row.text(0).flatMap(KeyState.init), let use = row.text(2).flatMap(KeyUse.init(name:))
+                else { return nil }
+                return KeyStanding(use: use, state: state, cutOff: row.integer(1).map(StoredTime.date))
+            } ?? nil
+        }
+    }
+
     private static let columns =
-        "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at"
+        "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at, key_use"
 
     private func read(_ row: Row) throws -> KeyRecord {
         let hash: Data = try row.value("public_key_hash")
@@ -120,13 +142,14 @@ struct SQLiteKeyRecords {
         guard let publicKeyHash = PublicKeyHash(bytes: hash),
             let algorithm = KeyAlgorithm(name: try row.value("algorithm")),
             let state = KeyState(rawValue: try row.value("state")),
-            let origin = KeyRecord.Origin(rawValue: try row.value("origin"))
+            let origin = KeyRecord.Origin(rawValue: try row.value("origin")),
+            let use = KeyUse(name: try row.value("key_use"))
         else {
             throw LedgerFailure.unavailable(reason: "A key's record holds a value that this version does not know.")
         }
         return KeyRecord(
             publicKeyHash: publicKeyHash, merchantIdentifier: try row.value("merchant_identifier"),
-            algorithm: algorithm,
+            algorithm: algorithm, use: use,
             state: state, cutOff: cutOff.map(StoredTime.date), createdAt: StoredTime.date(try row.value("created_at")),
             origin: origin)
     }

@@ -112,15 +112,18 @@ struct SQLiteClaims {
         }
     }
 
-    /// Claims since `time`, by key.
+    /// Claims and signatures since `time`, by key.
     func usage(since time: Int64, _ db: Database) throws -> [PublicKeyHash: KeyUses] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT public_key_hash, count(*) AS uses, max(claimed_at) AS last FROM claim
                     WHERE claimed_at >= ? GROUP BY public_key_hash
+                    UNION ALL
+                    SELECT public_key_hash, count(*) AS uses, max(time) AS last FROM audit_record
+                    WHERE event = 'tls_signature' AND outcome = 'ok' AND time >= ? GROUP BY public_key_hash
                     """),
-            arguments: [time])
+            arguments: [time, time])
         var usage: [PublicKeyHash: KeyUses] = [:]
         for row in rows {
             guard let hash = PublicKeyHash(bytes: try row.value("public_key_hash") as Data) else { continue }
@@ -137,21 +140,21 @@ struct SQLiteClaims {
                     SELECT 1 AS found FROM claim WHERE claimed_at >= ? AND public_key_hash = ?
                     ORDER BY claimed_at DESC LIMIT 1
                     """),
-            arguments: [time, key.bytes.blob]) != nil
+            arguments: [time, key.bytes.blob]) != nil || hasSigned(key, since: time, db)
+    }
+
+    private func hasSigned(_ key: PublicKeyHash, since time: Int64, _ db: Database) throws -> Bool {
+        try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT 1 AS found FROM audit_record
+                    WHERE event = 'tls_signature' AND outcome = 'ok' AND public_key_hash = ? AND time >= ? LIMIT 1
+                    """),
+            arguments: [key.bytes.blob, time]) != nil
     }
 
     private func keyDecrypts(_ release: Release, _ db: Database, _ reads: TransactionReads) throws -> Bool {
-        func read() throws -> DecryptingState? {
-            try db.firstRow(
-                "SELECT state, cut_off FROM merchant_key WHERE public_key_hash = ?", .blob(release.publicKeyHash.bytes)
-            ) { row in
-                row.text(0).flatMap(KeyState.init).map { state in
-                    DecryptingState(state: state, cutOff: row.integer(1).map(StoredTime.date))
-                }
-            } ?? nil
-        }
-        let key = try reads.key(release.publicKeyHash, read)
-        return key?.decrypts(at: release.at) ?? false
+        try SQLiteKeyRecords.standing(release.publicKeyHash, db, reads)?.decrypts(at: release.at) ?? false
     }
 
     /// False when the transaction is claimed already.
@@ -209,7 +212,7 @@ struct SQLiteClaims {
 /// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
 final class TransactionReads: Sendable {
     private struct State {
-        var keys: [PublicKeyHash: DecryptingState?] = [:]
+        var keys: [PublicKeyHash: KeyStanding?] = [:]
         var limits: ReleaseLimits?
     }
 
@@ -220,7 +223,7 @@ final class TransactionReads: Sendable {
     }
 
     /// - Parameter read: nil for a key of which there is no record.
-    fileprivate func key(_ hash: PublicKeyHash, _ read: () throws -> DecryptingState?) throws -> DecryptingState? {
+    func key(_ hash: PublicKeyHash, _ read: () throws -> KeyStanding?) throws -> KeyStanding? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }
             let found = try read()

@@ -32,7 +32,7 @@ public final class SQLiteLedger: OneNodeLedger {
     let keys: SQLiteKeyRecords
     let chain: SQLiteChain
     private let usedUp = UsedUpRepeats()
-    private let reads = TransactionReads()
+    let reads = TransactionReads()
 
     public struct Settings: Sendable, Equatable {
         /// Absolute; the directory must exist and be writable for nobody else.

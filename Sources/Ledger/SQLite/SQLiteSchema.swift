@@ -92,7 +92,7 @@ struct SQLiteSchema {
 enum SQLiteTables {
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a file in the field was made by it.
-    static let steps = [version1, version2, version3]
+    static let steps = [version1, version2, version3, version4]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -209,5 +209,15 @@ enum SQLiteTables {
         ) STRICT
         """,
         "CREATE INDEX approval_by_expiry ON approval (status, expires_at)",
+    ]
+
+    private static let version4 = [
+        // What a key is for. Until now all were for payments.
+        "ALTER TABLE merchant_key ADD COLUMN key_use TEXT NOT NULL DEFAULT 'processing'",
+        // An identity key's uses are its records; a release writes nothing here.
+        """
+        CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
+        WHERE event = 'tls_signature' AND outcome = 'ok'
+        """,
     ]
 }

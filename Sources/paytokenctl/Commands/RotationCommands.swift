@@ -15,6 +15,9 @@ struct RotateStartCommand: AsyncParsableCommand {
               paytokenctl rotate start merchant.com.example \\
                   --out new.certSigningRequest
 
+            With --use identity it is the merchant's identity key that is replaced: its request is uploaded as a Merchant \
+            Identity Certificate, and the new key signs as soon as that is imported. Up to three can be active.
+
             Run again before the certificate is imported, it makes no second key but writes the first one's request \
             again. The new key has the old one's type and is made in its token, unless you say otherwise, and in one \
             token only: where several tokens hold the old key, the output says which of them lack the new one.
@@ -22,6 +25,9 @@ struct RotateStartCommand: AsyncParsableCommand {
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
     var merchant: String
+
+    @Option(help: KeyUseOption.help)
+    var use: KeyUseOption = .processing
 
     @Option(help: ArgumentHelp("ec or rsa; default: as the merchant's key is now.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
@@ -40,7 +46,8 @@ struct RotateStartCommand: AsyncParsableCommand {
         let file = try out.newFile(dryRun)
         let (answer, bytes) = try await socket.connection.post(
             dryRun.target("/v1/rotations"),
-            RotationStartRequest(merchantIdentifier: merchant, type: type?.name, token: token),
+            RotationStartRequest(
+                merchantIdentifier: merchant, use: use.name, type: type?.name, token: token),
             for: RotationStartAnswer.self)
         if let request = answer.csr, file != nil || format.output == .table { try out.write(request, to: file) }
         if format.output == .json { try Console.output(json: bytes) }
@@ -64,8 +71,8 @@ struct RotateImportCommand: AsyncParsableCommand {
         commandName: "import",
         abstract: "Imports Apple's certificate for the new key; from then on both keys serve.",
         discussion: """
-            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Only a Payment Processing Certificate of \
-            the merchant, for the new key, is taken. Once it is imported, activate it in the portal.
+            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Only a certificate of the merchant for \
+            the new key is taken. Once a Payment Processing Certificate is imported, activate it in the portal.
 
               paytokenctl rotate import apple_pay.cer
             """)
@@ -129,7 +136,8 @@ struct RotateFinishCommand: AsyncParsableCommand {
               paytokenctl rotate finish merchant.com.example
               paytokenctl rotate finish merchant.com.example --cut-off 24h
 
-            When the cut-off has passed, the old key can be destroyed: paytokenctl key destroy.
+            When the cut-off has passed, the old key can be destroyed: paytokenctl key destroy. An old identity key (--use \
+            identity) signs nothing from now on and has no cut-off.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -140,6 +148,9 @@ struct RotateFinishCommand: AsyncParsableCommand {
             "For how long the old key still opens late tokens: 24h; 0s for not at all. Default: 7d.",
             valueName: "duration"))
     var cutOff: ShortDuration?
+
+    @Option(help: KeyUseOption.help)
+    var use: KeyUseOption = .processing
 
     @Option(help: ArgumentHelp("ec or rsa, when keys of both are being rotated.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
@@ -163,7 +174,7 @@ struct RotateFinishCommand: AsyncParsableCommand {
             }
         try await change.post(
             "/v1/rotations/\(PercentEncoding.encoded(merchant))/finish",
-            RotationFinishRequest(type: type?.name, cutOff: end, force: force, reason: reason),
+            RotationFinishRequest(use: use.name, type: type?.name, cutOff: end, force: force, reason: reason),
             for: RotationFinishAnswer.self, dryRunSays: "the old key can be deactivated"
         ) { answer in
             var table = Table(columns: ["OLD KEY", "OPENS LATE TOKENS UNTIL"])

@@ -46,13 +46,14 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Window", status.trust.signingTimeWindow),
             ])
         var hsmTokens = Table(columns: [
-            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "KEYS",
+            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "TLS", "KEYS",
         ])
         for hsmToken in status.tokens {
             hsmTokens.add([
                 hsmToken.name, hsmToken.condition, hsmToken.label ?? "-", hsmToken.serialNumber ?? "-",
                 hsmToken.model ?? "-",
                 hsmToken.sessions.map(String.init) ?? "-", hsmToken.tierECv1 ?? "-", hsmToken.tierRSAv1 ?? "-",
+                tls(hsmToken),
                 hsmToken.keys.map(String.init) ?? "-",
             ])
         }
@@ -76,6 +77,18 @@ struct StatusCommand: AsyncParsableCommand {
 }
 
 extension StatusCommand {
+    /// What identity keys sign with: `PSS,PKCS1`; `PSS*` where the worker pads.
+    private static func tls(_ hsmToken: HSMTokenStatus) -> String {
+        let names = (hsmToken.tlsAlgorithms ?? []).map { algorithm in
+            switch algorithm {
+            case "rsa_pss_rsae_sha256": hsmToken.pss == "worker" ? "PSS*" : "PSS"
+            case "rsa_pkcs1_sha256": "PKCS1"
+            default: algorithm
+            }
+        }
+        return names.isEmpty ? "-" : names.joined(separator: ",")
+    }
+
     /// Of a ledger on a server: where it is, and this daemon's hold on its name.
     private static func database(_ ledger: LedgerStatus) -> [(String, String)] {
         var pairs: [(String, String)] = []

@@ -9,6 +9,7 @@ enum MerchantKeyTable {
             ("Merchant", key.merchantIdentifier ?? "-"),
             ("publicKeyHash", key.publicKeyHash),
             ("  in hex", Base64.decode(key.publicKeyHash).map { Hexadecimal.encode($0) } ?? "-"),
+            ("Use", key.use),
             ("Algorithm", key.algorithm),
             ("State", state(key, now, "opens late tokens until")),
             ("Expires", key.notAfter.map(RFC3339.string) ?? "-"),
@@ -23,7 +24,9 @@ enum MerchantKeyTable {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
             pairs.insert(("Cut-off", RFC3339.string(cutOff)), at: place)
         }
-        if KeyListCommand.isExpiring(key, before: now) { pairs.append(("Certificate", NextStep.renewCertificate)) }
+        if KeyListCommand.isExpiring(key, before: now) {
+            pairs.append(("Certificate", NextStep.renewCertificate(of: key.use)))
+        }
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
@@ -31,12 +34,14 @@ enum MerchantKeyTable {
     static func several(_ keys: [KeySummary], now: Date = Date()) -> Table {
         let areOfNodes = keys.contains { $0.nodes != nil }
         var table = Table(
-            columns: ["MERCHANT", "PUBLICKEYHASH", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES"]
+            columns: [
+                "MERCHANT", "PUBLICKEYHASH", "USE", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES",
+            ]
                 + (areOfNodes ? ["NODES"] : []))
         for key in keys {
             let nodes = key.nodes.map { $0.isEmpty ? "-" : $0.joined(separator: ",") } ?? "-"
             let row = [
-                key.merchantIdentifier ?? "-", key.publicKeyHash, key.algorithm, state(key, now, "until"),
+                key.merchantIdentifier ?? "-", key.publicKeyHash, key.use, key.algorithm, state(key, now, "until"),
                 key.notAfter.map { String(RFC3339.string($0).prefix(10)) } ?? "-",
                 key.daysLeft.map(String.init) ?? "-", key.tier ?? "-", key.lastUse.map(RFC3339.string) ?? "-",
                 String(key.uses),

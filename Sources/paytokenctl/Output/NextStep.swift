@@ -31,7 +31,10 @@ enum NextStep {
         "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
 
     /// Of a certificate whose key is in service: its end changes no state and no readiness.
-    static let renewCertificate =
-        "An expired certificate stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts no "
-        + "new ones to it. Renew it: paytokenctl help rotate."
+    static func renewCertificate(of use: String) -> String {
+        use == "identity"
+            ? "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."
+            : "An expired certificate stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts "
+                + "no new ones to it. Renew it: paytokenctl help rotate."
+    }
 }

@@ -8,7 +8,8 @@ enum RotationText {
     /// One rotation with its steps, its keys and what is to be done.
     static func one(_ rotation: RotationStatus) -> String {
         var text = Table(pairs: [
-            ("Merchant", rotation.merchantIdentifier), ("Algorithm", rotation.algorithm), ("Phase", rotation.phase),
+            ("Merchant", rotation.merchantIdentifier), ("Use", rotation.use), ("Algorithm", rotation.algorithm),
+            ("Phase", rotation.phase),
         ]).text
         if !rotation.steps.isEmpty {
             var steps = Table(columns: ["STEP", "", ""])
@@ -29,10 +30,10 @@ enum RotationText {
 
     /// One line each.
     static func several(_ rotations: [RotationStatus]) -> String {
-        var table = Table(columns: ["MERCHANT", "TYPE", "PHASE", "NEW/H", "OLD/H", "NEXT"])
+        var table = Table(columns: ["MERCHANT", "USE", "TYPE", "PHASE", "NEW/H", "OLD/H", "NEXT"])
         for rotation in rotations {
             table.add([
-                rotation.merchantIdentifier, rotation.algorithm, rotation.phase,
+                rotation.merchantIdentifier, rotation.use, rotation.algorithm, rotation.phase,
                 String(rotation.newKey?.openedLastHour ?? 0),
                 String(rotation.oldKeys.reduce(0) { $0 + $1.openedLastHour }), rotation.next,
             ])
@@ -41,7 +42,10 @@ enum RotationText {
     }
 
     private static func keys(of rotation: RotationStatus) -> String {
-        var table = Table(columns: ["KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", "OPENED/H", "UNVERIFIED/H", "LAST"])
+        var table = Table(columns: [
+            "KEY", "PUBLICKEYHASH", "STATE", "EXPIRES", rotation.use == "identity" ? "SIGNED/H" : "OPENED/H",
+            "UNVERIFIED/H", "LAST",
+        ])
         func add(_ what: String, _ key: RotationKey) {
             let state = key.condition == "served" ? key.state : "\(key.state) (\(key.condition))"
             table.add([

@@ -28,7 +28,7 @@ struct KeyTransitionTests {
 
     /// Whether it opens anything at any time around noon.
     private func opens(_ key: KeyRecord) -> Bool {
-        [-1, 0, 1, 7 * day, 3650 * day].contains { key.decrypts(at: noon.addingTimeInterval($0)) }
+        [-1, 0, 1, 7 * day, 3650 * day].contains { key.serves(at: noon.addingTimeInterval($0)) }
     }
 
     @Test("retired at once, suspended and resumed, a key is deactivated and opens nothing that comes then")

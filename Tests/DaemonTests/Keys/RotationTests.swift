@@ -23,11 +23,11 @@ struct RotationTests {
     ) -> Rotation.Key {
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: [0x30, number])
         let keyRecord = KeyRecord(
-            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, use: .processing, state: state,
             cutOff: cutOffIn.map { now.addingTimeInterval($0) },
             createdAt: now.addingTimeInterval(-3600 * hoursAgo), origin: origin)
         let entry = KeyEntry(
-            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, state: state,
+            publicKeyHash: hash, merchantIdentifier: merchant, algorithm: algorithm, use: .processing, state: state,
             cutOff: keyRecord.cutOff, condition: .served, certificate: nil, hsmTokens: hsmTokens, warnings: [])
         return Rotation.Key(
             keyRecord: keyRecord, entry: entry,
@@ -300,12 +300,14 @@ private struct ForgedPair {
         let forged = try ForgedMerchant(authority: authority, type: .p256, profile: profile)
         let certificate = try MerchantCertificate(der: forged.certificate)
         let keyRecord = KeyRecord(
-            publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+            publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, use: .processing,
+            state: .active,
             createdAt: now.addingTimeInterval(-3600 * hours), origin: .imported)
         return Rotation.Key(
             keyRecord: keyRecord,
             entry: KeyEntry(
-                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, state: .active,
+                publicKeyHash: certificate.publicKeyHash, merchantIdentifier: "m", algorithm: .ec, use: .processing,
+                state: .active,
                 cutOff: nil, condition: .served, certificate: certificate, hsmTokens: ["primary"], warnings: []))
     }
 }
@@ -321,7 +323,8 @@ private struct ForgedPair {
     func unavailable(names: [String], fault: String) async throws {
         let directory = try FreshDirectory()
         let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
-        let description = try await SoftwareKeyToken().generateKey(.ec, merchantIdentifier: "m", known: [])
+        let description = try await SoftwareKeyToken().generateKey(
+            .ec, use: .processing, merchantIdentifier: "m", known: [])
         let keyRecord = KeyRecord(
             publicKeyHash: try #require(PublicKeyHash(bytes: description.identifier)), merchantIdentifier: "m",
             algorithm: .ec, state: .active, createdAt: RecordFixture.noon, origin: .imported)

@@ -49,7 +49,7 @@ final class SoftwareKeyToken: HSMTokenAdministering {
     }
 
     func generateKey(
-        _ algorithm: KeyAlgorithm, merchantIdentifier: String, known: Set<[UInt8]>
+        _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
         await state.withLock { $0.meanwhile }?()
         let key = P256.Signing.PrivateKey()

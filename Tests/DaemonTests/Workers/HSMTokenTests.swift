@@ -177,7 +177,8 @@ import WorkerProtocol
             let generation = Task { () -> Result<KeyDescription, WorkerFailure> in
                 do throws(WorkerFailure) {
                     return .success(
-                        try await worker.generateKey(.rsa, merchantIdentifier: "merchant.test", known: known))
+                        try await worker.generateKey(
+                            .rsa, use: .processing, merchantIdentifier: "merchant.test", known: known))
                 } catch {
                     return .failure(error)
                 }
@@ -196,7 +197,7 @@ import WorkerProtocol
             // such and serves nobody.
             #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
-        let key = try await worker.generateKey(.ec, merchantIdentifier: "merchant.test", known: made)
+        let key = try await worker.generateKey(.ec, use: .processing, merchantIdentifier: "merchant.test", known: made)
         kill(try #require(worker.processIdentifier), SIGKILL)
         // Signing may be repeated: nobody notices the death.
         let request = try await CertificateRequest(

@@ -167,10 +167,11 @@ struct MoveRulesTests {
     func schemas() async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile("UPDATE ledger_meta SET value = '2' WHERE name = 'schema_version'")
-        try await expectRefused(fixture, "has schema 2, and only schema 3 is moved")
+        try await expectRefused(fixture, "has schema 2, and only schema \(SQLiteTables.version) is moved")
         try fixture.changeFile("UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
         try await expectRefused(fixture, "has schema 99")
-        try fixture.changeFile("UPDATE ledger_meta SET value = '3' WHERE name = 'schema_version'")
+        try fixture.changeFile(
+            "UPDATE ledger_meta SET value = '\(SQLiteTables.version)' WHERE name = 'schema_version'")
         try fixture.changeFile("DELETE FROM ledger_meta WHERE name = 'node'")
         try await expectRefused(fixture, "is not a ledger of paytokend")
         try fixture.changeFile("INSERT INTO ledger_meta VALUES ('node', 'node-1')")

@@ -65,6 +65,31 @@ struct DoubtTests {
         await other.close()
     }
 
+    @Test("A signature whose acknowledgement gets lost is found, and refused when its key was suspended meanwhile")
+    func signature() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let key = LedgerFixture.record(LedgerFixture.hash(40), algorithm: .rsa, use: .identity)
+        try await fixture.ledger.store(key)
+        let other = try await fixture.node("node-2")
+        let use = SignatureUse(publicKeyHash: key.publicKeyHash, at: LedgerFixture.noon)
+        let record = AuditRecord(
+            time: AuditTime(LedgerFixture.noon), event: .tlsSignature(TLSSignatureDetails()),
+            publicKeyHash: AuditDigest(bytes: key.publicKeyHash.bytes))
+        fixture.proxy.fault = .loseAcknowledgement(then: .none)
+        #expect(try await fixture.ledger.record(use, recording: record) == RecordedSignature(.granted, sequence: 1))
+
+        fixture.proxy.fault = .loseAcknowledgement(then: .refuse)
+        let signing = Task { [ledger = fixture.ledger] in try await ledger.record(use, recording: record) }
+        try await wait(for: "the cut") { fixture.proxy.cuts == 2 }
+        var suspended = key
+        suspended.state = .suspended
+        try await other.store(suspended)
+        fixture.proxy.fault = .none
+        await #expect(throws: LedgerFailure.self) { _ = try await signing.value }
+        #expect(fixture.events.readBack == [.found, .found])
+        await other.close()
+    }
+
     @Test("A commit with a warning is in doubt, and counts once another commit behind it came without one")
     func warning() async throws {
         let fixture = try await PostgreSQLFixture()

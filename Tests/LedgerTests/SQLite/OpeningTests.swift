@@ -81,7 +81,9 @@ struct OpeningTests {
         try await DatabaseQueue(path: fixture.settings.path).write { db in
             try db.execute(sql: "UPDATE ledger_meta SET value = '99' WHERE name = 'schema_version'")
         }
-        await #expect(throws: LedgerOpeningError.newerSchema(path: fixture.settings.path, found: 99, known: 3)) {
+        let refusal = LedgerOpeningError.newerSchema(
+            path: fixture.settings.path, found: 99, known: SQLiteTables.version)
+        await #expect(throws: refusal) {
             _ = try await fixture.reopened()
         }
     }

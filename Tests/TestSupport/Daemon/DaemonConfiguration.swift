@@ -74,7 +74,7 @@ public struct DaemonConfiguration: Sendable {
 extension DaemonConfiguration {
     /// The rules, or those that there are without any, each with a name.
     private var namedAccess: [String] {
-        let roles = "roles: [decrypt, monitor, audit, admin]"
+        let roles = "roles: [decrypt, session, monitor, audit, admin]"
         let rules =
             access.isEmpty ? Set([geteuid(), 0]).sorted().map { "{ user: \"\($0)\", \(roles) }" } : access
         return rules.enumerated().map { index, rule in

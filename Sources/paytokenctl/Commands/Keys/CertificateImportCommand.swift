@@ -10,8 +10,8 @@ struct CertificateImportCommand: AsyncParsableCommand {
         abstract: "Stores Apple's certificate beside the key that it was made for, and activates the key.",
         discussion: """
             The key is found by the certificate's public key. The file is X.509 in PEM or DER, as Apple's developer \
-            portal gives it, or PKCS#7. Of several certificates in it the Payment Processing Certificate is taken, and \
-            its issuer's signature is checked when the issuer is among them.
+            portal gives it, or PKCS#7. Of several certificates in it the Payment Processing Certificate is taken, \
+            or the Merchant Identity Certificate where there is none, and its issuer's signature is checked when the issuer is among them.
 
               paytokenctl certificate import merchant.cer --dry-run
               paytokenctl certificate import merchant.cer
@@ -30,7 +30,7 @@ struct CertificateImportCommand: AsyncParsableCommand {
 
 /// The certificate that a command takes in.
 struct CertificateArgument: ParsableArguments {
-    @Argument(help: ArgumentHelp("Apple's Payment Processing certificate.", valueName: "file"), completion: .file())
+    @Argument(help: ArgumentHelp("Apple's certificate for the key.", valueName: "file"), completion: .file())
     var file: String
 
     @Flag(help: "Takes a certificate that has expired.")

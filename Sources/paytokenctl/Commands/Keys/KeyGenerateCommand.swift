@@ -11,6 +11,18 @@ enum KeyTypeOption: String, ExpressibleByArgument, CaseIterable {
     var name: String { rawValue.uppercased() }
 }
 
+/// What a key is for, as people write it.
+enum KeyUseOption: String, ExpressibleByArgument, CaseIterable {
+    case processing
+    case identity
+
+    /// As the API writes it; nil for what the API takes when nothing is said.
+    var name: String? { self == .processing ? nil : rawValue }
+
+    static let help = ArgumentHelp(
+        "processing (opens payments) or identity (signs for merchant sessions).", valueName: "processing|identity")
+}
+
 struct KeyGenerateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "generate",
@@ -26,6 +38,13 @@ struct KeyGenerateCommand: AsyncParsableCommand {
             Certificate. The key opens nothing before its certificate is there. ec is for EC_v1, which all regions but \
             a few use; rsa for RSA_v1.
 
+            --use identity makes the key of a Merchant Identity Certificate, with which a merchant's server asks Apple for \
+            sessions of Apple Pay on the web: RSA, it signs for those and never decrypts. Upload its request as a Merchant \
+            Identity Certificate. A key has one use for ever.
+
+              paytokenctl key generate --merchant-identifier merchant.com.example \\
+                  --use identity
+
             The key is in one token only. Several tokens hold the same key only by their vendor's cloning, or when a \
             key from a file is imported into each.
 
@@ -40,8 +59,13 @@ struct KeyGenerateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The merchant, as Apple's portal has it.", valueName: "id"))
     var merchantIdentifier: String
 
-    @Option(help: ArgumentHelp("ec (P-256) or rsa (2048 bits).", valueName: "ec|rsa"))
-    var type: KeyTypeOption = .ec
+    @Option(help: KeyUseOption.help)
+    var use: KeyUseOption = .processing
+
+    @Option(
+        help: ArgumentHelp(
+            "ec (P-256) or rsa (2048 bits). Default: ec for processing, rsa for identity.", valueName: "ec|rsa"))
+    var type: KeyTypeOption?
 
     @Option(
         help: ArgumentHelp(
@@ -52,17 +76,21 @@ struct KeyGenerateCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard !merchantIdentifier.isEmpty else { throw ValidationError("--merchant-identifier is empty.") }
+        guard use == .processing || type != .ec else {
+            throw ValidationError("An identity key is RSA; leave out --type.")
+        }
     }
 
     func run() async throws {
         let request = KeyGenerationRequest(
-            merchantIdentifier: merchantIdentifier, type: type.name, token: token)
+            merchantIdentifier: merchantIdentifier, use: use.name, type: type?.name, token: token)
         if change.dryRun.isDryRun {
             try await change.post(
                 "/v1/keys", request, for: KeyGenerationDryRun.self, dryRunSays: "the key can be made"
             ) { answer in
                 Table(pairs: [
-                    ("Merchant", answer.merchantIdentifier), ("Algorithm", answer.algorithm), ("Token", answer.token),
+                    ("Merchant", answer.merchantIdentifier), ("Use", answer.use), ("Algorithm", answer.algorithm),
+                    ("Token", answer.token),
                 ]).text
             }
         } else {
@@ -80,7 +108,7 @@ struct CSRCreateCommand: AsyncParsableCommand {
         discussion: """
             PKCS#10 in PEM, on standard output or in a new file; the file's name may end in .certSigningRequest, which \
             Apple's developer portal asks for. Upload it there under the merchant identifier, as a Payment Processing \
-            Certificate, and import what you get.
+            Certificate or, for an identity key, as a Merchant Identity Certificate, and import what you get.
 
               paytokenctl csr create 9c1185a5 --out merchant.certSigningRequest
               openssl req -in merchant.certSigningRequest -noout -verify -text

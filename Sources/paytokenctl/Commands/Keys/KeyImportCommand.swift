@@ -21,7 +21,8 @@ struct KeyImportCommand: AsyncParsableCommand {
             The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
             as X.509 or PKCS#7, both in PEM or DER; or both from a PKCS#12 bundle, with old ciphers too. The key is \
             sealed here to the process that holds the token: the daemon forwards what it cannot read. Which merchant \
-            it belongs to, the certificate says.
+            it belongs to, and whether it opens payments or signs for merchant sessions (a Merchant Identity Certificate), \
+            the certificate says.
 
               paytokenctl key import --private-key key.pem --certificate merchant.cer
               paytokenctl key import --pkcs12 merchant.p12 --password-file password
@@ -46,7 +47,7 @@ struct KeyImportCommand: AsyncParsableCommand {
     var privateKey: String?
 
     @Option(
-        help: ArgumentHelp("Apple's Payment Processing certificate for it.", valueName: "file"), completion: .file())
+        help: ArgumentHelp("Apple's certificate for it.", valueName: "file"), completion: .file())
     var certificate: String?
 
     @Option(

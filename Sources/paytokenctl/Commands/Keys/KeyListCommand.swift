@@ -7,10 +7,11 @@ import StrictJSON
 struct KeyListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "Lists the merchants' keys with state, expiry, tier and use.",
+        abstract: "Lists the merchants' keys with use, state, expiry and tier.",
         discussion: """
-            The certificate that expires soonest comes first, keys without a certificate last. An expired certificate \
-            stops nothing here: its key still opens payment tokens that arrive, but Apple encrypts no new ones to it.
+            The certificate that expires soonest comes first, keys without a certificate last. An expired certificate of a \
+            processing key stops nothing here: the key still opens payment tokens that arrive, but Apple encrypts no new \
+            ones to it. With an expired certificate of an identity key Apple gives no merchant sessions.
 
             With --expiring, only keys are listed that need a new certificate: it expires within that time or has expired, \
             and the key is not retired, compromised or destroyed. Exit status 1 when there is such a key, 0 when there is \
@@ -47,8 +48,9 @@ struct KeyListCommand: AsyncParsableCommand {
             } else {
                 try Console.output(MerchantKeyTable.several(keys).text)
                 let now = Date()
-                if keys.contains(where: { Self.isExpiring($0, before: now) }) {
-                    Console.error(NextStep.renewCertificate)
+                for use in ["processing", "identity"]
+                where keys.contains(where: { $0.use == use && Self.isExpiring($0, before: now) }) {
+                    Console.error(NextStep.renewCertificate(of: use))
                 }
             }
         }

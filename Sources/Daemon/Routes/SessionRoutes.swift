@@ -1,0 +1,28 @@
+import AuditChain
+import DaemonAPI
+import MerchantKeys
+import Refusals
+
+/// `/v1/tls-identities` and `/v1/tls-signatures`: what a TLS client needs whose certificate's key is in an HSM token.
+struct SessionRoutes: Sendable {
+    let signer: TLSSigner
+
+    /// Nothing is used by looking, so nothing is recorded.
+    func identities(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        guard let merchant = request.query["merchantIdentifier"], MerchantIdentifier.isPossible(merchant) else {
+            throw Refusal(
+                .malformedRequest, "The query must name a merchant: ?merchantIdentifier=merchant.com.example",
+                details: "merchantIdentifier")
+        }
+        request.draft.concerns(merchant: merchant)
+        return try .json(
+            ListAnswer(items: try signer.identities(of: merchant, for: request.knownCaller()), next: nil))
+    }
+
+    func sign(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let caller = try request.knownCaller()
+        request.draft.is(.tlsSignature(TLSSignatureDetails()))
+        let body = try TLSSignatureRequest(parsing: request.body)
+        return try .json(try await signer.sign(body, for: caller, draft: request.draft))
+    }
+}

@@ -1,0 +1,212 @@
+import AuditChain
+import DaemonAPI
+import Encodings
+import Foundation
+import Ledger
+import MerchantKeys
+import PaymentToken
+import Refusals
+import TLSHandshake
+import WorkerProtocol
+
+/// Signs TLS handshakes with merchants' identity keys, for whoever asks Apple for a merchant session.
+///
+/// The order is a matter of security: nothing reaches the HSM that is not a TLS client's handshake, and nothing leaves
+/// whose key is not active in the transaction that recorded it. What a TLS 1.3 input is for cannot be seen (it is a hash),
+/// and the server name of a TLS 1.2 input is the caller's word: whoever has the role `session` can act as the merchant while it
+/// is connected.
+struct TLSSigner: Sendable {
+    let keys: KeyIndex
+    let hsm: any TLSHandshakeSigning
+    let ledger: any Ledger
+    let gate: LedgerGate
+    let recorder: UsageRecorder
+    let instruments: Instruments
+    let faults: FaultLog
+    let clock: WallClock
+    /// The longest that an answer may come after its commit: `ledger.timeout`.
+    let answerTime: Duration
+
+    /// A merchant's active identities, the newest first.
+    ///
+    /// - Throws: `forbidden`.
+    func identities(of merchant: String, for caller: Caller) throws(Refusal) -> [TLSIdentity] {
+        guard caller.allows(merchant: merchant) else { throw Self.merchantForbidden }
+        let now = clock.now()
+        let active = keys.entries.filter { key in
+            key.merchantIdentifier == merchant && key.signs(at: now) && key.condition == .served
+        }
+        let certified = active.compactMap { key in key.certificate.map { (key, $0) } }
+            .sorted { ($0.1.notBefore, $0.0.publicKeyHash.hex) > ($1.1.notBefore, $1.0.publicKeyHash.hex) }
+        return certified.map { key, certificate in
+            TLSIdentity(
+                publicKeyHash: key.publicKeyHash.base64, certificateChain: [Base64.encode(certificate.der)],
+                notAfter: certificate.notAfter,
+                algorithms: hsm.tlsAlgorithms(of: key.hsmTokens).map(\.rawValue))
+        }
+    }
+
+    /// - Parameter draft: is told what is signed or refused, as soon as it is known.
+    func sign(
+        _ request: TLSSignatureRequest, for caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> TLSSignatureAnswer {
+        var details = TLSSignatureDetails(reference: request.reference.map { AuditDigest.of($0.utf8) })
+        draft.is(.tlsSignature(details))
+        guard let hash = PublicKeyHash(base64: request.publicKeyHash) else {
+            throw Refusal(.malformedRequest, "publicKeyHash is not base64 of 32 bytes.", details: "publicKeyHash")
+        }
+        draft.concerns(key: hash)
+        guard let algorithm = TLSSignatureAlgorithm(rawValue: request.algorithm) else {
+            throw Refusal(
+                .malformedRequest,
+                "algorithm must be \(TLSSignatureAlgorithm.allCases.map(\.rawValue).joined(separator: " or ")).",
+                details: "algorithm")
+        }
+        details.algorithm = AuditText(algorithm.rawValue)
+        let bytes = try KeyRoutes.base64(request.input, "input")
+        details.input = AuditDigest.of(bytes)
+        draft.is(.tlsSignature(details))
+        let input = try Self.read(bytes, algorithm)
+
+        guard let key = keys.entry(hash) else {
+            throw Refusal(
+                .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")
+        }
+        draft.concerns(key)
+        guard caller.allows(merchant: key.merchantIdentifier) else { throw Self.merchantForbidden }
+        try requireSigning(of: key)
+        if case .tls12(let transcript) = input { try Self.requireCertificate(transcript, of: hash) }
+        guard hsm.tlsAlgorithms(of: key.hsmTokens).contains(algorithm) else {
+            throw Refusal(
+                .hsmUnavailable,
+                "No HSM token that holds the key and is available now makes \(algorithm.rawValue) signatures.",
+                details: "GET /v1/tls-identities names what it makes; paytokenctl status says more")
+        }
+        try gate.admit()
+        let signed: (signature: [UInt8], hsmToken: String)
+        do {
+            signed = try await hsm.sign(
+                TLSSigning(publicKeyHash: hash.bytes, algorithm: algorithm, input: bytes), heldBy: key.hsmTokens,
+                for: caller.name)
+            faults.ended(Self.hsmComponent)
+        } catch {
+            faults.began(Self.hsmComponent, error.message)
+            throw error.signatureRefusal
+        }
+        draft.used(hsmToken: signed.hsmToken)
+        let audit = try await record(SignatureUse(publicKeyHash: hash, at: clock.now()), by: caller, draft: draft)
+        keys.countUse(hash, at: clock.now())
+        instruments.keyUses.increment([hash.hex])
+        return TLSSignatureAnswer(signature: Base64.encode(signed.signature), audit: audit)
+    }
+
+    // MARK: Checks
+
+    /// - Throws: malformed_request for everything but what a TLS client signs.
+    private static func read(
+        _ bytes: [UInt8], _ algorithm: TLSSignatureAlgorithm
+    ) throws(Refusal) -> ClientCertificateVerifyInput {
+        let input: ClientCertificateVerifyInput
+        do {
+            input = try ClientCertificateVerifyInput(parsing: bytes)
+            if case .tls12(let transcript) = input { _ = try transcript.requireAppleHost() }
+        } catch {
+            throw Refusal(
+                .malformedRequest, "input is not what a TLS client signs for one of Apple's session hosts.",
+                details: "\(error)")
+        }
+        guard input.permits(algorithm) else {
+            throw Refusal(
+                .malformedRequest,
+                "A TLS 1.3 handshake is signed with rsa_pss_rsae_sha256 only, a TLS 1.2 one with what its server offered.",
+                details: "algorithm")
+        }
+        return input
+    }
+
+    /// The handshake shows this key's certificate: a signature with another one's would be of no use to anybody honest.
+    private static func requireCertificate(_ transcript: TLS12Transcript, of key: PublicKeyHash) throws(Refusal) {
+        let shown = try? CertificateFields(der: transcript.clientCertificate)
+        guard let shown, PublicKeyHash.of(subjectPublicKeyInfo: Array(shown.subjectPublicKeyInfo)) == key else {
+            throw Refusal(
+                .malformedRequest, "The handshake shows the certificate of another key than the one that is to sign.",
+                details: "input")
+        }
+    }
+
+    private func requireSigning(of key: KeyEntry) throws(Refusal) {
+        guard key.use == .identity else {
+            throw Refusal(.keyNotActive, "The key is a payment processing key: it opens payments and never signs.")
+        }
+        switch key.condition {
+        case .served, .missing:
+            guard key.signs(at: clock.now()) else {
+                throw Refusal(
+                    .keyNotActive, "The identity key is in the state \(key.state.rawValue), in which it does not sign.")
+            }
+            if key.condition == .missing {
+                throw Refusal(.hsmUnavailable, "The identity key is recorded, but no HSM token shows it at present.")
+            }
+        case .external:
+            throw Refusal(.keyNotActive, "The identity key was made outside and has not been adopted (key adopt).")
+        case .inconsistent:
+            throw Refusal(
+                .keyNotActive, "The identity key, its identifier and its certificate disagree; key show says how.")
+        }
+    }
+
+    private static let merchantForbidden = Refusal(
+        .forbidden, "No access rule lets this caller use this merchant's key.")
+
+    /// As the log names the HSM when it has a fault.
+    private static let hsmComponent = "hsm signatures"
+
+    // MARK: The record
+
+    /// Key state and record are one transaction, durable before this returns.
+    private func record(
+        _ signature: SignatureUse, by caller: Caller, draft: AuditDraft
+    ) async throws(Refusal) -> AuditReference {
+        try gate.admit()
+        let started = ContinuousClock.now
+        let recorded: RecordedSignature
+        do throws(LedgerFailure) {
+            recorded = try await ledger.record(signature, recording: recorder.auditRecord(of: draft, by: caller))
+        } catch {
+            faults.began(FaultLog.ledger, error.description)
+            throw error.signatureRefusal
+        }
+        if recorded.sequence != nil { faults.ended(FaultLog.ledger) }
+        instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
+        draft.recorded(at: recorded.sequence)
+        switch recorded.verdict {
+        case .granted:
+            guard started.duration(to: .now) <= answerTime else {
+                throw Refusal(
+                    .ledgerUnavailable, "The signature was recorded, and its answer would come too late; sign anew.")
+            }
+            guard let audit = recorder.reference(recorded.sequence) else { throw .defect }
+            return audit
+        case .held:
+            throw Refusal(
+                .ledgerUnavailable,
+                "Nothing is signed on any host at present, since the ledger may be an older one; paytokenctl status says "
+                    + "what to do.")
+        case .keyNotActive:
+            throw Refusal(.keyNotActive, "The identity key's state was changed; it does not sign any more.")
+        }
+    }
+}
+
+/// What the signer asks of the HSM.
+protocol TLSHandshakeSigning: Sendable {
+    /// - Parameters:
+    ///   - holders: the configured names of the HSM tokens that show the key.
+    ///   - caller: who asks, as in audit records; callers are served in turn.
+    func sign(
+        _ signing: TLSSigning, heldBy holders: [String], for caller: String?
+    ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String)
+
+    /// What a key in these HSM tokens signs with now, in the order of preference; none while none is available.
+    func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm]
+}

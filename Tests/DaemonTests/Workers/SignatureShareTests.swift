@@ -1,0 +1,116 @@
+import Synchronization
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// Signatures have a bounded share of a token's sessions: one of four, and one at least.
+@Suite("The share of sessions that signatures have")
+struct SignatureShareTests {
+    /// A call at a token that ends when the test says so.
+    private final class Gate: Sendable {
+        private let state = Mutex(
+            (open: false, waiting: [CheckedContinuation<Void, Never>](), begun: 0, most: 0, now: 0))
+
+        func pass() async {
+            state.withLock {
+                $0.begun += 1
+                $0.now += 1
+                $0.most = max($0.most, $0.now)
+            }
+            await withCheckedContinuation { continuation in
+                let isOpen = state.withLock { state in
+                    if !state.open { state.waiting.append(continuation) }
+                    return state.open
+                }
+                if isOpen { continuation.resume() }
+            }
+            state.withLock { $0.now -= 1 }
+        }
+
+        func open() {
+            let waiting = state.withLock { state in
+                state.open = true
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for continuation in waiting { continuation.resume() }
+        }
+
+        var begun: Int { state.withLock { $0.begun } }
+        var most: Int { state.withLock { $0.most } }
+    }
+
+    @Test("a quarter of the sessions, and one at least", arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)])
+    func most(sessions: Int, most: Int) {
+        #expect(SignatureShare(sessions: sessions).most == most)
+    }
+
+    @Test("thirty at once: never more than the share at a time, and each is made")
+    func thirty() async throws {
+        let (share, gate) = (SignatureShare(sessions: 8), Gate())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<30 {
+                group.addTask { try await share.run(until: .now + .seconds(600)) { await gate.pass() } }
+            }
+            try await wait(for: "the first two") { gate.begun == 2 }
+            gate.open()
+            try await group.waitForAll()
+        }
+        #expect(gate.begun == 30 && gate.most == 2)
+    }
+
+    @Test("one more than may wait is refused at once, and its refusal takes nobody's place")
+    func full() async throws {
+        let (share, gate) = (SignatureShare(sessions: 2, capacity: 3), Gate())
+        let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
+            for _ in 0..<10 {
+                group.addTask {
+                    do throws(WorkerFailure) {
+                        try await share.run(until: .now + .seconds(600)) { await gate.pass() }
+                        return nil
+                    } catch {
+                        return error.kind
+                    }
+                }
+            }
+            // One is under way and three wait.
+            var refused: [WorkerFailure.Kind?] = []
+            for _ in 0..<6 { refused.append(await group.next() ?? nil) }
+            gate.open()
+            var made: [WorkerFailure.Kind?] = []
+            for await outcome in group { made.append(outcome) }
+            return (refused, made)
+        }
+        #expect(refused == [WorkerFailure.Kind?](repeating: .overloaded, count: 6))
+        #expect(made == [nil, nil, nil, nil])
+        #expect(gate.begun == 4)
+        try await share.run(until: .now + .seconds(600)) {}
+    }
+
+    @Test("a place that comes after the deadline is given on, and the call is not made")
+    func late() async throws {
+        let share = SignatureShare(sessions: 1)
+        let made = Atomic(false)
+        await #expect(throws: WorkerFailure.self) {
+            try await share.run(until: .now - .seconds(1)) { made.store(true, ordering: .relaxed) }
+        }
+        let isMade = made.load(ordering: .relaxed)
+        #expect(!isMade)
+        try await share.run(until: .now + .seconds(600)) {}
+    }
+
+    @Test("a call that fails gives its place back")
+    func failing() async throws {
+        let share = SignatureShare(sessions: 1)
+        for _ in 0..<3 {
+            await #expect(throws: WorkerFailure.self) {
+                try await share.run(until: .now + .seconds(600)) { () async throws(WorkerFailure) in
+                    throw WorkerFailure(.hsmTokenUnavailable, "")
+                }
+            }
+        }
+        try await share.run(until: .now + .seconds(600)) {}
+    }
+}

@@ -1,0 +1,167 @@
+import AuditChain
+import Foundation
+import MerchantKeys
+import PaymentToken
+import Refusals
+import Testing
+import WorkerProtocol
+
+@testable import Ledger
+
+/// An identity key's signatures: its state and the record are one transaction, and a key has one use for ever.
+@Suite("Signatures of identity keys", .everyEngine)
+struct SignatureTests {
+    private static let identity = LedgerFixture.hash(40)
+
+    private static func record(_ key: PublicKeyHash, at time: Date = LedgerFixture.noon) -> AuditRecord {
+        AuditRecord(
+            time: AuditTime(time), event: .tlsSignature(TLSSignatureDetails(input: AuditDigest.of([1, 2, 3]))),
+            publicKeyHash: AuditDigest(bytes: key.bytes))
+    }
+
+    /// A fixture with one identity key beside its processing key.
+    private func fixture(_ state: KeyState = .active) async throws -> LedgerFixture {
+        let fixture = try await LedgerFixture()
+        try await fixture.ledger.store(
+            LedgerFixture.record(Self.identity, state: state, algorithm: .rsa, use: .identity))
+        return fixture
+    }
+
+    private func sign(
+        _ fixture: LedgerFixture, _ key: PublicKeyHash = identity, at time: Date = LedgerFixture.noon
+    ) async throws -> RecordedSignature {
+        try await fixture.ledger.record(
+            SignatureUse(publicKeyHash: key, at: time), recording: Self.record(key, at: time))
+    }
+
+    private func lines(_ fixture: LedgerFixture) async throws -> [String] {
+        let head = try await fixture.ledger.head().sequence
+        guard head > 0 else { return [] }
+        return try await fixture.ledger.lines(1...head, limit: 100).map { String(decoding: $0.bytes, as: UTF8.self) }
+    }
+
+    @Test("A signature of an active identity key is granted and recorded")
+    func granted() async throws {
+        let fixture = try await fixture()
+        #expect(try await sign(fixture) == RecordedSignature(.granted, sequence: 1))
+        let line = try #require(try await lines(fixture).first)
+        #expect(line.contains(#""event":"tls_signature","outcome":"ok""#))
+        #expect(line.contains(#""inputSha256":"\#(AuditDigest.of([1, 2, 3]).hex)""#))
+    }
+
+    @Test(
+        "In every other state it is refused, and the refusal is recorded; a cut-off changes nothing",
+        arguments: [KeyState.preActivation, .suspended, .deactivated, .compromised, .destroyed])
+    func notActive(state: KeyState) async throws {
+        let fixture = try await LedgerFixture()
+        try await fixture.ledger.store(
+            LedgerFixture.record(
+                Self.identity, state: state, cutOff: state == .deactivated ? LedgerFixture.noon + 3600 : nil,
+                algorithm: .rsa, use: .identity))
+        #expect(try await sign(fixture) == RecordedSignature(.keyNotActive, sequence: 1))
+        #expect(try await lines(fixture).first?.contains(#""outcome":"key_not_active""#) == true)
+    }
+
+    @Test("A processing key never signs, an identity key never releases, and an unknown key does neither")
+    func uses() async throws {
+        let fixture = try await fixture()
+        #expect(try await sign(fixture, fixture.key).verdict == .keyNotActive)
+        #expect(try await sign(fixture, LedgerFixture.hash(99)).verdict == .keyNotActive)
+        #expect(try await fixture.ledger.release(fixture.request(1, key: Self.identity)) == .keyNotActive)
+        #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+    }
+
+    @Test("A key's use never changes")
+    func useIsForEver() async throws {
+        let fixture = try await fixture()
+        for wrong in [
+            LedgerFixture.record(Self.identity, algorithm: .rsa, use: .processing),
+            LedgerFixture.record(fixture.key, use: .identity),
+        ] {
+            await #expect(throws: LedgerFailure.conflict(.anotherUse)) { try await fixture.ledger.store(wrong) }
+        }
+        let records = try await fixture.ledger.keyRecords()
+        #expect(
+            Set(records.map { [$0.publicKeyHash.hex, $0.use.name] }) == [
+                [fixture.key.hex, "processing"], [Self.identity.hex, "identity"],
+            ])
+        #expect(try await fixture.ledger.keyRecord(Self.identity)?.use == .identity)
+    }
+
+    @Test("Suspended in the batch before, it signs nothing any more; what was asked before is granted")
+    func suspendedInBetween() async throws {
+        let fixture = try await fixture()
+        let suspended = LedgerFixture.record(Self.identity, state: .suspended, algorithm: .rsa, use: .identity)
+        let use = SignatureUse(publicKeyHash: Self.identity, at: LedgerFixture.noon)
+        let answers: [Result<SignatureVerdict, any Error>] = try await fixture.inOneBatch([
+            { try await $0.record(use, recording: Self.record(Self.identity)).verdict },
+            { ledger in
+                try await ledger.store(suspended)
+                return SignatureVerdict.granted
+            },
+            { try await $0.record(use, recording: Self.record(Self.identity)).verdict },
+        ])
+        #expect(try answers.map { try $0.get() } == [.granted, .granted, .keyNotActive])
+    }
+
+    @Test("Releases and signatures share a batch, each decided by its own key")
+    func mixed() async throws {
+        let fixture = try await fixture()
+        let (release, use) = (
+            try fixture.request(1), SignatureUse(publicKeyHash: Self.identity, at: LedgerFixture.noon)
+        )
+        let answers: [Result<Bool, any Error>] = try await fixture.inOneBatch([
+            { try await $0.release(release) == .released },
+            { try await $0.record(use, recording: Self.record(Self.identity)).verdict == .granted },
+            { try await $0.release(release) == .repeated },
+        ])
+        #expect(try answers.map { try $0.get() } == [true, true, true])
+    }
+
+    @Test(
+        "Three identity keys of a merchant can be active at a time; another merchant's and processing keys do not count"
+    )
+    func three() async throws {
+        let fixture = try await fixture()
+        func key(_ number: UInt8, _ state: KeyState = .active, merchant: String = "merchant.com.example") -> KeyRecord {
+            LedgerFixture.record(
+                LedgerFixture.hash(number), state: state, merchant: merchant, algorithm: .rsa, use: .identity)
+        }
+        try await fixture.ledger.store(key(41))
+        try await fixture.ledger.store(key(42))
+        try await fixture.ledger.store(key(43, .preActivation))
+        await #expect(throws: LedgerFailure.conflict(.tooManyIdentities)) { try await fixture.ledger.store(key(43)) }
+        try await fixture.ledger.store(key(44, merchant: "merchant.com.example.other"))
+        // One that is active already may be stored again; one that is retired makes room.
+        try await fixture.ledger.store(key(42))
+        try await fixture.ledger.store(key(41, .deactivated))
+        try await fixture.ledger.store(key(43))
+    }
+
+    @Test("Signatures count as uses, by key and time; refused ones do not")
+    func usage() async throws {
+        let fixture = try await fixture()
+        let noon = LedgerFixture.noon
+        _ = try await sign(fixture, at: noon)
+        _ = try await sign(fixture, at: noon + 10)
+        _ = try await sign(fixture, LedgerFixture.hash(99), at: noon + 10)
+        _ = try await fixture.ledger.release(fixture.request(1, at: noon + 5))
+        let usage = try await fixture.ledger.usage(since: noon + 1)
+        #expect(
+            usage == [
+                Self.identity: KeyUses(count: 1, last: noon + 10), fixture.key: KeyUses(count: 1, last: noon + 5),
+            ])
+        #expect(try await fixture.ledger.wasUsed(Self.identity, since: noon + 10))
+        #expect(try await !fixture.ledger.wasUsed(Self.identity, since: noon + 11))
+        #expect(try await !fixture.ledger.wasUsed(LedgerFixture.hash(99), since: noon))
+    }
+
+    @Test(
+        "When nothing can be written a signature of a key that may not sign is refused as such, and no other is granted"
+    )
+    func unwritable() async throws {
+        let fixture = try await fixture()
+        await fixture.ledger.close()
+        await #expect(throws: LedgerFailure.self) { _ = try await sign(fixture) }
+    }
+}
