@@ -17,8 +17,8 @@ struct PaytokenGateway: AsyncParsableCommand {
             and the log level again, all or nothing.
 
             EXAMPLES
-              paytoken-gateway --config /etc/paytokend/paytoken-gateway.yaml --check
-              paytoken-gateway --config /etc/paytokend/paytoken-gateway.yaml
+              paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml --check
+              paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml
               paytoken-gateway new-key
 
             EXIT STATUS

@@ -104,7 +104,7 @@ extension SessionFailure {
             GatewayRefusal(
                 .session(.noActiveIdentity),
                 "This merchant has no active identity certificate here. Import or activate one: "
-                    + "`paytokenctl key list` shows what there is, `paytokenctl key generate --use identity` begins anew."
+                    + "`paytokenctl key list` shows what there is, `paytokenctl key generate --merchant-identifier MERCHANT --use identity` begins anew."
             )
         case .identityNotYetValid:
             GatewayRefusal(
@@ -114,7 +114,7 @@ extension SessionFailure {
         case .identityExpired:
             GatewayRefusal(
                 .session(.identityNotValid),
-                "The merchant's identity certificate has expired. Rotate it with `paytokenctl rotate start MERCHANT`; "
+                "The merchant's identity certificate has expired. Rotate it with `paytokenctl rotate start MERCHANT --use identity`; "
                     + "check the host's clock if it should still be valid.", details: "expired")
         case .paytokend(let failure): Self.answer(to: failure)
 

@@ -61,7 +61,7 @@ final class SessionMetrics: SessionObserver {
         }
         guard isDue else { return }
         logger.warning(
-            "The merchant's identity certificate ends soon. Rotate it: paytokenctl rotate start MERCHANT.",
+            "The merchant's identity certificate ends soon. Rotate it: paytokenctl rotate start MERCHANT --use identity.",
             metadata: [
                 "merchant": "\(merchantIdentifier)", "days_left": "\(Int((left / Self.day).rounded(.down)))",
             ])
