@@ -333,8 +333,8 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
-                "token-forge",
-                crypto, cryptoExtras, grdb, nioCore, nioPosix,
+                "paytoken-gateway", "token-forge",
+                crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL,
             ],
             swiftSettings: house),
     ]

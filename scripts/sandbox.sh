@@ -13,6 +13,8 @@ sandbox_narrates=${sandbox_narrates:-}
 sandbox_directory=
 sandbox_daemon_process=
 sandbox_program_process=
+# Further programs that end with the script.
+sandbox_processes=()
 # Where the ledger is, and lines more for the configuration.
 sandbox_ledger=ledger.sqlite
 sandbox_extra=
@@ -44,7 +46,7 @@ sandbox_close() {
     local status=$?
     trap - EXIT INT TERM
     local process
-    for process in "$sandbox_program_process" "$sandbox_daemon_process"; do
+    for process in "${sandbox_processes[@]}" "$sandbox_program_process" "$sandbox_daemon_process"; do
         if [ -n "$process" ] && kill -0 "$process" 2>/dev/null; then
             kill -TERM "$process"
             wait "$process" 2>/dev/null || true

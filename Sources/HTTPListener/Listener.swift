@@ -145,7 +145,10 @@ package final class Listener: Sendable {
             logger.warning(
                 "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
         }
-        for channel in left { try? await channel.close() }
+        // All at once: TLS waits for each peer's own end, for a second.
+        await withTaskGroup(of: Void.self) { group in
+            for channel in left { group.addTask { try? await channel.close() } }
+        }
     }
 }
 

@@ -113,11 +113,9 @@ final class HSMTokenPool: Sendable {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
         let hsmToken = next(among: holders, besides: [], where: signs) ?? waitable(among: holders)
         let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        let outcome = try await hsmToken.signatures.run(until: terms.deadline ?? .now) {
-            await hsmToken.calls.call(
-                .signTLS(signing), terms: terms,
-                orAt: { failed in self.next(among: holders, besides: failed, where: signs)?.calls }
-            ) { answer -> [UInt8]? in
+        // Repeated at the same token only, whose share is taken: a token that fails must not have another one overrun.
+        let outcome = try await hsmToken.signatures.run(for: caller, until: terms.deadline ?? .now) {
+            await hsmToken.calls.call(.signTLS(signing), terms: terms) { answer -> [UInt8]? in
                 if case .tlsSignature(let signature) = answer { signature } else { nil }
             }
         }

@@ -42,6 +42,14 @@ struct SignatureShareTests {
         var most: Int { state.withLock { $0.most } }
     }
 
+    /// Who was served, in turn.
+    private final class Order: Sendable {
+        private let state = Mutex<[String]>([])
+
+        func append(_ name: String) { state.withLock { $0.append(name) } }
+        var names: [String] { state.withLock { $0 } }
+    }
+
     @Test("a quarter of the sessions, and one at least", arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)])
     func most(sessions: Int, most: Int) {
         #expect(SignatureShare(sessions: sessions).most == most)
@@ -61,9 +69,37 @@ struct SignatureShareTests {
         #expect(gate.begun == 30 && gate.most == 2)
     }
 
+    @Test("a caller that asks for many is served in turn with others, and leaves them room")
+    func turns() async throws {
+        let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
+        let order = Order()
+        let sign: @Sendable (String) async throws -> Void = { caller in
+            try await share.run(for: caller, until: .now + .seconds(600)) {
+                order.append(caller)
+                await gate.pass()
+            }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await sign("many") }
+            try await wait(for: "the first") { gate.begun == 1 }
+            // Half of the places; the fifth that would wait is refused.
+            for _ in 0..<4 { group.addTask { try await sign("many") } }
+            try await wait(for: "four that wait") { share.waiting == 4 }
+            await #expect(throws: WorkerFailure.self) { try await sign("many") }
+            group.addTask { try await sign("few") }
+            try await wait(for: "five that wait") { share.waiting == 5 }
+            gate.open()
+            try await group.waitForAll()
+        }
+        let served = order.names
+        #expect(served.count == 6)
+        // Of the six it is the third at the latest: one of the others was under way, one comes before it in the round.
+        #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
+    }
+
     @Test("one more than may wait is refused at once, and its refusal takes nobody's place")
     func full() async throws {
-        let (share, gate) = (SignatureShare(sessions: 2, capacity: 3), Gate())
+        let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
             for _ in 0..<10 {
                 group.addTask {
