@@ -50,21 +50,31 @@ struct TestCertificates {
         try directory.write(pair.key.pemRepresentation + "\n", to: "\(name).key")
     }
 
-    /// Signed by the test authority.
-    func issue(_ name: String, names: [String], ends: Date = Date(timeIntervalSinceNow: 86_400)) throws -> Pair {
-        try Self.made(name, issuer: authority, names: names, isClient: true, ends: ends)
+    /// Signed by the test authority, or by one below it.
+    func issue(
+        _ name: String, names: [String], ends: Date = Date(timeIntervalSinceNow: 86_400), by issuer: Pair? = nil
+    ) throws -> Pair {
+        try Self.made(name, issuer: issuer ?? authority, names: names, isClient: true, ends: ends)
+    }
+
+    /// An authority below the test authority or another one. With the same subject and `key` as another it differs from that
+    /// one by its serial number and `names`.
+    func issueAuthority(
+        _ name: String, names: [String] = [], key: P256.Signing.PrivateKey = .init(), by issuer: Pair? = nil
+    ) throws -> Pair {
+        try Self.made(name, issuer: issuer ?? authority, names: names, isAuthority: true, key: key)
     }
 
     private static func made(
         _ name: String, issuer: Pair?, names: [String] = [], ips: [[UInt8]] = [], isAuthority: Bool = false,
-        isClient: Bool = false, ends: Date = Date(timeIntervalSinceNow: 86_400)
+        isClient: Bool = false, ends: Date = Date(timeIntervalSinceNow: 86_400), key: P256.Signing.PrivateKey = .init()
     ) throws -> Pair {
-        let key = P256.Signing.PrivateKey()
         let subject = try DistinguishedName { CommonName(name) }
         let extensions = try Certificate.Extensions {
             if isAuthority {
                 Critical(BasicConstraints.isCertificateAuthority(maxPathLength: nil))
                 Critical(KeyUsage(keyCertSign: true))
+                if !names.isEmpty { SubjectAlternativeNames(names.map { .dnsName($0) }) }
             } else {
                 Critical(BasicConstraints.notCertificateAuthority)
                 try ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])

@@ -19,6 +19,8 @@ struct TLSFiles: Sendable, Equatable {
     static let keys = ["certificate", "private_key", "client_ca"]
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
+    /// Of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2). Those of TLS 1.3 all are so.
+    static let cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
 }
 
 extension TLSFiles {
@@ -48,6 +50,7 @@ extension TLSFiles {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(privateKey))
         configuration.minimumTLSVersion = .tlsv12
+        configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
         // For a peer that does not answer the end of TLS with its own: short, since a place is held meanwhile.
         configuration.shutdownTimeout = .seconds(1)

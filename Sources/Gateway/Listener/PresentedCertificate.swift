@@ -54,7 +54,7 @@ struct ClientCertificateAuthorities: Sendable {
     let roots: [Certificate]
 
     /// A client shows its own certificate and a few issuers.
-    static let longestChain = 6
+    static let longestChain = 4
 
     /// - Parameter chain: as DER, the client's own first.
     func accept(_ chain: [[UInt8]]) async -> Bool {
@@ -62,7 +62,11 @@ struct ClientCertificateAuthorities: Sendable {
             chain.allSatisfy({ $0.count <= PresentedCertificate.maximumBytes })
         else { return false }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
-        guard certificates.count == chain.count, Self.isForClients(certificates[0]) else { return false }
+        // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
+        // each with its signature, and the client is not known yet.
+        guard certificates.count == chain.count, Set(certificates.map(\.subject)).count == chain.count,
+            Self.isForClients(certificates[0])
+        else { return false }
         var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
             RFC5280Policy()
         }

@@ -51,7 +51,9 @@ public enum GatewayProgram {
             logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
         let metrics = SessionMetrics(logger: logger)
-        let sessions = SessionRoutes(sessions: try .made(configuration, observer: metrics))
+        let sessions = SessionRoutes(
+            sessions: try .made(configuration, observer: metrics),
+            maxRequestBytes: configuration.listener.maxRequestBytes)
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes, adminRoutes: sessions.adminRoutes,
             instruments: [metrics])

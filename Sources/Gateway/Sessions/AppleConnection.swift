@@ -43,10 +43,10 @@ final class AppleConnection: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let exchange = AppleExchange(host: endpoint.host.name, deadline: deadline, progress: progress)
-                    let bound = NIOLoopBound(exchange, eventLoop: loop)
                     exchange.ready = { result in
                         switch result {
-                        case .success: ready.succeed(AppleConnection(channel, bound))
+                        case .success(let exchange):
+                            ready.succeed(AppleConnection(channel, NIOLoopBound(exchange, eventLoop: loop)))
                         case .failure(let failure): ready.fail(failure)
                         }
                     }

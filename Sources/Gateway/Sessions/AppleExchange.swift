@@ -30,8 +30,9 @@ final class AppleExchange: ChannelInboundHandler {
     private var failure: SessionFailure?
     private var alarm: Scheduled<Void>?
     private let firstDeadline: NIODeadline
-    /// Hears once whether TLS stands.
-    var ready: (Result<Void, SessionFailure>) -> Void = { _ in }
+    /// Hears once whether TLS stands, and is then let go. It gets the exchange from here: one that had it by itself would keep
+    /// it for ever.
+    var ready: (Result<AppleExchange, SessionFailure>) -> Void = { _ in }
     var count: AnswerByteCount?
 
     init(host: String, deadline: NIODeadline, progress: SessionProgress) {
@@ -42,6 +43,19 @@ final class AppleExchange: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         watch(firstDeadline, context.channel)
+    }
+
+    /// The connection has ended, or never began.
+    func handlerRemoved(context: ChannelHandlerContext) {
+        alarm?.cancel()
+        alarm = nil
+        ready = { _ in }
+    }
+
+    private func report(_ result: Result<AppleExchange, SessionFailure>) {
+        let ready = ready
+        self.ready = { _ in }
+        ready(result)
     }
 
     /// Has the connection closed at the deadline, with the step that was under way.
@@ -90,7 +104,7 @@ final class AppleExchange: ChannelInboundHandler {
             progress.reached(.tls)
             state = .idle
             alarm?.cancel()
-            ready(.success(()))
+            report(.success(self))
         default: break
         }
         context.fireUserInboundEventTriggered(event)
@@ -161,7 +175,7 @@ final class AppleExchange: ChannelInboundHandler {
         let was = state
         state = .closed
         switch was {
-        case .handshaking: ready(.failure(first))
+        case .handshaking: report(.failure(first))
         case .waiting(let answer), .gathering(let answer, _): answer.fail(first)
         case .idle, .closed: break
         }

@@ -14,6 +14,8 @@ final class ConnectionPool: Sendable {
     struct Limits: Sendable {
         /// Connections in all, those under way too.
         var most = 64
+        /// Of one owner, so that no merchant has them all.
+        var mostOfOwner = 32
         /// Idle ones of one owner.
         var mostIdle = 4
         /// How long a connection waits for another request.
@@ -26,7 +28,13 @@ final class ConnectionPool: Sendable {
     private struct State {
         var idle: [Owner: [AppleConnection]] = [:]
         var open = 0
+        var openByOwner: [Owner: Int] = [:]
         var isClosed = false
+
+        mutating func count(_ owner: Owner) {
+            open += 1
+            openByOwner[owner, default: 0] += 1
+        }
     }
 
     private let limits: Limits
@@ -43,16 +51,17 @@ final class ConnectionPool: Sendable {
         return nil
     }
 
-    /// Counts a connection that is about to be opened; false when there are too many.
-    func reserve() -> Bool {
+    /// Counts a connection that is about to be opened; false when there are too many, in all or of this owner.
+    func reserve(for newcomer: Owner) -> Bool {
         let (isFree, victim) = state.withLock { state -> (Bool, AppleConnection?) in
+            guard state.openByOwner[newcomer, default: 0] < limits.mostOfOwner else { return (false, nil) }
             guard state.open >= limits.most else {
-                state.open += 1
+                state.count(newcomer)
                 return (true, nil)
             }
             // An idle one of somebody else's makes room: it counts until it is closed, and the newcomer from now on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
-            state.open += 1
+            state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
         }
         victim?.close()
@@ -60,7 +69,13 @@ final class ConnectionPool: Sendable {
     }
 
     /// A connection that was counted is none any more.
-    func release() { state.withLock { $0.open -= 1 } }
+    func release(of owner: Owner) {
+        state.withLock { state in
+            state.open -= 1
+            let rest = state.openByOwner[owner, default: 1] - 1
+            state.openByOwner[owner] = rest > 0 ? rest : nil
+        }
+    }
 
     /// Keeps a connection for the owner's next request.
     func give(_ connection: AppleConnection, to owner: Owner) {

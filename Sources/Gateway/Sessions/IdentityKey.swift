@@ -70,6 +70,7 @@ struct IdentityTLS: Sendable {
         configuration.certificateVerification = .fullVerification
         configuration.trustRoots = endpoint.trustRoots.map { .certificates($0) } ?? .default
         configuration.minimumTLSVersion = .tlsv12
+        configuration.cipherSuites = TLSFiles.cipherSuites
         // TLS 1.3 takes no PKCS#1 signature (RFC 8446 §4.2.3): a token without PSS can sign for 1.2 only.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none

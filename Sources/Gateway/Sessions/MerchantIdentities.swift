@@ -114,28 +114,32 @@ final class IdentityCache: Sendable {
 
     private let source: any MerchantIdentitySource
     private let lifetime: Duration
+    /// Short: somebody is about to activate one. But a client that asks again and again costs paytokend no question each time.
+    private let lifetimeOfNone: Duration
     private let entries = Mutex<[String: Entry]>([:])
 
     /// More merchants than this are not kept; which ones is up to chance.
     private static let mostMerchants = 1024
 
-    init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10)) {
+    init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {
         self.source = source
         self.lifetime = lifetime
+        lifetimeOfNone = ofNone
     }
 
     func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
         let now = ContinuousClock.now
         if let entry = entries.withLock({ $0[merchantIdentifier] }), entry.until > now { return entry.identities }
         let identities = try await source.identities(of: merchantIdentifier)
-        // That there are none is not kept: somebody is about to activate one.
-        guard !identities.isEmpty else { return [] }
         entries.withLock { entries in
             if entries.count >= Self.mostMerchants {
                 entries = entries.filter { $0.value.until > now }
+                // Many made-up names drive nobody's certificates out.
+                if entries.count >= Self.mostMerchants, identities.isEmpty { return }
                 if entries.count >= Self.mostMerchants, let any = entries.keys.first { entries[any] = nil }
             }
-            entries[merchantIdentifier] = Entry(identities: identities, until: now + lifetime)
+            entries[merchantIdentifier] = Entry(
+                identities: identities, until: now + (identities.isEmpty ? lifetimeOfNone : lifetime))
         }
         return identities
     }

@@ -125,7 +125,7 @@ final class MerchantSessions: Sendable {
             progress.reached(.signature)
             observer.connectionTaken(isNew: false)
         } else {
-            connection = try await connect(identity, until: deadline, progress)
+            connection = try await connect(identity, for: owner, until: deadline, progress)
             observer.connectionTaken(isNew: true)
         }
         let answer: AppleAnswer
@@ -138,17 +138,18 @@ final class MerchantSessions: Sendable {
     }
 
     private func connect(
-        _ identity: MerchantIdentity, until deadline: NIODeadline, _ progress: SessionProgress
+        _ identity: MerchantIdentity, for owner: ConnectionPool.Owner, until deadline: NIODeadline,
+        _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
-        guard pool.reserve() else { throw .tooManyConnections }
+        guard pool.reserve(for: owner) else { throw .tooManyConnections }
         do {
             let connection = try await AppleConnection.open(
                 to: endpoint, as: tls(identity), until: deadline, progress)
-            connection.whenClosed { [pool] in pool.release() }
+            connection.whenClosed { [pool] in pool.release(of: owner) }
             observer.handshakeEnded(outcome: "ok")
             return connection
         } catch {
-            pool.release()
+            pool.release(of: owner)
             observer.handshakeEnded(outcome: error.outcome)
             throw error
         }

@@ -4,14 +4,22 @@ import Refusals
 /// `POST /merchant-sessions`, and the check on the admin socket.
 struct SessionRoutes: Sendable {
     let sessions: MerchantSessions
+    private let places = SessionPlaces()
+    private let bodyLimit: Int
 
     /// Bodies have about 200 bytes; a URL and a name of four-byte characters fit.
     static let bodyLimit = 4 << 10
 
+    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a smaller one than the usual limit is kept.
+    init(sessions: MerchantSessions, maxRequestBytes: Int) {
+        self.sessions = sessions
+        bodyLimit = min(Self.bodyLimit, maxRequestBytes)
+    }
+
     var routes: [GatewayRoute] {
         [
             GatewayRoute(
-                "POST", "/merchant-sessions", operation: .session, bodyLimit: Self.bodyLimit, respond: session)
+                "POST", "/merchant-sessions", operation: .session, bodyLimit: bodyLimit, respond: session)
         ]
     }
 
@@ -37,6 +45,13 @@ struct SessionRoutes: Sendable {
                 .daemon(.forbidden), "This client may not use this domain: clients[].domains does not have it.",
                 details: "initiativeContext")
         }
+        guard places.take(request.client.name) else {
+            throw GatewayRefusal(
+                .rateLimited,
+                "This client asks for more merchant sessions at once than it may; wait for those under way.",
+                details: "\(SessionPlaces.mostOfClient) at once")
+        }
+        defer { places.leave(request.client.name) }
         do throws(SessionFailure) {
             let session = try await sessions.session(wanted)
             return .bytes(session.body, contentType: session.contentType)

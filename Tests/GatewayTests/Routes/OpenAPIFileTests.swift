@@ -38,7 +38,8 @@ struct GatewayOpenAPITests {
         try await GatewayFixture(testRoutes: false).use { gateway in
             // As the program puts them together.
             let sessions = SessionRoutes(
-                sessions: try .made(gateway.assembly.configuration, observer: HeardSessions()))
+                sessions: try .made(gateway.assembly.configuration, observer: HeardSessions()),
+                maxRequestBytes: gateway.assembly.configuration.listener.maxRequestBytes)
             let served =
                 (gateway.assembly.router.routes + sessions.routes).map { "\($0.method) \($0.path)" }
                 + (gateway.assembly.adminRouter.routes + sessions.adminRoutes).map { "\($0.method) \($0.path)" }

@@ -76,6 +76,30 @@ struct TLSTests {
         }
     }
 
+    /// RFC 9325 §4.1, §4.2: no RSA key transport, no CBC.
+    @Test(
+        "TLS 1.2 is spoken with an ephemeral key and an AEAD only",
+        arguments: ["AES128-GCM-SHA256", "AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA"])
+    func ciphers(cipher: String) async throws {
+        // Of RSA, so that all of them could be spoken.
+        let files = try await SimulatedAppleCertificates.shared.value
+        for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
+            try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
+        }
+        try await gateway().use { gateway in
+            let chosen = try await offer(cipher, to: gateway)
+            #expect(chosen.status != 0 && chosen.output.contains("Cipher is (NONE)"), "\(chosen)")
+            let good = try await offer("ECDHE-RSA-AES128-GCM-SHA256", to: gateway)
+            #expect(good.output.contains("Cipher is ECDHE-RSA-AES128-GCM-SHA256"), "\(good)")
+        }
+    }
+
+    private func offer(_ cipher: String, to gateway: GatewayFixture) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("openssl"),
+            ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", "-tls1_2", "-cipher", cipher])
+    }
+
     @Test("a pinned certificate is its client, whoever issued it; no other is")
     func pinned() async throws {
         try await gateway().use { gateway in

@@ -127,6 +127,29 @@ import Testing
         #expect(try await first.value() != nil)
     }
 
+    @Test func oneMerchantDoesNotHaveAllConnections() async throws {
+        var limits = ConnectionPool.Limits()
+        limits.mostOfOwner = 1
+        let identities = SoftwareIdentities([
+            SoftwareIdentities.merchantIdentifier: [try await SoftwareIdentities.shared.value],
+            "merchant.com.example.other": [try SoftwareIdentities.Key(merchant: "merchant.com.example.other")],
+        ])
+        let bench = try await SessionBench(identities: identities, limits: limits)
+        identities.latch.close()
+        let first = Begun { try? await bench.session() }
+        try await wait(for: "the first signature to be asked for") { identities.latch.waiting == 1 }
+        #expect(await bench.failure() == .tooManyConnections)
+        let other = Begun {
+            var request = SessionBench.request
+            request.merchantIdentifier = "merchant.com.example.other"
+            return try? await bench.session(request)
+        }
+        try await wait(for: "the other merchant's signature to be asked for") { identities.latch.waiting == 2 }
+        identities.latch.open()
+        #expect(try await first.value() != nil)
+        #expect(try await other.value() != nil)
+    }
+
     @Test func anIdleConnectionMakesRoomForAnotherMerchants() async throws {
         var limits = ConnectionPool.Limits()
         limits.most = 1
@@ -188,6 +211,16 @@ import Testing
         let bench = try await SessionBench(identities: SoftwareIdentities([:]))
         #expect(await bench.failure() == .noActiveIdentity)
         #expect(bench.apple.connectionCount == 0)
+    }
+
+    @Test func thatThereIsNoIdentityIsKeptForAMoment() async throws {
+        let none = SoftwareIdentities([:])
+        let kept = IdentityCache(none, ofNone: .seconds(3_600))
+        for _ in 0..<3 { #expect(try await kept.identities(of: "merchant.com.example").isEmpty) }
+        #expect(none.listed.current == 1)
+        let forgetful = IdentityCache(none, ofNone: .zero)
+        for _ in 0..<3 { #expect(try await forgetful.identities(of: "merchant.com.example").isEmpty) }
+        #expect(none.listed.current == 4)
     }
 
     @Test func aCertificateIsUsedWhileItIsValidOnly() async throws {

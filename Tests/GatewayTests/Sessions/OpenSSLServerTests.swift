@@ -31,6 +31,18 @@ import Testing
         } catch { return error }
     }
 
+    /// RFC 9325 §4.2: no CBC.
+    @Test func aServerThatSpeaksCBCOnlyGetsNoConnection() async throws {
+        let server = try await OpenSSLServer(["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"])
+        let heard = HeardSessions()
+        let sessions = try await server.sessions(heard, deadline: .seconds(20))
+        guard case .handshakeFailed? = await ending(of: sessions) else {
+            Issue.record("\(heard.handshakes.current)")
+            return
+        }
+        #expect(heard.signatures.current.isEmpty)
+    }
+
     /// A HelloRequest (RFC 5246 §7.4.1.1) once the connection stands.
     @Test func aRenegotiationEndsTheConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2"])
@@ -85,9 +97,9 @@ struct OpenSSLServer {
     /// What it wrote so far.
     var text: String { String(decoding: program.outputBytes + program.errorBytes, as: UTF8.self) }
 
-    func sessions(_ observer: HeardSessions) async throws -> MerchantSessions {
+    func sessions(_ observer: HeardSessions, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {
         MerchantSessions(
             endpoint: try await SessionBench.endpoint("127.0.0.1:\(port)"),
-            identities: try await SoftwareIdentities.usual(), observer: observer, deadline: .seconds(120))
+            identities: try await SoftwareIdentities.usual(), observer: observer, deadline: deadline)
     }
 }

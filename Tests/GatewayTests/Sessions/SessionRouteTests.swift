@@ -67,6 +67,24 @@ import Testing
         await gateway.stop()
     }
 
+    @Test func aSmallerLimitOfTheListenerIsKept() async throws {
+        let gateway = try await SessionGateway(maxRequestBytes: 1_024)
+        let large = Self.body.dropLast() + #","x":"\#(String(repeating: "a", count: 1_100))"}"#
+        #expect(try await gateway.post(String(large)).status == 413)
+        #expect(try await gateway.post(Self.body).status == 200)
+        await gateway.stop()
+    }
+
+    @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() {
+        let places = SessionPlaces()
+        for _ in 0..<SessionPlaces.mostOfClient { #expect(places.take("shop")) }
+        #expect(!places.take("shop"))
+        #expect(places.take("other"))
+        places.leave("shop")
+        #expect(places.take("shop"))
+        #expect(!places.take("shop"))
+    }
+
     @Test func applesRefusalIsAnsweredWithItsMeaning() async throws {
         let gateway = try await SessionGateway([.answer(417, [], "Apple's own words"), .answer(503)])
         let mismatch = try await gateway.post(Self.body)
@@ -128,21 +146,29 @@ import Testing
 struct SessionGateway {
     static let key = "ptgw_of-the-shop"
 
+    static let otherKey = "ptgw_of-another"
+
     let apple: SimulatedApple
+    let identities: SoftwareIdentities
     let log = Shared<[String]>([])
     private let directory: FreshDirectory
     private let listener: Listener
 
     var adminSocket: String { directory.path("a.sock") }
 
-    init(_ behaviours: [SimulatedApple.Behaviour] = [.session]) async throws {
+    /// - Parameter maxRequestBytes: `listener.max_request_bytes`.
+    init(
+        _ behaviours: [SimulatedApple.Behaviour] = [.session], maxRequestBytes: Int = 131_072
+    ) async throws {
+        identities = try await SoftwareIdentities.usual()
         apple = try await SimulatedApple(behaviours)
         directory = try FreshDirectory()
         try directory.write(
             """
-            listener: { address: "unix:g.sock" }
+            listener: { address: "unix:g.sock", max_request_bytes: \(maxRequestBytes) }
             admin: { socket: a.sock }
             paytokend: { socket: p.sock }
+            limits: { request_timeout: 60s, authentication_timeout: 60s, idle_timeout: 10m }
             sessions:
               test_server: \(apple.address)
               trust: ["\(try await SimulatedAppleCertificates.shared.value.root)"]
@@ -152,6 +178,11 @@ struct SessionGateway {
                 merchants: ["merchant.com.example.*"]
                 operations: [session]
                 domains: [shop.example, "*.shop.example"]
+              - name: other
+                key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.otherKey))"
+                merchants: ["merchant.com.example.*"]
+                operations: [session]
+                domains: [shop.example]
             """, to: "c.yaml")
         let configuration = try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
         let lines = log
@@ -159,18 +190,20 @@ struct SessionGateway {
         let metrics = SessionMetrics(logger: logger)
         let routes = SessionRoutes(
             sessions: MerchantSessions(
-                endpoint: try AppleEndpoint(configuration.sessions), identities: try await SoftwareIdentities.usual(),
-                observer: metrics, deadline: .seconds(120)))
+                endpoint: try AppleEndpoint(configuration.sessions), identities: identities,
+                observer: metrics, deadline: .seconds(120)),
+            maxRequestBytes: configuration.listener.maxRequestBytes)
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: routes.routes, adminRoutes: routes.adminRoutes,
             instruments: [metrics])
         listener = try await assembly.listen()
     }
 
-    func post(_ body: String, to path: String = "/merchant-sessions") async throws -> CurlAnswer {
+    func post(_ body: String, to path: String = "/merchant-sessions", key: String = Self.key) async throws -> CurlAnswer
+    {
         try await Curl.request(
             path, socket: directory.path("g.sock"), body: Array(body.utf8),
-            arguments: ["--header", "Authorization: Bearer \(Self.key)"])
+            arguments: ["--header", "Authorization: Bearer \(key)"])
     }
 
     func stop() async { await listener.shutdown(grace: .seconds(20)) }
