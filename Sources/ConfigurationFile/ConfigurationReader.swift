@@ -1,3 +1,5 @@
+import Foundation
+import HostSystem
 package import Yams
 
 /// What reading one configuration file has in common: where relative paths start, and the problems found so far.
@@ -32,6 +34,43 @@ package final class ConfigurationReader {
     package var sortedProblems: [ConfigurationProblem] {
         problems.enumerated().sorted { ($0.element.line ?? 0, $0.offset) < ($1.element.line ?? 0, $1.offset) }
             .map(\.element)
+    }
+}
+
+extension ConfigurationReader {
+    /// Reads and checks a whole file, and the files that it names; nothing is changed.
+    ///
+    /// - Parameters:
+    ///   - path: absolute, or relative to the working directory.
+    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
+    ///   - keys: of the sections that the file may have.
+    ///   - read: makes the settings of the file's root and its text; nil after a reported problem.
+    /// - Throws: every problem that was found, in the order of the file.
+    package static func load<Settings>(
+        path: String, environment: [String: String], keys: [String],
+        _ read: (_ root: ConfigurationSection, _ text: String) -> Settings?
+    ) throws(ConfigurationProblems) -> (settings: Settings, warnings: [ConfigurationWarning]) {
+        let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        let reader = ConfigurationReader(file: file, environment: environment)
+        let settings = reader.root(keys).flatMap { read($0.section, $0.text) }
+        guard reader.problems.isEmpty, let settings else {
+            throw ConfigurationProblems(problems: reader.sortedProblems)
+        }
+        return (settings, reader.warnings)
+    }
+
+    /// The file's root and its text; nil after a reported problem.
+    private func root(_ keys: [String]) -> (section: ConfigurationSection, text: String)? {
+        let text: String
+        do throws(SmallFile.Failure) {
+            text = try SmallFile.text(at: file, maximumBytes: YAMLDocument.maximumBytes)
+        } catch {
+            problem("", line: nil, "cannot be read: \(error)")
+            return nil
+        }
+        let document = YAMLDocument.root(of: text, reader: self)
+        guard problems.isEmpty else { return nil }
+        return (ConfigurationSection(document, path: "", keys: keys, reader: self), text)
     }
 }
 

@@ -94,6 +94,19 @@ package struct ConfigurationSection {
         }
     }
 
+    /// A list whose elements come from a closed set; what does not is a problem and left out.
+    package func choices(_ name: String, among known: [String]) -> [Located<String>] {
+        (texts(name) ?? []).filter { element in
+            guard !known.contains(element.value) else { return true }
+            let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
+            reader.problem(
+                element.key, line: element.line,
+                "“\(ConfigurationText.shown(element.value))” is not known"
+                    + (suggestion ?? "; it must be one of \(known.joined(separator: ", "))"))
+            return false
+        }
+    }
+
     /// The value as it is written, of a scalar of whatever type.
     package func written(_ name: String) -> String? {
         guard let node = node(name) else { return nil }

@@ -69,14 +69,6 @@ extension KeyUse {
         case .identity: state == .active
         }
     }
-
-    /// The kind of Apple's certificate that a key of this use has.
-    public var certificatePurpose: CertificatePurpose {
-        switch self {
-        case .processing: .paymentProcessing
-        case .identity: .merchantIdentity
-        }
-    }
 }
 
 extension KeyAlgorithm {

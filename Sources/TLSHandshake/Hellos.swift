@@ -12,7 +12,7 @@ private let tls12 = 0x0303
 
 /// ClientHello (RFC 5246 §7.4.1.2).
 enum ClientHello {
-    static func serverName(in message: FieldReader) throws(TLSInputError) -> String {
+    static func serverName(in message: HandshakeFields) throws(TLSInputError) -> String {
         var message = message
         guard try message.number(bytes: 2) == tls12 else { throw .otherVersion }
         _ = try message.opaque(bytes: 32)
@@ -31,7 +31,7 @@ enum ClientHello {
     private static func serverName(
         of content: ArraySlice<UInt8>
     ) throws(TLSInputError) -> String {
-        var content = FieldReader(content, of: .clientHello)
+        var content = HandshakeFields(content, of: .clientHello)
         var list = try content.fields(lengthBytes: 2, 1...0xFFFF)
         try content.end()
         guard try list.number(bytes: 1) == 0 else { throw .unsuitableServerName }
@@ -58,7 +58,7 @@ enum ClientHello {
 /// ServerHello (RFC 5246 §7.4.1.3).
 enum ServerHello {
     /// That the server chose TLS 1.2, in a first handshake.
-    static func check(_ message: FieldReader) throws(TLSInputError) {
+    static func check(_ message: HandshakeFields) throws(TLSInputError) {
         var message = message
         guard try message.number(bytes: 2) == tls12 else { throw .otherVersion }
         _ = try message.opaque(bytes: 32)
@@ -71,7 +71,7 @@ enum ServerHello {
     }
 }
 
-extension FieldReader {
+extension HandshakeFields {
     /// The extensions that end a hello (RFC 5246 §7.4.1.4), none of them twice.
     fileprivate mutating func extensions() throws(TLSInputError) -> [UInt16: ArraySlice<UInt8>] {
         var list = try fields(lengthBytes: 2, 0...0xFFFF)

@@ -57,7 +57,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 
     /// The first certificate of a Certificate message (§7.4.2), nil when it holds none.
-    private static func certificates(in message: FieldReader) throws(TLSInputError) -> [UInt8]? {
+    private static func certificates(in message: HandshakeFields) throws(TLSInputError) -> [UInt8]? {
         var message = message
         var list = try message.fields(lengthBytes: 3, 0...ClientCertificateVerifyInput.maximumBytes)
         try message.end()
@@ -73,7 +73,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 
     /// CertificateStatus (RFC 6066 §8): one OCSP answer.
-    private static func checkStatus(_ message: FieldReader) throws(TLSInputError) {
+    private static func checkStatus(_ message: HandshakeFields) throws(TLSInputError) {
         var message = message
         guard try message.number(bytes: 1) == 1 else { throw message.malformed }
         _ = try message.vector(lengthBytes: 3, 1...ClientCertificateVerifyInput.maximumBytes)
@@ -81,7 +81,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 
     /// CertificateRequest (§7.4.4).
-    private static func signatureSchemes(in message: FieldReader) throws(TLSInputError) -> [UInt16] {
+    private static func signatureSchemes(in message: HandshakeFields) throws(TLSInputError) -> [UInt16] {
         var message = message
         _ = try message.vector(lengthBytes: 1, 1...255)
         let schemes = try message.numbers16()
@@ -92,7 +92,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 
     /// ClientKeyExchange (§7.4.7): one vector, of a one-byte length for a curve's point (RFC 8422 §5.7), else of two.
-    private static func checkKeyExchange(_ message: FieldReader) throws(TLSInputError) {
+    private static func checkKeyExchange(_ message: HandshakeFields) throws(TLSInputError) {
         for (lengthBytes, longest) in [(1, 255), (2, 0xFFFF)] {
             var fields = message
             if (try? fields.vector(lengthBytes: lengthBytes, 1...longest)) != nil, fields.isAtEnd { return }
@@ -110,11 +110,11 @@ private struct MessageReader {
     var isAtEnd: Bool { rest.isEmpty }
     var nextType: HandshakeMessage? { rest.first.flatMap(HandshakeMessage.init(rawValue:)) }
 
-    mutating func next(_ expected: HandshakeMessage) throws(TLSInputError) -> FieldReader {
+    mutating func next(_ expected: HandshakeMessage) throws(TLSInputError) -> HandshakeFields {
         guard rest.first == expected.rawValue else { throw .outOfOrder(expected: expected, found: rest.first) }
-        var fields = FieldReader(rest.dropFirst(), of: expected)
+        var fields = HandshakeFields(rest.dropFirst(), of: expected)
         let body = try fields.vector(lengthBytes: 3, 0...ClientCertificateVerifyInput.maximumBytes)
         rest = rest.dropFirst(4 + body.count)
-        return FieldReader(body, of: expected)
+        return HandshakeFields(body, of: expected)
     }
 }

@@ -68,7 +68,8 @@ extension AccessRule {
         if merchants?.isEmpty == true {
             section.problem("merchants", "is empty, so no merchant is allowed; leave it out to allow all")
         }
-        requireExpected = section.choices("require_expected", among: ExpectedDetails.memberNames.sorted())
+        requireExpected = Set(
+            section.choices("require_expected", among: ExpectedDetails.memberNames.sorted()).map(\.value))
         signingTimeWindow = section.signingTimeWindow("signing_time_window")
     }
 }
@@ -79,27 +80,10 @@ extension ConfigurationSection {
             problem("roles", "is missing; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
             return []
         }
-        let names = choices("roles", among: Role.allCases.map(\.rawValue))
+        let names = choices("roles", among: Role.allCases.map(\.rawValue)).map(\.value)
         if case .sequence(let sequence)? = node("roles"), sequence.isEmpty {
             problem("roles", "is empty; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         return Set(names.compactMap(Role.init(rawValue:)))
-    }
-
-    /// A list whose elements come from a closed set.
-    fileprivate func choices(_ name: String, among known: [String]) -> Set<String> {
-        var chosen: Set<String> = []
-        for element in texts(name) ?? [] {
-            guard known.contains(element.value) else {
-                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
-                reader.problem(
-                    element.key, line: element.line,
-                    "“\(ConfigurationText.shown(element.value))” is not known"
-                        + (suggestion ?? "; it must be one of \(known.joined(separator: ", "))"))
-                continue
-            }
-            chosen.insert(element.value)
-        }
-        return chosen
     }
 }

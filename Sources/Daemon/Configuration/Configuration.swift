@@ -1,7 +1,6 @@
 import AuditChain
 import ConfigurationFile
 import Foundation
-import HostSystem
 import PaymentToken
 import Telemetry
 
@@ -44,28 +43,15 @@ extension Configuration {
     static func load(
         path: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) throws(ConfigurationProblems) -> Configuration {
-        let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        let reader = ConfigurationReader(file: file, environment: environment)
-        let configuration = read(reader)
-        guard reader.problems.isEmpty, var configuration else {
-            throw ConfigurationProblems(problems: reader.sortedProblems)
-        }
-        configuration.warnings = reader.warnings
+        var (configuration, warnings) = try ConfigurationReader.load(
+            path: path, environment: environment, keys: keys, read)
+        configuration.warnings = warnings
         return configuration
     }
 
     /// nil after a reported problem.
-    private static func read(_ reader: ConfigurationReader) -> Configuration? {
-        let text: String
-        do throws(SmallFile.Failure) {
-            text = try SmallFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
-        } catch {
-            reader.problem("", line: nil, "cannot be read: \(error)")
-            return nil
-        }
-        let document = YAMLDocument.root(of: text, reader: reader)
-        guard reader.problems.isEmpty else { return nil }
-        let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
+    private static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
+        let reader = root.reader
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
         var hsmTokens = HSMTokenSettings.all(root)
         let trust = TrustSettings(root.section("trust", keys: TrustSettings.keys))

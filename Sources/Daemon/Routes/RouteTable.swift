@@ -6,7 +6,7 @@
 /// subcommand in `paytokenctl`.
 struct RouteTable: Sendable {
     let payments: PaymentRoutes
-    let sessions: SessionRoutes
+    let sessions: TLSRoutes
     let monitoring: MonitoringRoutes
     let keys: KeyRoutes
     let rotations: RotationRoutes
@@ -41,7 +41,7 @@ struct RouteTable: Sendable {
         ]
     }
 
-    static func sessions(_ sessions: SessionRoutes, bodyLimit: Int) -> [Endpoint] {
+    static func sessions(_ sessions: TLSRoutes, bodyLimit: Int) -> [Endpoint] {
         [
             Endpoint(
                 "GET", "/v1/tls-identities", on: [.payments], role: .session, query: ["merchantIdentifier"],

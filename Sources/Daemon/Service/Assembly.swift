@@ -127,7 +127,7 @@ struct Assembly: Sendable {
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
         let auditKeysOfOthers = OtherNodesAuditKeys(ledger: ledger, gate: gate, clock: clock, logger: logger)
         let routes = RouteTable(
-            payments: PaymentRoutes(decryptor: decryptor), sessions: SessionRoutes(signer: signer),
+            payments: PaymentRoutes(decryptor: decryptor), sessions: TLSRoutes(signer: signer),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,

@@ -1,4 +1,3 @@
-import CLinux
 import ConfigurationFile
 public import DaemonAPI
 import Foundation
@@ -118,18 +117,16 @@ public enum DaemonProgram {
         }
     }
 
-    /// The kernel keeps this setting for each thread, and a thread inherits it from the one that made it. So it is called
-    /// first, while the main thread is the only one. ``run(configurationFile:awaitsRestore:)`` finds out whether it worked.
+    /// To be called first, while the main thread is the only one.
     public static func forbidNewPrivileges() {
-        _ = paytokend_forbid_new_privileges()
+        HardenedProcess.forbidNewPrivileges()
     }
 
-    /// What a process with card data in its memory gives up: new privileges, core dumps, debuggers of its own user.
+    /// With card data in its memory.
     private static func harden() throws(StartFailure) {
-        guard paytokend_forbid_new_privileges() == 0, paytokend_forbid_dumps() == 0 else {
+        guard HardenedProcess.harden() else {
             throw StartFailure(.defect, "paytokend: the process cannot be hardened (prctl).")
         }
-        signal(SIGPIPE, SIG_IGN)
     }
 
     private static func say(_ text: String) {

@@ -93,17 +93,9 @@ extension ConfigurationSection {
     }
 
     fileprivate func operations() -> Set<ClientOperation> {
-        let known = ClientOperation.allCases.map(\.rawValue)
         var operations: Set<ClientOperation> = []
-        for element in texts("operations") ?? [] {
-            guard let operation = ClientOperation(rawValue: element.value) else {
-                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
-                reader.problem(
-                    element.key, line: element.line,
-                    "“\(ConfigurationText.shown(element.value))” is not known"
-                        + (suggestion ?? "; it must be one of \(known.joined(separator: ", "))"))
-                continue
-            }
+        for element in choices("operations", among: ClientOperation.allCases.map(\.rawValue)) {
+            guard let operation = ClientOperation(rawValue: element.value) else { continue }
             guard operation.isSupported else {
                 reader.problem(
                     element.key, line: element.line,

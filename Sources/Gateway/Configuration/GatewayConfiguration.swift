@@ -1,6 +1,5 @@
 import ConfigurationFile
 import Foundation
-import HostSystem
 import Telemetry
 
 /// Everything the gateway's configuration file says, typed, defaulted and checked; paths are absolute.
@@ -39,28 +38,15 @@ extension GatewayConfiguration {
     static func load(
         path: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) throws(ConfigurationProblems) -> GatewayConfiguration {
-        let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        let reader = ConfigurationReader(file: file, environment: environment)
-        let configuration = read(reader)
-        guard reader.problems.isEmpty, var configuration else {
-            throw ConfigurationProblems(problems: reader.sortedProblems)
-        }
-        configuration.warnings = reader.warnings
+        var (configuration, warnings) = try ConfigurationReader.load(
+            path: path, environment: environment, keys: keys
+        ) { root, _ in read(root) }
+        configuration.warnings = warnings
         return configuration
     }
 
     /// nil after a reported problem.
-    private static func read(_ reader: ConfigurationReader) -> GatewayConfiguration? {
-        let text: String
-        do throws(SmallFile.Failure) {
-            text = try SmallFile.text(at: reader.file, maximumBytes: YAMLDocument.maximumBytes)
-        } catch {
-            reader.problem("", line: nil, "cannot be read: \(error)")
-            return nil
-        }
-        let document = YAMLDocument.root(of: text, reader: reader)
-        guard reader.problems.isEmpty else { return nil }
-        let root = ConfigurationSection(document, path: "", keys: keys, reader: reader)
+    private static func read(_ root: ConfigurationSection) -> GatewayConfiguration? {
         UnsupportedSections.refuse(root)
         let listener = GatewayListenerSettings(root.section("listener", keys: GatewayListenerSettings.keys))
         let clients = GatewayClient.all(root, hasCertificateAuthorities: listener?.tls?.clientAuthorities != nil)
@@ -71,7 +57,7 @@ extension GatewayConfiguration {
         }
         let configuration = listener.map { listener in
             GatewayConfiguration(
-                file: reader.file, listener: listener,
+                file: root.reader.file, listener: listener,
                 limits: LimitSettings(root.section("limits", keys: LimitSettings.keys)),
                 paytokend: PaytokendSettings(root.section("paytokend", keys: PaytokendSettings.keys)), clients: clients,
                 sessions: SessionSettings(root.section("sessions", keys: SessionSettings.keys)),

@@ -4,7 +4,7 @@ import HTTPListener
 import Telemetry
 
 /// Health, readiness, metrics and status, on the admin socket.
-struct MonitoringRoutes: Sendable {
+struct GatewayMonitoring: Sendable {
     let status: @Sendable () -> GatewayStatus
     let paytokend: PaytokendSettings
     let instruments: GatewayInstruments

@@ -35,7 +35,7 @@ struct GatewayAssembly: Sendable {
         let live = LiveGatewayConfiguration(configuration, instruments: instruments)
         let log = GatewayRequestLog(instruments: instruments, logger: logger)
         let started = Date()
-        let monitoring = MonitoringRoutes(
+        let monitoring = GatewayMonitoring(
             status: { [tls] in
                 live.status(
                     startedAt: started, tls: tls?.current, connections: Int(instruments.connections.value() ?? 0))

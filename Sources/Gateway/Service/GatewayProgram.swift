@@ -1,4 +1,3 @@
-import CLinux
 import ConfigurationFile
 public import DaemonAPI
 import Foundation
@@ -99,18 +98,16 @@ public enum GatewayProgram {
         }
     }
 
-    /// The kernel keeps this setting for each thread, and a thread inherits it from the one that made it. So it is called
-    /// first, while the main thread is the only one. ``run(configurationFile:)`` finds out whether it worked.
+    /// To be called first, while the main thread is the only one.
     public static func forbidNewPrivileges() {
-        _ = paytokend_forbid_new_privileges()
+        HardenedProcess.forbidNewPrivileges()
     }
 
-    /// What a process with keys of callers in its memory gives up: new privileges, core dumps, debuggers of its own user.
+    /// With keys of callers in its memory.
     private static func harden() throws(GatewayStartFailure) {
-        guard paytokend_forbid_new_privileges() == 0, paytokend_forbid_dumps() == 0 else {
+        guard HardenedProcess.harden() else {
             throw GatewayStartFailure(.defect, "paytoken-gateway: the process cannot be hardened (prctl).")
         }
-        signal(SIGPIPE, SIG_IGN)
     }
 
     private static func say(_ text: String) {

@@ -4,7 +4,7 @@ import MerchantKeys
 import Refusals
 
 /// `/v1/tls-identities` and `/v1/tls-signatures`: what a TLS client needs whose certificate's key is in an HSM token.
-struct SessionRoutes: Sendable {
+struct TLSRoutes: Sendable {
     let signer: TLSSigner
 
     /// Nothing is used by looking, so nothing is recorded.

@@ -1,6 +1,6 @@
 /// Reads the fields of TLS's presentation language (RFC 5246 §4) from left to right; what it reads stays in the bytes that
 /// it was made of, so that nothing is copied and no length makes it allocate.
-struct FieldReader {
+struct HandshakeFields {
     private var rest: ArraySlice<UInt8>
     /// The message that the fields are of, for errors.
     private let message: HandshakeMessage
@@ -35,8 +35,8 @@ struct FieldReader {
     }
 
     /// The fields within such a vector.
-    mutating func fields(lengthBytes: Int, _ range: ClosedRange<Int>) throws(TLSInputError) -> FieldReader {
-        FieldReader(try vector(lengthBytes: lengthBytes, range), of: message)
+    mutating func fields(lengthBytes: Int, _ range: ClosedRange<Int>) throws(TLSInputError) -> HandshakeFields {
+        HandshakeFields(try vector(lengthBytes: lengthBytes, range), of: message)
     }
 
     /// A vector of two-byte numbers, at least one and at most as its length field can say.
