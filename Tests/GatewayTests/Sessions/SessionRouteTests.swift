@@ -75,7 +75,7 @@ import Testing
         await gateway.stop()
     }
 
-    @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() {
+    @Test func aPlaceThatIsFreedIsOne() {
         let places = SessionPlaces()
         for _ in 0..<SessionPlaces.mostOfClient { #expect(places.take("shop")) }
         #expect(!places.take("shop"))
@@ -83,6 +83,27 @@ import Testing
         places.leave("shop")
         #expect(places.take("shop"))
         #expect(!places.take("shop"))
+    }
+
+    @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() async throws {
+        let gateway = try await SessionGateway()
+        gateway.identities.latch.close()
+        let most = SessionPlaces.mostOfClient
+        let held = (0..<most).map { _ in Begun { try? await gateway.post(Self.body, isHeld: true).status } }
+        try await wait(for: "all signatures to be asked for") { gateway.identities.latch.waiting == most }
+        let more = try await gateway.post(Self.body, isHeld: true)
+        #expect(more.status == 429 && more.code == "rate_limited" && more.header("Retry-After") == "1")
+        let other = Begun {
+            try? await gateway.post(Self.body, key: SessionGateway.otherKey, isHeld: true).status
+        }
+        try await wait(for: "another client's signature to be asked for") {
+            gateway.identities.latch.waiting == most + 1
+        }
+        gateway.identities.latch.open()
+        for session in held + [other] { #expect(try await session.value() == 200) }
+        // Their places are free again.
+        #expect(try await gateway.post(Self.body).status == 200)
+        await gateway.stop()
     }
 
     @Test func applesRefusalIsAnsweredWithItsMeaning() async throws {
@@ -199,11 +220,13 @@ struct SessionGateway {
         listener = try await assembly.listen()
     }
 
-    func post(_ body: String, to path: String = "/merchant-sessions", key: String = Self.key) async throws -> CurlAnswer
-    {
+    /// - Parameter isHeld: whether the answer waits for something else that the test does, so that it must not wait for its turn.
+    func post(
+        _ body: String, to path: String = "/merchant-sessions", key: String = Self.key, isHeld: Bool = false
+    ) async throws -> CurlAnswer {
         try await Curl.request(
             path, socket: directory.path("g.sock"), body: Array(body.utf8),
-            arguments: ["--header", "Authorization: Bearer \(key)"])
+            arguments: ["--header", "Authorization: Bearer \(key)"], waitsForTurn: !isHeld)
     }
 
     func stop() async { await listener.shutdown(grace: .seconds(20)) }
