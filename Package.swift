@@ -318,6 +318,10 @@ let package = Package(
             dependencies: ["AuditChain", "Daemon", "Ledger", "MerchantKeys", "PaymentToken"],
             path: "Tests/MemoryLedgerDaemon", swiftSettings: house),
         .executableTarget(
+            name: "paytoken-gateway-file-key",
+            dependencies: ["DaemonAPI", "Encodings", "Gateway", "TLSHandshake", crypto, cryptoExtras],
+            path: "Tests/FileKeyGateway", swiftSettings: house),
+        .executableTarget(
             name: "ledger-filler", dependencies: ["AuditChain", "Ledger", "PKCS11", "SecretMemory", crypto],
             path: "Tests/LedgerFiller", swiftSettings: house),
         .executableTarget(

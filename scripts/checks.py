@@ -15,7 +15,7 @@ import tempfile
 import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
-         "boundary", "differential"]
+         "boundary", "differential", "sessions"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]

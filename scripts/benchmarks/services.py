@@ -126,17 +126,11 @@ class MeasuredService:
         requests = [load.decrypt(token, b"bench") for token in tokens]
         if row.latency:
             self.token.play(f"fault C_DeriveKey always delay={row.latency}")
-        command = ["load-generator", self.daemon.socket, "--connections", row.connections, "--seconds", seconds]
         before, began, others = self._processor_times(), time.monotonic(), machine.busy() - machine.own()
-        done = subprocess.run(
-            [str(word) for word in command + (["--rate", f"{rate:.3f}"] if rate else [])],
-            input=b"".join(len(request).to_bytes(4, "big") + request for request in requests), capture_output=True)
+        said = load.generate(self.daemon.socket, requests, row.connections, seconds, rate)
         after, took, others = self._processor_times(), time.monotonic() - began, machine.busy() - machine.own() - others
-        if done.returncode != 0:
-            raise service.Failed(f"load-generator: {done.stderr.decode(errors='replace').strip()}")
         if row.latency:
             self.token.play()
-        said = json.loads(done.stdout)
         self.mint.give_back(tokens[said["requests"]:])
         released = said["statuses"].pop("200", 0)
         self.released += released

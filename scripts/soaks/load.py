@@ -1,8 +1,10 @@
 """Many HTTP connections to a Unix socket from one thread: so little processor time of its own that figures are the
 daemon's. Requests are made before the clock starts."""
+import json
 import re
 import select
 import socket
+import subprocess
 import time
 
 # What has not come after so many seconds will not come. It measures nothing: it only ends a wait that has no end.
@@ -150,6 +152,26 @@ def once(path, request):
     answers = []
     drive(path, 1, [(None, request)], lambda tag, status, body, began, ended: answers.append((status, body)), limit=GUARD)
     return answers[0] if answers else (None, b"")
+
+
+def connects(path):
+    """Whether somebody accepts."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            return True
+    except OSError:
+        return False
+
+
+def generate(path, requests, connections, seconds, rate=None):
+    """The same by the program load-generator, which takes less of the machine: what it says of them (its --help)."""
+    command = ["load-generator", path, "--connections", str(connections), "--seconds", str(seconds)]
+    done = subprocess.run(command + (["--rate", f"{rate:.3f}"] if rate else []), capture_output=True,
+                          input=b"".join(len(request).to_bytes(4, "big") + request for request in requests))
+    if done.returncode != 0:
+        raise OSError(f"load-generator: {done.stderr.decode(errors='replace').strip()}")
+    return json.loads(done.stdout)
 
 
 def rounds(seconds, make, play):

@@ -1,6 +1,7 @@
 /* What the HSM alone can do: the PKCS#11 calls of one payment token in a loop, with nothing around them. For a P-256 key
  * C_DeriveKey (ECDH), C_GetAttributeValue and C_DestroyObject; for an RSA key C_DecryptInit and C_Decrypt with
- * CKM_RSA_X_509, which is what the worker has SoftHSM do. scripts/soaks/raw.py runs it for comparison.
+ * CKM_RSA_X_509, which is what the worker has SoftHSM do; and for an RSA key that does not decrypt, a merchant's identity,
+ * C_SignInit and C_Sign with CKM_RSA_PKCS_PSS. scripts/soaks/raw.py runs it for comparison.
  *
  *   raw-loop MODULE LABEL PIN-FILE PUBLIC-KEY-HASH-HEX
  *
@@ -26,6 +27,7 @@ static CK_FUNCTION_LIST_PTR hsm;
 static CK_SLOT_ID slot;
 static CK_OBJECT_HANDLE key;
 static CK_KEY_TYPE key_type;
+static CK_BBOOL decrypts = CK_TRUE;
 /* Of an RSA key; and as many bytes below the modulus, which is all that the operation's time depends on. */
 static CK_ULONG modulus_size;
 static CK_BYTE block[1024];
@@ -68,12 +70,23 @@ static void decrypt(CK_SESSION_HANDLE session) {
     check(hsm->C_Decrypt(session, block, modulus_size, opened, &count), "C_Decrypt");
 }
 
+/* Of a digest of SHA-256; with a salt as long as that, as in TLS (RFC 8446 §4.2.3). */
+static void sign(CK_SESSION_HANDLE session) {
+    CK_RSA_PKCS_PSS_PARAMS parameters = {CKM_SHA256, CKG_MGF1_SHA256, 32};
+    CK_MECHANISM mechanism = {CKM_RSA_PKCS_PSS, &parameters, sizeof parameters};
+    CK_BYTE signature[sizeof block];
+    CK_ULONG count = sizeof signature;
+    check(hsm->C_SignInit(session, &mechanism, key), "C_SignInit");
+    check(hsm->C_Sign(session, block, 32, signature, &count), "C_Sign");
+}
+
 static void *work(void *samples) {
     CK_SESSION_HANDLE session = open_session();
     double before = now();
     while (before < until) {
-        if (key_type == CKK_RSA) decrypt(session);
-        else derive(session);
+        if (key_type != CKK_RSA) derive(session);
+        else if (decrypts) decrypt(session);
+        else sign(session);
         double after = now();
         sample(samples, after - before);
         before = after;
@@ -138,7 +151,9 @@ int main(int count, char **arguments) {
     check(hsm->C_GetAttributeValue(session, key, &type, 1), "C_GetAttributeValue");
     if (key_type == CKK_RSA) {
         CK_ATTRIBUTE modulus = {CKA_MODULUS, NULL, 0};
+        CK_ATTRIBUTE right = {CKA_DECRYPT, &decrypts, sizeof decrypts};
         check(hsm->C_GetAttributeValue(session, key, &modulus, 1), "C_GetAttributeValue");
+        check(hsm->C_GetAttributeValue(session, key, &right, 1), "C_GetAttributeValue");
         if (modulus.ulValueLen > sizeof block) return 66;
         modulus_size = modulus.ulValueLen;
         memset(block + 1, 0x5a, modulus_size - 1);

@@ -30,8 +30,15 @@ public enum GatewayProgram {
 
     /// Serves until SIGTERM or SIGINT.
     public static func run(configurationFile: String) async -> ExitStatus {
+        await run(configurationFile: configurationFile, identities: nil)
+    }
+
+    /// - Parameter identities: where merchants' TLS keys are, instead of in paytokend's tokens; for measuring what these cost.
+    package static func run(
+        configurationFile: String, identities: (any MerchantIdentitySource)?
+    ) async -> ExitStatus {
         do throws(GatewayStartFailure) {
-            try await serve(configurationFile)
+            try await serve(configurationFile, identities)
             return .done
         } catch {
             say(error.message)
@@ -39,7 +46,9 @@ public enum GatewayProgram {
         }
     }
 
-    private static func serve(_ file: String) async throws(GatewayStartFailure) {
+    private static func serve(
+        _ file: String, _ identities: (any MerchantIdentitySource)?
+    ) async throws(GatewayStartFailure) {
         try harden()
         // Before anything else: a signal that comes early, such as a reload right after the start, must not end the process.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -51,7 +60,7 @@ public enum GatewayProgram {
         }
         let metrics = SessionMetrics(logger: logger)
         let sessions = SessionRoutes(
-            sessions: try .made(configuration, observer: metrics),
+            sessions: try .made(configuration, identities: identities, observer: metrics),
             maxRequestBytes: configuration.listener.maxRequestBytes)
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes, adminRoutes: sessions.adminRoutes,

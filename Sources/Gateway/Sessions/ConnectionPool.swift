@@ -16,8 +16,9 @@ final class ConnectionPool: Sendable {
         var most = 64
         /// Of one owner, so that no merchant has them all.
         var mostOfOwner = 32
-        /// Idle ones of one owner.
-        var mostIdle = 4
+        /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
+        /// cost a signature at the next.
+        var mostIdle = SessionPlaces.mostOfClient
         /// How long a connection waits for another request.
         var idle = Duration.seconds(30)
         /// How long after its handshake a connection is used: for so long a key that was suspended or compromised since

@@ -1,23 +1,23 @@
-import DaemonAPI
+package import DaemonAPI
 import Encodings
-import Foundation
+package import Foundation
 import Synchronization
-import TLSHandshake
+package import TLSHandshake
 import X509
 
 /// A merchant's certificate and what its key, which is in paytokend's tokens, signs with.
-struct MerchantIdentity: Sendable, Hashable {
+package struct MerchantIdentity: Sendable, Hashable {
     /// Base64 of 32 bytes; names the key.
-    let publicKeyHash: String
+    package let publicKeyHash: String
     /// DER, the merchant's own certificate first.
-    let certificateChain: [[UInt8]]
-    let notBefore: Date
-    let notAfter: Date
+    package let certificateChain: [[UInt8]]
+    package let notBefore: Date
+    package let notAfter: Date
     /// In the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no TLS 1.3.
-    let algorithms: [TLSSignatureAlgorithm]
+    package let algorithms: [TLSSignatureAlgorithm]
 
     /// Nil when it has no certificate that can be read, or no algorithm that is known here.
-    init?(_ identity: TLSIdentity) {
+    package init?(_ identity: TLSIdentity) {
         let chain = identity.certificateChain.map { Base64.decode($0) }
         let known = identity.algorithms.compactMap(TLSSignatureAlgorithm.init(rawValue:))
         guard let own = chain.first.flatMap({ $0 }), !chain.contains(nil), !known.isEmpty,
@@ -32,7 +32,7 @@ struct MerchantIdentity: Sendable, Hashable {
 }
 
 /// Where merchants' certificates come from, and who signs with their keys.
-protocol MerchantIdentitySource: Sendable {
+package protocol MerchantIdentitySource: Sendable {
     /// The merchant's active identities, the newest first; empty when it has none.
     func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity]
 
@@ -43,7 +43,7 @@ protocol MerchantIdentitySource: Sendable {
 }
 
 /// Why paytokend gave no identity or no signature.
-enum IdentityFailure: Error, Sendable, Equatable {
+package enum IdentityFailure: Error, Sendable, Equatable {
     case unreachable(UnixSocketClientError)
     /// It said no, with this code and sentence.
     case refused(code: String, message: String)

@@ -200,8 +200,11 @@ final class MerchantSessions: Sendable {
 
 extension MerchantSessions {
     /// As the configuration has it.
+    ///
+    /// - Parameter identities: instead of paytokend's.
     static func made(
-        _ configuration: GatewayConfiguration, observer: any SessionObserver
+        _ configuration: GatewayConfiguration, identities: (any MerchantIdentitySource)? = nil,
+        observer: any SessionObserver
     ) throws(GatewayStartFailure) -> MerchantSessions {
         let endpoint: AppleEndpoint
         do { endpoint = try AppleEndpoint(configuration.sessions) } catch {
@@ -210,7 +213,8 @@ extension MerchantSessions {
         let paytokend = configuration.paytokend
         return MerchantSessions(
             endpoint: endpoint,
-            identities: PaytokendIdentities(socket: paytokend.socket, timeout: paytokend.timeout), observer: observer)
+            identities: identities ?? PaytokendIdentities(socket: paytokend.socket, timeout: paytokend.timeout),
+            observer: observer)
     }
 }
 

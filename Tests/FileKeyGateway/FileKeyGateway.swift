@@ -1,0 +1,74 @@
+import Crypto
+import CryptoExtras
+import DaemonAPI
+import Encodings
+import Foundation
+import Gateway
+import TLSHandshake
+
+/// paytoken-gateway as it is, with merchants' TLS keys from files instead of paytokend's tokens: what `scripts/soak sessions`
+/// compares sessions with whose key is in a token. Not for service.
+///
+///     paytoken-gateway-file-key CONFIGURATION DIRECTORY
+///
+/// The directory has MERCHANT.pem (the certificate) and MERCHANT.key.pem (RSA, PKCS#8) for each merchant identifier.
+@main
+struct FileKeyGateway {
+    static func main() async {
+        guard CommandLine.arguments.count == 3 else {
+            FileHandle.standardError.write(Data("usage: paytoken-gateway-file-key CONFIGURATION DIRECTORY\n".utf8))
+            exit(64)
+        }
+        GatewayProgram.forbidNewPrivileges()
+        do {
+            let status = await GatewayProgram.run(
+                configurationFile: CommandLine.arguments[1],
+                identities: try FileIdentities(directory: CommandLine.arguments[2]))
+            exit(status.rawValue)
+        } catch {
+            FileHandle.standardError.write(Data("paytoken-gateway-file-key: \(error)\n".utf8))
+            exit(78)
+        }
+    }
+}
+
+/// One identity for each merchant, all read at the start.
+struct FileIdentities: MerchantIdentitySource {
+    private let byMerchant: [String: MerchantIdentity]
+    private let keys: [String: _RSA.Signing.PrivateKey]
+
+    init(directory: String) throws {
+        var (byMerchant, keys) = ([String: MerchantIdentity](), [String: _RSA.Signing.PrivateKey]())
+        for file in try FileManager.default.contentsOfDirectory(atPath: directory) where file.hasSuffix(".key.pem") {
+            let merchant = String(file.dropLast(".key.pem".count))
+            let key = try _RSA.Signing.PrivateKey(
+                pemRepresentation: String(contentsOfFile: "\(directory)/\(file)", encoding: .utf8))
+            let hash = Base64.encode(Array(SHA256.hash(data: key.publicKey.derRepresentation)))
+            let certificate = try String(contentsOfFile: "\(directory)/\(merchant).pem", encoding: .utf8)
+                .split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
+            guard
+                let identity = MerchantIdentity(
+                    TLSIdentity(
+                        publicKeyHash: hash, certificateChain: [certificate], notAfter: .distantFuture,
+                        algorithms: ["rsa_pss_rsae_sha256", "rsa_pkcs1_sha256"]))
+            else { throw IdentityFailure.unreadable }
+            byMerchant[merchant] = identity
+            keys[hash] = key
+        }
+        (self.byMerchant, self.keys) = (byMerchant, keys)
+    }
+
+    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+        byMerchant[merchantIdentifier].map { [$0] } ?? []
+    }
+
+    func signature(
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+    ) async throws(IdentityFailure) -> [UInt8] {
+        let padding: _RSA.Signing.Padding = algorithm == .pssSHA256 ? .PSS : .insecurePKCS1v1_5
+        guard
+            let signature = try? keys[publicKeyHash]?.signature(for: SHA256.hash(data: input), padding: padding)
+        else { throw .unreadable }
+        return Array(signature.rawRepresentation)
+    }
+}

@@ -1,0 +1,268 @@
+"""Merchant sessions a second through paytoken-gateway, from 1, 8 and 32 clients, against a server that plays Apple: with the
+TLS key in the token, with the same gateway and the key in a file, and beside them the token's bare RSA signatures and
+paytokend's own (POST /v1/tls-signatures). Where the server ends each connection, each session costs a handshake and a
+signature; where it keeps them, most sessions cost neither.
+
+Then what sessions do to decryption: payment tokens at a steady rate alone, beside as many sessions with a key in a file
+(which use the machine and not the token), beside sessions with the key in the token, and beside 32 callers who want
+nothing but signatures. Once on SoftHSM, where everything shares the machine's cores, and once on a token that takes 20 ms
+for each operation without using them, as an HSM does: there it is the token's sessions that are shared.
+
+Everything runs on this machine, the playing server and the loads too. Wrong is every answer but 200, a session for which
+the server has no answer given or no handshake where it should, and, but for --short, a p99 of decryption beside signatures
+of more than 2 times its own on the token that takes 20 ms.
+"""
+import argparse
+import base64
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import deployment
+import load
+import proof
+import raw
+import service
+
+MERCHANTS = ["merchant.com.example.first", "merchant.com.example.second"]
+CLIENTS = (1, 8, 32)
+HOST = "apple-pay-gateway.apple.com"
+# Callers of the gateway: each may have sixteen sessions under way.
+CALLERS = 4
+
+
+class Peer:
+    """The server that plays Apple. A context. ends: whether it ends each connection behind its answer."""
+
+    def __init__(self, ends):
+        self.process = subprocess.Popen(
+            ["./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self._line())
+
+    def _line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise service.Failed(f"session-peer ended with {self.process.wait()}")
+        return line
+
+    def counts(self):
+        """Handshakes and answers so far."""
+        print(file=self.process.stdin, flush=True)
+        return tuple(map(int, self._line().split()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Gateway:
+    """A paytoken-gateway and the requests of its callers. A context."""
+
+    def __init__(self, name, peer, paytokend, keys, in_files):
+        self.socket, self.admin, self.log = f"{name}.sock", f"{name}-admin.sock", f"{name}.log"
+        pathlib.Path(f"{name}.yaml").write_text(
+            f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
+            f"paytokend: {{ socket: {paytokend} }}\n"
+            "limits: { requests_per_second: 100000, burst: 100000, max_connections: 1024, max_connections_per_address: 1024 }\n"
+            "clients:\n" + "".join(
+                f"  - {{ name: shop-{number}, key_sha256: '{key['key_sha256']}', merchants: ['*'], operations: [session], "
+                "domains: [shop.example] }\n" for number, key in enumerate(keys)) +
+            f"sessions: {{ test_server: '127.0.0.1:{peer.port}', trust: [apple.pem] }}\nlog: {{ level: warning }}\n")
+        self.command = (["paytoken-gateway-file-key", f"{name}.yaml", "identities"] if in_files
+                        else ["paytoken-gateway", "--config", f"{name}.yaml"])
+        self.requests = []
+        for number, key in enumerate(keys):
+            body = json.dumps({"merchantIdentifier": MERCHANTS[number % len(MERCHANTS)], "displayName": "Shop",
+                               "initiative": "web", "initiativeContext": "shop.example"}).encode()
+            self.requests.append(load.post(b"/merchant-sessions", body).replace(
+                b"\r\nContent-Type", f"\r\nAuthorization: Bearer {key['key']}\r\nContent-Type".encode(), 1))
+
+    def __enter__(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
+        while not load.connects(self.socket):
+            if self.process.poll() is not None:
+                raise service.Failed(f"{self.command[0]} ended with {self.process.returncode}: "
+                                     + pathlib.Path(self.log).read_text(errors="replace")[-500:])
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+
+
+def make_identities(there):
+    """One for each merchant in the token, and one in a file. Returns the public key hashes of those in the token."""
+    os.makedirs("identities", exist_ok=True)
+    daemon, hashes = there.daemon, []
+    for merchant in MERCHANTS:
+        daemon.ctl("key", "generate", "--merchant-identifier", merchant, "--use", "identity")
+        keys = json.loads(daemon.ctl("key", "list", "--output", "json"))
+        hashes += [key["publicKeyHash"] for key in keys if key["use"] == "identity" and key["merchantIdentifier"] == merchant]
+        daemon.ctl("csr", "create", hashes[-1], "--out", f"{there.place}/{merchant}.csr")
+        certify(merchant, f"{there.place}/{merchant}.csr", f"{there.place}/{merchant}.cer")
+        daemon.ctl("certificate", "import", f"{there.place}/{merchant}.cer")
+        key, request, certificate = (f"identities/{merchant}.{suffix}" for suffix in ("key.pem", "csr", "pem"))
+        service.run("openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=file", "-keyout", key, "-out",
+                    request)
+        certify(merchant, request, f"{there.place}/{merchant}-file.cer")
+        service.run("openssl", "x509", "-inform", "DER", "-in", f"{there.place}/{merchant}-file.cer", "-out", certificate)
+    service.run("openssl", "x509", "-inform", "DER", "-in", f"{there.place}/{MERCHANTS[0]}.cer", "-out", "identity.pem")
+    return hashes
+
+
+def certify(merchant, request, certificate):
+    service.run("token-forge", "certify", "authority", "--csr", request, "--kind", "merchant-identity",
+                "--merchant-identifier", merchant, "--out", certificate)
+
+
+def make_apple():
+    service.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
+                "-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}", "-keyout", "apple.key", "-out", "apple.pem")
+    pathlib.Path("clients.pem").write_bytes(b"".join(
+        pathlib.Path(f"authority/{name}.pem").read_bytes() for name in ("root", "developer-relations")))
+
+
+def signatures(hashes):
+    """Requests for what a TLS 1.3 handshake has signed (RFC 8446 §4.4.3)."""
+    covered = b" " * 64 + b"TLS 1.3, client CertificateVerify\0"
+    return [load.post(b"/v1/tls-signatures", json.dumps({
+        "publicKeyHash": name, "algorithm": "rsa_pss_rsae_sha256",
+        "input": base64.b64encode(covered + os.urandom(32)).decode()}).encode()) for name in hashes for _ in range(50)]
+
+
+def generate(title, socket, requests, clients, seconds, wrong, rate=None, count=60_000):
+    """The same requests again and again; figures."""
+    many = (requests * (count // len(requests) + 1))[:count]
+    said = load.generate(socket, many, clients, seconds, rate)
+    answered = said["statuses"].pop("200", 0)
+    wrong += [f"{title}: {number} requests were answered {status}" for status, number in said["statuses"].items()]
+    if said["lost"]:
+        wrong.append(f"{title}: {said['lost']} requests were not answered")
+    if not answered:
+        raise service.Failed(f"{title}: nothing was answered 200: {'; '.join(wrong)}")
+    return answered, answered / said["seconds"], said["latency"]
+
+
+def throughput(rounds, seconds, wrong, keys):
+    with deployment.Deployment("here", {"a": deployment.SoftHSMToken}, merchants=(), call_timeout="10s",
+                               listener={"max_connections_per_uid": 1024}) as there:
+        hashes = make_identities(there)
+        results = {}
+
+        def take(name, clients, figures):
+            results.setdefault((name, clients), []).append((figures[1], figures[2]["p50"], figures[2]["p99"]))
+        with contextlib.ExitStack() as stack:
+            token = there.tokens[0]
+            bare = stack.enter_context(raw.RawLoop(token.name, "identity.pem", token.pin,
+                                                   {**os.environ, "SOFTHSM2_CONF": token.conf}))
+            ways = []
+            for ends in (True, False):
+                peer = stack.enter_context(Peer(ends))
+                for in_files in (False, True):
+                    name = f"{'file' if in_files else 'token'}, {'a handshake each' if ends else 'connections kept'}"
+                    gateway = stack.enter_context(Gateway(name.replace(", ", "-").replace(" ", "-"), peer, there.socket, keys,
+                                                          in_files))
+                    ways.append((name, peer, gateway, ends))
+            for _, _, gateway, _ in ways:
+                # Contexts of TLS, lists of identities.
+                generate("at first", gateway.socket, gateway.requests, 2, 10, wrong, count=20)
+            loops = []
+            for _ in range(rounds):
+                loops.append(bare.measure(2, seconds))
+                for clients in CLIENTS:
+                    take("signatures", clients, generate("signatures", there.socket, signatures(hashes), clients, seconds, wrong))
+                    for name, peer, gateway, ends in ways:
+                        shaken, answered = peer.counts()
+                        figures = generate(name, gateway.socket, gateway.requests, clients, seconds, wrong)
+                        take(name, clients, figures)
+                        shaken, answered = (after - before for before, after in zip((shaken, answered), peer.counts()))
+                        if answered != figures[0] or (ends and shaken < answered):
+                            wrong.append(f"{name}: {figures[0]} sessions, of which the server knows {answered}, on {shaken} "
+                                         "connections")
+    loop = statistics.median(figures.rate for figures in loops)
+    print(f"bare RSA signatures of the token, 2 sessions: {loop:.0f}/s, p50 "
+          f"{statistics.median(figures.p50 for figures in loops) / 1000:.2f} ms")
+    print(f"{'':34}{'clients':>8}{'a second':>10}{'of bare':>9}{'p50':>11}{'p99':>11}   of the same with a key in a file")
+    middle = {way: [statistics.median(column) for column in zip(*turns)] for way, turns in results.items()}
+    for (name, clients), (rate, p50, p99) in middle.items():
+        other = middle.get((name.replace("token", "file"), clients)) if name.startswith("token") else None
+        print(f"{name:34}{clients:8}{rate:10.0f}{rate / loop:9.2f}{p50 / 1000:8.2f} ms{p99 / 1000:8.2f} ms"
+              + (f"   {rate / other[0]:.2f} of the rate, p50 {p50 / other[1]:.2f}, p99 {p99 / other[2]:.2f}" if other else ""))
+
+
+def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
+    """What sessions do to decryption on one kind of token. Returns p99 beside each load over p99 alone."""
+    with (deployment.Deployment(title.replace(" ", "-"), {"a": kind}, merchants=("ec",), sessions=sessions, call_timeout="10s",
+                                listener={"max_connections": 1024, "max_connections_per_uid": 1024}) as there,
+          service.Minter(certificate="authority/ec.pem") as tokens, Peer(True) as peer, contextlib.ExitStack() as stack):
+        hashes = make_identities(there)
+        inside, outside = (stack.enter_context(Gateway(f"{title.split()[0]}-{name}", peer, there.socket, keys, in_files))
+                           for name, in_files in (("token", False), ("file", True)))
+        for gateway in (inside, outside):
+            generate("at first", gateway.socket, gateway.requests, 2, 10, wrong, count=20)
+        if delay:
+            there.tokens[0].play(f"fault C_DeriveKey always delay={delay}", f"fault C_Sign always delay={delay}")
+
+        def decrypt(count, clients, rate=None):
+            requests = [load.decrypt(token, b"soak") for token in tokens.take(count)]
+            return generate("decryption", there.socket, requests, clients, 60, wrong, rate, count)
+        # The most that it does, to have a half of it.
+        most = decrypt(1000 if delay or seconds > 2 else 300, 16 if delay else 8)[1]
+        rate = most / (2 if delay else 4)
+        loads = {"alone": None, "beside sessions, key in a file": (outside.socket, outside.requests),
+                 "beside sessions, key in the token": (inside.socket, inside.requests),
+                 "beside signatures": (there.socket, signatures(hashes))}
+        results = {name: [] for name in loads}
+        for turn in range(rounds):
+            # None is always the first.
+            for name, pressure in [*loads.items()][turn % len(loads):] + [*loads.items()][:turn % len(loads)]:
+                requests = int(rate * seconds)
+                with concurrent.futures.ThreadPoolExecutor() as pool:
+                    under_way = None
+                    if pressure:
+                        # It begins before and ends after.
+                        under_way = pool.submit(generate, name, *pressure, 32, seconds + 3, wrong, count=20_000)
+                    _, _, latency = decrypt(requests, 32, rate)
+                    results[name].append((latency["p50"], latency["p99"], under_way.result()[1] if under_way else 0))
+    middle = {name: [statistics.median(column) for column in zip(*turns)] for name, turns in results.items()}
+    print(f"\n{title}, {sessions} sessions: {rate:.0f} payment tokens a second, {rate / most:.2f} of its most")
+    print(f"{'':34}{'p50':>11}{'p99':>11}   p99 of alone   beside it")
+    for name, (p50, p99, others) in middle.items():
+        print(f"{name:34}{p50 / 1000:8.2f} ms{p99 / 1000:8.2f} ms{p99 / middle['alone'][1]:15.2f}   {others:.0f}/s")
+    return {name: figures[1] / middle["alone"][1] for name, figures in middle.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak sessions", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="of everything; medians are shown (3; 1 with --short)")
+    parser.add_argument("--seconds", type=float, default=5, help="of each load (5; 0.5 with --short)")
+    options = service.arguments(parser)
+    rounds, seconds = (1, 0.5) if options.short else (options.rounds, options.seconds)
+    wrong = []
+    make_apple()
+    keys = [json.loads(service.run("paytoken-gateway", "new-key", "--output", "json")) for _ in range(CALLERS)]
+    throughput(rounds, seconds, wrong, keys)
+    beside("SoftHSM", deployment.SoftHSMToken, 0, 2, rounds, seconds, wrong, keys)
+    ratios = beside("20 ms for each operation", deployment.ScriptedToken, 20, 8, rounds, seconds, wrong, keys)
+    for name in ("beside sessions, key in the token", "beside signatures"):
+        if ratios[name] > 2 and not options.short:
+            wrong.append(f"20 ms for each operation, {name}: decryption's p99 is {ratios[name]:.2f} times its own")
+    return proof.verdict(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
