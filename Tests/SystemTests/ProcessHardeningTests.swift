@@ -64,6 +64,84 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    /// A gateway with one client, started through these words, which know their way to what follows them.
+    private func gateway(
+        _ directory: FreshDirectory, as identity: PeerIdentity? = nil, through words: [String]
+    ) async throws -> RunningProgram {
+        try directory.write(
+            """
+            listener: { address: "unix:g" }
+            admin: { socket: a }
+            clients:
+              - { name: shop, key_sha256: "\(String(repeating: "ab", count: 32))", merchants: ["*"], operations: [session],
+                  domains: [shop.example] }
+            """, to: "c.yaml")
+        if let identity {
+            let given = try await Program.run(
+                Program.installed("chown"), ["-R", "\(identity.uid):\(identity.gid)", directory.path], environment: [:])
+            try #require(given.status == 0, "\(given)")
+        }
+        let program = try RunningProgram(
+            words[0], words.dropFirst() + [Program.built("paytoken-gateway"), "--config", directory.path("c.yaml")])
+        try await wait(for: "the gateway to serve") { program.error.contains("\"serving\"") || !program.isRunning }
+        try #require(program.isRunning, "\(program.error)")
+        return program
+    }
+
+    @Test(
+        "other processes of the same account cannot read the memory of the gateway, and it cannot gain privileges",
+        .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
+    func gatewayNotDumpable() async throws {
+        let identity = PeerIdentity(uid: 4245, gid: 4245)
+        let directory = try FreshDirectory()
+        let program = try await gateway(
+            directory, as: identity, through: [Program.installed("setpriv")] + identity.arguments)
+        let process = program.processIdentifier
+        #expect(try status(process, "Uid").hasPrefix("4245\t"))
+        #expect(try owner(process) == 0)
+        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task") {
+            // One may have ended meanwhile.
+            guard let flag = try? status(process, "NoNewPrivs", thread: thread) else { continue }
+            #expect(flag == "1", "thread \(thread)")
+        }
+        let look = try await Program.run(
+            Program.installed("setpriv"), identity.arguments + ["cat", "/proc/\(process)/environ"])
+        #expect(look.status != 0 && look.error.contains("Permission denied"), "\(look)")
+        program.signal(SIGTERM)
+        #expect(try await program.result().status == 0)
+    }
+
+    /// Whether the kernel writes a core into a program's own directory, as core(5) has it without a pipe or a path.
+    private static let coresAreFiles =
+        (try? String(contentsOfFile: "/proc/sys/kernel/core_pattern", encoding: .utf8)).map {
+            !$0.hasPrefix("|") && !$0.contains("/") && !$0.isEmpty
+        } ?? false
+
+    @Test(
+        "a gateway that crashes leaves no core, where another program leaves one",
+        .enabled(if: coresAreFiles, "the kernel sends cores elsewhere"))
+    func gatewayCore() async throws {
+        func started(in directory: FreshDirectory) -> [String] {
+            ["/bin/sh", "-c", #"ulimit -c unlimited && cd "$0" && exec "$@""#, directory.path]
+        }
+        func cores(_ directory: FreshDirectory) throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: directory.path).filter { $0.hasPrefix("core") }
+        }
+        let (here, there) = (try FreshDirectory(), try FreshDirectory())
+        let words = try started(in: there) + [Program.installed("sleep"), "600"]
+        let other = try RunningProgram(words[0], Array(words.dropFirst()))
+        try await wait(for: "sleep to run") {
+            try String(contentsOfFile: "/proc/\(other.processIdentifier)/comm", encoding: .utf8) == "sleep\n"
+        }
+        let program = try await gateway(here, through: started(in: here))
+        for crashing in [other, program] {
+            crashing.signal(SIGSEGV)
+            _ = try await crashing.result()
+        }
+        #expect(try cores(there).count == 1)
+        #expect(try cores(here) == [])
+    }
+
     @Test(
         "the ledger's threads ask for no priority that an ordinary account may not have",
         .enabled(if: PeerIdentity.available, "only where it is granted, to root, does it show"))
