@@ -15,8 +15,12 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        let remote = channel.remoteAddress
-        let peer = NetworkPeer(ip: remote?.ipAddress ?? "unix", packed: remote?.packedIPAddress)
+        let peer =
+            if let ip = channel.remoteAddress?.ipAddress, let packed = NetworkAddress.packed(ip) {
+                NetworkPeer(ip: ip, packed: packed)
+            } else {
+                NetworkPeer(uid: try UnixSocketPeer.uid(of: channel))
+            }
         let handler = NetworkRequests(
             peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
             perClient: limits.maxConnectionsPerClient)
@@ -124,13 +128,5 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         guard isShakingHands else { return }
         isShakingHands = false
         instruments.handshakes.increment([outcome])
-    }
-}
-
-extension SocketAddress {
-    /// 4 or 16 bytes in network byte order; nil for a Unix socket.
-    fileprivate var packedIPAddress: [UInt8]? {
-        guard let ipAddress else { return nil }
-        return NetworkAddress.packed(ipAddress)
     }
 }

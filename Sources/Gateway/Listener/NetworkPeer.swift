@@ -16,10 +16,16 @@ final class NetworkPeer: Sendable {
     let source: ConnectionSource
     private let state = Mutex(State())
 
-    /// - Parameter packed: the address in network byte order (4 or 16 bytes); nil for a Unix socket.
-    init(ip: String, packed: [UInt8]?) {
+    /// - Parameter packed: the address in network byte order (4 or 16 bytes).
+    init(ip: String, packed: [UInt8]) {
         address = ip
-        source = .network(packed.map(Self.network) ?? ip)
+        source = .network(Self.network(packed))
+    }
+
+    /// A process of this host, behind a Unix socket.
+    init(uid: UInt32) {
+        address = "unix"
+        source = .user(uid)
     }
 
     /// What the client proved in the TLS handshake.

@@ -2,10 +2,11 @@ import Logging
 import Telemetry
 
 /// One log line and one count for each request: fixed words, identifiers and times, nothing of a body, a query or a header but
-/// the trace.
+/// the trace. What unknown senders are refused is logged once in a while for each address (UnauthorizedLines.swift).
 struct GatewayRequestLog: Sendable {
     let instruments: GatewayInstruments
     let logger: Logger
+    let unauthorizedLines = UnauthorizedLines()
 
     /// What is known of a request before it is answered.
     struct Entry: Sendable {
@@ -35,7 +36,13 @@ struct GatewayRequestLog: Sendable {
 
     func finish(_ entry: Entry, refusal: GatewayRefusal) {
         let took = finish(entry, outcome: refusal.code.rawValue)
+        var leftOut = 0
+        if refusal.code == .unauthorized {
+            guard let count = unauthorizedLines.next(from: entry.address) else { return }
+            leftOut = count
+        }
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
+        if leftOut > 0 { metadata["refusal.left_out"] = "\(leftOut)" }
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(

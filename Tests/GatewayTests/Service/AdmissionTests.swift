@@ -36,6 +36,20 @@ struct AdmissionTests {
         }
     }
 
+    @Test("whoever is unknown cannot fill the log: one line in ten seconds, and each request in the metric")
+    func unknownLines() async throws {
+        try await GatewayFixture().use { gateway in
+            let began = ContinuousClock.now
+            for _ in 0..<40 { #expect(try await gateway.get("/whoami", key: "wrong").status == 401) }
+            let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
+            let most = 1 + Int((ContinuousClock.now - began) / UnauthorizedLines.interval)
+            #expect((1...most).contains(lines.count), "\(lines)")
+            let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
+            let counted = metrics.metric("paytoken_gateway_requests_total", ["outcome=\"unauthorized\""])
+            #expect(counted == [40])
+        }
+    }
+
     @Test("refusals have their status, code and headers, and keep the connection where that is safe")
     func refusals() async throws {
         try await GatewayFixture().use { gateway in
