@@ -33,7 +33,9 @@ struct NetworkConnections: ConnectionService {
                 let handshake = settings?.handler(for: peer)
                 if let handshake { try pipeline.addHandler(handshake) }
                 try pipeline.addHandler(
-                    UnknownClientTimeout(peer: peer, tls: handshake, timeout: timeout, instruments: instruments))
+                    UnknownClientTimeout(
+                        peer: peer, tls: handshake, resumed: { settings?.resumed($0) }, timeout: timeout,
+                        instruments: instruments))
             })
     }
 
@@ -73,14 +75,20 @@ final class UnknownClientTimeout: ChannelInboundHandler {
 
     private let peer: NetworkPeer
     private let tls: NIOSSLServerHandler?
+    /// What a certificate (DER) counts for that came with a resumed session.
+    private let resumed: ([UInt8]) -> PresentedCertificate?
     private let timeout: TimeAmount
     private let instruments: GatewayInstruments
     private var timer: Scheduled<Void>?
     private var isShakingHands: Bool
 
-    init(peer: NetworkPeer, tls: NIOSSLServerHandler?, timeout: TimeAmount, instruments: GatewayInstruments) {
+    init(
+        peer: NetworkPeer, tls: NIOSSLServerHandler?, resumed: @escaping ([UInt8]) -> PresentedCertificate?,
+        timeout: TimeAmount, instruments: GatewayInstruments
+    ) {
         self.peer = peer
         self.tls = tls
+        self.resumed = resumed
         self.timeout = timeout
         self.instruments = instruments
         isShakingHands = tls != nil
@@ -101,8 +109,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         if case TLSUserEvent.handshakeCompleted = event {
             endHandshake("ok")
             if peer.certificate == nil, let leaf = try? tls?.peerCertificate?.toDERBytes() {
-                // A resumed session: its chain was verified in another connection, perhaps long ago, so it counts by its hash only.
-                peer.present(PresentedCertificate(der: leaf, verifiedGeneration: nil))
+                peer.present(resumed(leaf))
             }
         }
         context.fireUserInboundEventTriggered(event)

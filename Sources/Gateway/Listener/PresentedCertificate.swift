@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import SwiftASN1
+import Synchronization
 import X509
 
 /// The certificate whose key a client has proved in its TLS handshake, read once.
@@ -57,23 +58,24 @@ struct ClientCertificateAuthorities: Sendable {
     static let longestChain = 4
 
     /// - Parameter chain: as DER, the client's own first.
-    func accept(_ chain: [[UInt8]]) async -> Bool {
+    /// - Returns: until when all certificates of its path are valid; nil where there is no path.
+    func accept(_ chain: [[UInt8]]) async -> Date? {
         guard !roots.isEmpty, (1...Self.longestChain).contains(chain.count),
             chain.allSatisfy({ $0.count <= PresentedCertificate.maximumBytes })
-        else { return false }
+        else { return nil }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
         // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
         // each with its signature, and the client is not known yet.
         guard certificates.count == chain.count, Set(certificates.map(\.subject)).count == chain.count,
             Self.isForClients(certificates[0])
-        else { return false }
+        else { return nil }
         var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
             RFC5280Policy()
         }
         let result = await verifier.validate(
             leaf: certificates[0], intermediates: CertificateStore(certificates.dropFirst()))
-        if case .validCertificate = result { return true }
-        return false
+        guard case .validCertificate(let path) = result else { return nil }
+        return path.map(\.notValidAfter).min()
     }
 
     /// RFC 5280 §4.2.1.12: where there is an extended key usage it must name client authentication.
@@ -82,5 +84,30 @@ struct ClientCertificateAuthorities: Sendable {
             return !certificate.extensions.contains { $0.oid == .X509ExtensionID.extendedKeyUsage }
         }
         return usage.contains(.clientAuth)
+    }
+}
+
+/// The clients' certificates whose chains were verified in the handshakes of one TLS context, and until when those are valid.
+///
+/// In a resumed session (RFC 8446 §2.2, RFC 5077) a client shows no chain again; its own certificate stands in the ticket. Tickets are
+/// sealed with keys of one context, so the chain was verified in another handshake of this one and by the same authorities,
+/// or was not.
+final class VerifiedClientCertificates: Sendable {
+    /// Beyond so many a client is not remembered, and known by its name in whole handshakes only.
+    static let most = 4096
+
+    /// By the SHA-256 of the client's certificate.
+    private let ends = Mutex<[[UInt8]: Date]>([:])
+
+    func remember(_ certificate: [UInt8], until end: Date, now: Date = Date()) {
+        ends.withLock { ends in
+            let name = Array(SHA256.hash(data: certificate))
+            if ends.count >= Self.most, ends[name] == nil { ends = ends.filter { $0.value >= now } }
+            if ends.count < Self.most || ends[name] != nil { ends[name] = end }
+        }
+    }
+
+    func contains(_ certificate: [UInt8], at time: Date = Date()) -> Bool {
+        ends.withLock { $0[Array(SHA256.hash(data: certificate))].map { time <= $0 } ?? false }
     }
 }

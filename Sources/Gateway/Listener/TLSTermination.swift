@@ -10,6 +10,8 @@ final class TLSTermination: Sendable {
         /// Whether clients are asked for certificates.
         let requestsCertificates: Bool
         let authorities: ClientCertificateAuthorities
+        /// In this context's handshakes.
+        let verified = VerifiedClientCertificates()
         /// The clients' list that these belong to.
         let generation: Int
         /// Of the server's certificate.
@@ -46,19 +48,26 @@ extension TLSTermination.Settings {
     /// counts is decided there.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
-        let (authorities, generation) = (authorities, generation)
+        let (authorities, verified, generation) = (authorities, verified, generation)
         return NIOSSLServerHandler(
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
                 promise.completeWithTask {
-                    let isVerified = await authorities.accept(chain)
+                    let end = await authorities.accept(chain)
                     if let leaf = chain.first {
+                        if let end { verified.remember(leaf, until: end) }
                         peer.present(
-                            PresentedCertificate(der: leaf, verifiedGeneration: isVerified ? generation : nil))
+                            PresentedCertificate(der: leaf, verifiedGeneration: end == nil ? nil : generation))
                     }
                     return .certificateVerified
                 }
             })
+    }
+
+    /// What a client presents in a resumed session, in which no chain is verified.
+    func resumed(_ certificate: [UInt8]) -> PresentedCertificate? {
+        PresentedCertificate(
+            der: certificate, verifiedGeneration: verified.contains(certificate) ? generation : nil)
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -22,7 +23,7 @@ import Testing
     }
 
     private func accepts(_ chain: [TestCertificates.Pair]) async throws -> Bool {
-        await authorities.accept(try chain.map { try $0.der })
+        await authorities.accept(try chain.map { try $0.der }) != nil
     }
 
     @Test(arguments: [[], ["one"], ["one", "two"], ["one", "two", "three"]])
@@ -32,6 +33,32 @@ import Testing
 
     @Test func aLongerChainIsNotVerified() async throws {
         #expect(try await !accepts(chain(["one", "two", "three", "four"])))
+    }
+
+    @Test func aChainIsGoodUntilTheFirstOfItsCertificatesEnds() async throws {
+        let one = try certificates.issueAuthority("one")
+        let soon = Date(timeIntervalSinceNow: 3600)
+        let leaf = try certificates.issue("backend", names: ["backend.shop.example"], ends: soon, by: one)
+        let end = try #require(try await authorities.accept([leaf.der, one.der]))
+        #expect(abs(end.timeIntervalSince(soon)) < 1)
+    }
+
+    @Test func aVerifiedCertificateIsRememberedUntilItsEndAndABoundedNumberOfThem() {
+        let verified = VerifiedClientCertificates()
+        let now = Date()
+        verified.remember([1], until: now + 10, now: now)
+        #expect(verified.contains([1], at: now) && verified.contains([1], at: now + 10))
+        #expect(!verified.contains([1], at: now + 11) && !verified.contains([2], at: now))
+        func bytes(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255), 0] }
+        for number in 0..<2 * VerifiedClientCertificates.most {
+            verified.remember(bytes(number), until: now + 10, now: now)
+        }
+        #expect(verified.contains([1], at: now), "who is known stays")
+        #expect(
+            (0..<2 * VerifiedClientCertificates.most).count { verified.contains(bytes($0), at: now) }
+                == VerifiedClientCertificates.most - 1)
+        verified.remember([3], until: now + 30, now: now + 20)
+        #expect(verified.contains([3], at: now + 20), "those that have ended make room")
     }
 
     @Test func aChainThatLacksAnIssuerIsNotAccepted() async throws {

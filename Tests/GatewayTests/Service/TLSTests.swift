@@ -166,6 +166,58 @@ struct TLSTests {
         }
     }
 
+    /// s_client's request as `name`, over a whole handshake or a resumed session.
+    private func request(
+        _ gateway: GatewayFixture, _ version: String, as name: String, _ arguments: [String]
+    ) async throws -> ProgramResult {
+        try await Program.run(
+            Program.installed("openssl"),
+            ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", version, "-ign_eof"] + arguments
+                + ["-cert", directory.path("\(name).pem"), "-key", directory.path("\(name).key")],
+            input: Array("GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
+    }
+
+    @Test("a resumed session is the client's whose handshake it comes from", arguments: ["-tls1_2", "-tls1_3"])
+    func resumed(version: String) async throws {
+        try await gateway().use { gateway in
+            for (name, client) in [("client", "issued"), ("other", "pinned")] {
+                let session = directory.path("\(name).session")
+                let whole = try await request(gateway, version, as: name, ["-sess_out", session])
+                #expect(whole.output.contains("\nNew, ") && whole.output.contains("\(client) 0"), "\(whole)")
+                let resumed = try await request(gateway, version, as: name, ["-sess_in", session])
+                #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
+            }
+            // Of nobody's authority: neither handshake nor resumed session makes it known.
+            let stranger = try TestCertificates(in: FreshDirectory())
+            try certificates.write(stranger.client, to: "stranger")
+            let session = directory.path("stranger.session")
+            for arguments in [["-sess_out", session], ["-sess_in", session]] {
+                let answer = try await request(gateway, version, as: "stranger", arguments)
+                #expect(answer.output.contains("HTTP/1.1 401"), "\(answer)")
+            }
+        }
+    }
+
+    @Test(
+        "after a reload with another authority a session from before makes nobody known",
+        arguments: ["-tls1_2", "-tls1_3"])
+    func resumedAfterReload(version: String) async throws {
+        try await gateway().use { gateway in
+            let session = directory.path("session")
+            let before = try await request(gateway, version, as: "client", ["-sess_out", session])
+            #expect(before.output.contains("issued 0"), "\(before)")
+            let stranger = try TestCertificates(in: FreshDirectory())
+            try directory.write(
+                String(contentsOfFile: stranger.directory.path("ca.pem"), encoding: .utf8), to: "ca.pem")
+            GatewayReload(
+                file: gateway.configurationFile, assembly: gateway.assembly, log: .init(),
+                logger: gateway.assembly.logger
+            ).run()
+            let after = try await request(gateway, version, as: "client", ["-sess_in", session])
+            #expect(after.output.contains("HTTP/1.1 401"), "\(after)")
+        }
+    }
+
     /// TLS as swift-nio-ssl's client speaks it, whoever the server is.
     private func tls() async throws -> @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void {
         var configuration = TLSConfiguration.makeClientConfiguration()
