@@ -32,8 +32,9 @@ struct CommandFailure: Error, Equatable {
                 + NextStep.approve(pending.approval), more: note.map { [$0] } ?? [])
     }
 
-    init(_ error: UnixSocketClientError) {
-        self.init(error.exitStatus, error.description)
+    /// - Parameter program: whose socket it is.
+    init(_ error: UnixSocketClientError, of program: String) {
+        self.init(error.exitStatus, error.sentence(of: program))
     }
 
     init(_ error: KeyFileError) {

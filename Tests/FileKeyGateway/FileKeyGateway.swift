@@ -58,12 +58,14 @@ struct FileIdentities: MerchantIdentitySource {
         (self.byMerchant, self.keys) = (byMerchant, keys)
     }
 
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity] {
         byMerchant[merchantIdentifier].map { [$0] } ?? []
     }
 
     func signature(
-        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8] {
         let padding: _RSA.Signing.Padding = algorithm == .pssSHA256 ? .PSS : .insecurePKCS1v1_5
         guard

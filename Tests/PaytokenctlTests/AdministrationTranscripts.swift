@@ -279,9 +279,9 @@ struct AdministrationTranscripts {
 
     @Test("every way of not reaching the daemon has its exit status")
     func connectionFailures() {
-        #expect(CommandFailure(UnixSocketClientError.notPermitted(path: "p")).status == .notPermitted)
-        #expect(CommandFailure(UnixSocketClientError.notThere(path: "p")).status == .unreachable)
-        #expect(CommandFailure(UnixSocketClientError.cutShort(path: "p")).status == .unreachable)
+        #expect(CommandFailure(UnixSocketClientError.notPermitted(path: "p"), of: "paytokend").status == .notPermitted)
+        #expect(CommandFailure(UnixSocketClientError.notThere(path: "p"), of: "paytokend").status == .unreachable)
+        #expect(CommandFailure(UnixSocketClientError.cutShort(path: "p"), of: "paytokend").status == .unreachable)
     }
 
     @Test("wrong usage ends in 64, help and version in 0")

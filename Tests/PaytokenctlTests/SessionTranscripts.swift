@@ -51,6 +51,8 @@ struct SessionTranscripts {
         let result = try await Command.paytokenctl(
             ["session", "check", "merchant.com.example", "--domain", "shop.example"], socket: directory.path("s"))
         #expect(result.status == 69)
+        #expect(result.error.contains("Is paytoken-gateway running"), "\(result)")
+        #expect(!result.error.contains("paytokend"), "\(result)")
     }
 
     @Test("check passes a refusal on")

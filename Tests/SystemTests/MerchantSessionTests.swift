@@ -57,7 +57,7 @@ import TokenForge
             try await wait(for: "the gateway to serve") { program.error.contains("\"serving\"") || !program.isRunning }
         }
 
-        func session(domain: String = "shop.example") async throws -> CurlAnswer {
+        func session(domain: String = "shop.example", headers: [String] = []) async throws -> CurlAnswer {
             try await Curl.request(
                 "/merchant-sessions", socket: directory.path("g"),
                 body: Array(
@@ -65,7 +65,7 @@ import TokenForge
                     {"merchantIdentifier":"\(MerchantSessionTests.merchant)","displayName":"Shop","initiative":"web",\
                     "initiativeContext":"\(domain)"}
                     """.utf8),
-                arguments: ["--header", "Authorization: Bearer \(key)"])
+                arguments: (headers + ["Authorization: Bearer \(key)"]).flatMap { ["--header", $0] })
         }
 
         func keyCommand(_ verb: String) async throws {
@@ -103,6 +103,28 @@ import TokenForge
         #expect(records.first?["merchant"]?.stringValue == Self.merchant)
         gateway.program.signal(SIGTERM)
         #expect(try await gateway.program.result().status == 0)
+    }
+
+    @Test("the caller's trace is in the log lines of both programs, and one that is none is in neither")
+    func trace() async throws {
+        let apple = try await SimulatedApple()
+        let gateway = try await Gateway(apple)
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        #expect(try await gateway.session(headers: ["traceparent: 00-\(trace)-00f067aa0ba902b7-01"]).status == 200)
+        let nonsense = try await Curl.request(
+            "/v1/decrypt", socket: gateway.harness.socket, body: [],
+            arguments: ["--header", "traceparent: 00-nonsense-01"])
+        #expect(nonsense.status == 400)
+        gateway.program.signal(SIGTERM)
+        let ended = try await gateway.program.result()
+        let daemon = try await gateway.harness.stop()
+        func lines(_ log: String, _ endpoint: String) -> [String] {
+            log.split(separator: "\n").map(String.init).filter { $0.contains(endpoint) && $0.contains(trace) }
+        }
+        #expect(lines(ended.error, "/merchant-sessions").count == 1, "\(ended)")
+        #expect(lines(daemon.error, "/v1/tls-identities").count == 1, "\(daemon)")
+        #expect(lines(daemon.error, "/v1/tls-signatures").count == 1)
+        #expect(!daemon.error.contains("nonsense"))
     }
 
     @Test("a suspended key makes no further handshake, and a resumed one does")

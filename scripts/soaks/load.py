@@ -164,9 +164,12 @@ def connects(path):
         return False
 
 
-def generate(path, requests, connections, seconds, rate=None):
-    """The same by the program load-generator, which takes less of the machine: what it says of them (its --help)."""
-    command = ["load-generator", path, "--connections", str(connections), "--seconds", str(seconds)]
+def generate(path, requests, connections, seconds, rate=None, priority=()):
+    """The same by the program load-generator, which takes less of the machine: what it says of them (its --help).
+
+    priority: words before the command.
+    """
+    command = [*priority, "load-generator", path, "--connections", str(connections), "--seconds", str(seconds)]
     done = subprocess.run(command + (["--rate", f"{rate:.3f}"] if rate else []), capture_output=True,
                           input=b"".join(len(request).to_bytes(4, "big") + request for request in requests))
     if done.returncode != 0:

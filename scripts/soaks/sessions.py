@@ -8,7 +8,8 @@ Then what sessions do to decryption: payment tokens at a steady rate alone, besi
 nothing but signatures. Once on SoftHSM, where everything shares the machine's cores, and once on a token that takes 20 ms
 for each operation without using them, as an HSM does: there it is the token's sessions that are shared.
 
-Everything runs on this machine, the playing server and the loads too. Wrong is every answer but 200, a session for which
+Everything runs on this machine. Beside decryption the playing server and the sessions' load have the lowest priority (nice
+19), since they stand for other machines. Wrong is every answer but 200, a session for which
 the server has no answer given or no handshake where it should, and, but for --short, a p99 of decryption beside signatures
 of more than 2 times its own on the token that takes 20 ms.
 """
@@ -31,6 +32,8 @@ import service
 
 MERCHANTS = ["merchant.com.example.first", "merchant.com.example.second"]
 CLIENTS = (1, 8, 32)
+# Before the commands of programs that would be on other machines.
+ELSEWHERE = ("nice", "-n", "19")
 HOST = "apple-pay-gateway.apple.com"
 # Callers of the gateway: each may have sixteen sessions under way.
 CALLERS = 4
@@ -39,9 +42,9 @@ CALLERS = 4
 class Peer:
     """The server that plays Apple. A context. ends: whether it ends each connection behind its answer."""
 
-    def __init__(self, ends):
+    def __init__(self, ends, priority=()):
         self.process = subprocess.Popen(
-            ["./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep"],
+            [*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self._line())
 
@@ -142,10 +145,10 @@ def signatures(hashes):
         "input": base64.b64encode(covered + os.urandom(32)).decode()}).encode()) for name in hashes for _ in range(50)]
 
 
-def generate(title, socket, requests, clients, seconds, wrong, rate=None, count=60_000):
+def generate(title, socket, requests, clients, seconds, wrong, rate=None, count=60_000, priority=()):
     """The same requests again and again; figures."""
     many = (requests * (count // len(requests) + 1))[:count]
-    said = load.generate(socket, many, clients, seconds, rate)
+    said = load.generate(socket, many, clients, seconds, rate, priority)
     answered = said["statuses"].pop("200", 0)
     wrong += [f"{title}: {number} requests were answered {status}" for status, number in said["statuses"].items()]
     if said["lost"]:
@@ -206,7 +209,7 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
     """What sessions do to decryption on one kind of token. Returns p99 beside each load over p99 alone."""
     with (deployment.Deployment(title.replace(" ", "-"), {"a": kind}, merchants=("ec",), sessions=sessions, call_timeout="10s",
                                 listener={"max_connections": 1024, "max_connections_per_uid": 1024}) as there,
-          service.Minter(certificate="authority/ec.pem") as tokens, Peer(True) as peer, contextlib.ExitStack() as stack):
+          service.Minter(certificate="authority/ec.pem") as tokens, Peer(True, ELSEWHERE) as peer, contextlib.ExitStack() as stack):
         hashes = make_identities(there)
         inside, outside = (stack.enter_context(Gateway(f"{title.split()[0]}-{name}", peer, there.socket, keys, in_files))
                            for name, in_files in (("token", False), ("file", True)))
@@ -233,7 +236,8 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
                     under_way = None
                     if pressure:
                         # It begins before and ends after.
-                        under_way = pool.submit(generate, name, *pressure, 32, seconds + 3, wrong, count=20_000)
+                        under_way = pool.submit(generate, name, *pressure, 32, seconds + 3, wrong, count=20_000,
+                                                priority=ELSEWHERE)
                     _, _, latency = decrypt(requests, 32, rate)
                     results[name].append((latency["p50"], latency["p99"], under_way.result()[1] if under_way else 0))
     middle = {name: [statistics.median(column) for column in zip(*turns)] for name, turns in results.items()}

@@ -35,7 +35,9 @@ struct Router: PeerRequestHandler {
         let here = (atLiteralPath[head.path] ?? endpoints.filter { $0.match(head.path) != nil })
             .filter { $0.sockets.contains(socket) }
         let endpoint = here.first { $0.method == head.method }
-        let entry = RequestLog.Entry(endpoint: endpoint?.path ?? "other", caller: caller, peer: peer)
+        let entry = RequestLog.Entry(
+            endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, traceparent: head.values(of: "traceparent")
+        )
         do throws(Refusal) {
             // An untrusted caller learns nothing of what there is.
             guard caller != nil || endpoint?.role == nil && endpoint != nil else {

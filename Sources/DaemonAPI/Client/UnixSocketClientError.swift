@@ -23,18 +23,22 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     /// What answers there does not speak HTTP/1.1.
     case notHTTP(path: String)
 
-    public var description: String {
+    public var description: String { sentence(of: "paytokend") }
+
+    /// - Parameter program: whose socket it is: `paytokend` or `paytoken-gateway`.
+    public func sentence(of program: String) -> String {
         switch self {
         case .notThere(let path):
-            "There is no socket at \(path). Is paytokend running, and is this its socket? "
-                + "Name another with --socket, or look at `systemctl status paytokend`."
+            "There is no socket at \(path). Is \(program) running, and is this its socket? "
+                + "Name another with --socket, or look at `systemctl status \(program)`."
         case .notListening(let path):
-            "Nobody listens on \(path): paytokend has ended and left its socket behind. Start it again."
+            "Nobody listens on \(path): \(program) has ended and left its socket behind. Start it again."
         case .busy(let path):
             "Too many connections wait at \(path) already. Try again in a moment."
         case .notPermitted(let path):
             "No permission to connect to \(path). Use an account that the socket's owner, group and mode admit "
-                + "(listener.group, listener.mode, listener.admin_mode)."
+                + (program == "paytokend"
+                    ? "(listener.group, listener.mode, listener.admin_mode)." : "(admin.group, admin.mode).")
         case .pathTooLong(let path):
             "\(path) is too long for a Unix socket's path, which has at most 107 bytes. Use a shorter path."
         case .cannotConnect(let path, let error):
@@ -44,14 +48,14 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
                 + "look before repeating it."
         case .silent(let path, let duration):
             "Nothing came from \(path) for \(duration.components.seconds) s in the middle of its answer. "
-                + "Look at the daemon's log, then try again."
+                + "Look at the log of \(program), then try again."
         case .answerTooLarge(let limit):
             "The answer has more than \(limit) bytes, so this program stopped reading it."
         case .cutShort(let path):
             "The connection to \(path) ended before the answer did. What was asked may have happened: "
                 + "look before repeating it."
         case .notHTTP(let path):
-            "What listens on \(path) does not speak HTTP/1.1. Is it paytokend's socket?"
+            "What listens on \(path) does not speak HTTP/1.1. Is it the socket of \(program)?"
         }
     }
 

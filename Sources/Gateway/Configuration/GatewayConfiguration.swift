@@ -1,5 +1,6 @@
 import ConfigurationFile
 import Foundation
+import HostSystem
 import Telemetry
 
 /// Everything the gateway's configuration file says, typed, defaulted and checked; paths are absolute.
@@ -98,11 +99,14 @@ struct AdminSettings: Sendable, Equatable {
     var socket: String
     /// Permission bits of the socket file: who can connect may do everything there.
     var mode: UInt32
+    /// Of the socket file; nil leaves it the gateway's own.
+    var group: Account?
 
-    static let keys = ["socket", "mode"]
+    static let keys = ["socket", "mode", "group"]
 
     init(_ section: ConfigurationSection) {
         socket = section.socketPath("socket", default: "/run/paytoken-gateway/admin.sock")
         mode = section.mode("mode", default: 0o600)
+        group = section.group("group")
     }
 }

@@ -1,6 +1,7 @@
 import HTTPListener
 import NIOCore
 import Refusals
+import Telemetry
 
 /// The admin socket: whoever may open it (`admin.mode`) may ask everything there.
 struct AdminRouter: RequestHandler {
@@ -17,18 +18,9 @@ struct AdminRouter: RequestHandler {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path on the admin socket.")
             }
             guard let route = here.first(where: { $0.method == head.method }) else {
-                throw GatewayRefusal(
-                    .daemon(.methodNotAllowed), "This path does not know this method.",
-                    details: "it knows \(here.map(\.method).sorted().joined(separator: ", "))")
+                throw .methodNotAllowed(of: here.map(\.method))
             }
-            guard head.query.isEmpty else {
-                throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
-            }
-            if route.bodyLimit > 0, head.contentType != "application/json" {
-                throw GatewayRefusal(
-                    .daemon(.unsupportedMediaType),
-                    "The body must be JSON, with the header Content-Type: application/json.")
-            }
+            try head.requirePlain(takesBody: route.bodyLimit > 0)
             return .accept(bodyLimit: route.bodyLimit) { [log] body in
                 do throws(GatewayRefusal) {
                     let answer = try await route.respond(AdminRequest(body: body, trace: entry.trace))
@@ -41,7 +33,7 @@ struct AdminRouter: RequestHandler {
             }
         } catch {
             log.finish(entry, refusal: error)
-            return .refuse(HTTPAnswer(error))
+            return .refuse(HTTPAnswer(error, knowing: here.map(\.method)))
         }
     }
 

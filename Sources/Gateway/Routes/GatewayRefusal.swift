@@ -91,6 +91,36 @@ extension HTTPAnswer {
         let closes = [401, 408, 413].contains(row.status)
         self = .json(status: row.status, refusal.json, headers: headers, closes: closes)
     }
+
+    /// - Parameter methods: which the path knows; a 405 names them (RFC 9110 §15.5.6).
+    init(_ refusal: GatewayRefusal, knowing methods: [String]) {
+        self.init(refusal)
+        if refusal.code == .daemon(.methodNotAllowed) {
+            headers.append(Header(name: "Allow", value: methods.sorted().joined(separator: ", ")))
+        }
+    }
+}
+
+extension RequestHead {
+    /// What holds for every path of both routers.
+    func requirePlain(takesBody: Bool) throws(GatewayRefusal) {
+        guard query.isEmpty else {
+            throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
+        }
+        if takesBody, contentType != "application/json" {
+            throw GatewayRefusal(
+                .daemon(.unsupportedMediaType), "The body must be JSON, with the header Content-Type: application/json."
+            )
+        }
+    }
+}
+
+extension GatewayRefusal {
+    static func methodNotAllowed(of methods: [String]) -> GatewayRefusal {
+        GatewayRefusal(
+            .daemon(.methodNotAllowed), "This path does not know this method.",
+            details: "it knows \(methods.sorted().joined(separator: ", "))")
+    }
 }
 
 extension GatewayRefusal {

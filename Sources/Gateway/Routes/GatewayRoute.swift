@@ -1,6 +1,7 @@
 import DaemonAPI
 import HTTPListener
 import Logging
+import Telemetry
 
 /// One method on one path of the merchant endpoints: the operation that a client needs for it, and what answers.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPListener
 import Refusals
+import Telemetry
 
 /// From a request's head to the route that answers it.
 ///
@@ -40,9 +41,7 @@ struct GatewayRouter: Sendable {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path.")
             }
             guard let route else {
-                throw GatewayRefusal(
-                    .daemon(.methodNotAllowed), "This path does not know this method.",
-                    details: "it knows \(here.map(\.method).sorted().joined(separator: ", "))")
+                throw .methodNotAllowed(of: here.map(\.method))
             }
             guard client.has(route.operation) else {
                 throw GatewayRefusal(
@@ -50,25 +49,13 @@ struct GatewayRouter: Sendable {
                     "This client may not do this; its entry in the gateway's configuration says what it may.",
                     details: "the operation \(route.operation.rawValue)")
             }
-            guard head.query.isEmpty else {
-                throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
-            }
-            if route.bodyLimit > 0, head.contentType != "application/json" {
-                throw GatewayRefusal(
-                    .daemon(.unsupportedMediaType),
-                    "The body must be JSON, with the header Content-Type: application/json.")
-            }
+            try head.requirePlain(takesBody: route.bodyLimit > 0)
             return .accept(bodyLimit: route.bodyLimit) { [entry] body in
                 await respond(to: GatewayRequest(client: client, body: body, trace: trace), route, entry)
             }
         } catch {
             log.finish(entry, refusal: error)
-            var answer = HTTPAnswer(error)
-            if error.code == .daemon(.methodNotAllowed) {
-                // RFC 9110 §15.5.6: a 405 names the methods.
-                let methods = here.map(\.method).sorted().joined(separator: ", ")
-                answer.headers.append(HTTPAnswer.Header(name: "Allow", value: methods))
-            }
+            var answer = HTTPAnswer(error, knowing: here.map(\.method))
             // A client that floods is not to come back on the same connection at once.
             if error.code == .rateLimited { answer.closes = true }
             return .refuse(answer)

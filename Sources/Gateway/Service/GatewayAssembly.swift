@@ -59,7 +59,8 @@ struct GatewayAssembly: Sendable {
         }
         let requests = RequestLimits(idle: TimeAmount(limits.idleTimeout))
         let admin = ListeningSocket(
-            name: "admin", place: .path(configuration.admin.socket, mode: configuration.admin.mode, group: nil),
+            name: "admin",
+            place: .path(configuration.admin.socket, mode: configuration.admin.mode, group: configuration.admin.group),
             service: AdminConnections(router: adminRouter, instruments: instruments),
             connectionLimits: ConnectionLimits(AdminConnections.maximum), answersOnEventLoop: false, limits: requests)
         let connectionLimits = ConnectionLimits(

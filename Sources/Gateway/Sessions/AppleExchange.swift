@@ -23,7 +23,7 @@ final class AppleExchange: ChannelInboundHandler {
 
     private let host: String
     private var state = State.handshaking
-    private var progress: SessionProgress
+    private(set) var progress: SessionProgress
     private var body: [UInt8] = []
     private var identityWasAsked = false
     /// The first fault that was seen; what comes after it is its consequence.
@@ -98,7 +98,8 @@ final class AppleExchange: ChannelInboundHandler {
             identityWasAsked = true
             progress.reached(.tls)
         case IdentityKeyEvent.signed: progress.reached(.signature)
-        case IdentityKeyEvent.failed(let failure): fail(.paytokend(failure), context.channel)
+        case IdentityKeyEvent.failed(let failure):
+            fail(SessionFailure(failure, during: progress.next), context.channel)
         case TLSUserEvent.handshakeCompleted:
             guard case .handshaking = state else { break }
             progress.reached(.tls)

@@ -28,10 +28,13 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
         }
         channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.asked)
         let input = Array(data.readableBytesView)
+        // TLS asks on the connection's event loop; the connection is made for one session, and kept for others after it.
+        let exchange = try? channel.pipeline.syncOperations.handler(type: AppleExchange.self)
+        let origin = exchange?.progress.origin ?? SessionOrigin()
         let (source, publicKeyHash) = (source, identity.publicKeyHash)
         signature.completeWithTask {
             do {
-                let bytes = try await source.signature(by: publicKeyHash, algorithm, over: input)
+                let bytes = try await source.signature(by: publicKeyHash, algorithm, over: input, for: origin)
                 channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.signed)
                 return ByteBuffer(bytes: bytes)
             } catch {

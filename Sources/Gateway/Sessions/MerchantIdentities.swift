@@ -1,6 +1,7 @@
 package import DaemonAPI
 import Encodings
 package import Foundation
+import NIOCore
 import Synchronization
 package import TLSHandshake
 import X509
@@ -34,11 +35,13 @@ package struct MerchantIdentity: Sendable, Hashable {
 /// Where merchants' certificates come from, and who signs with their keys.
 package protocol MerchantIdentitySource: Sendable {
     /// The merchant's active identities, the newest first; empty when it has none.
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity]
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity]
 
     /// A signature of 256 bytes over `input`, unhashed, as TLS hands it to a certificate's key.
     func signature(
-        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8]
 }
 
@@ -49,6 +52,8 @@ package enum IdentityFailure: Error, Sendable, Equatable {
     case refused(code: String, message: String)
     /// Its answer is none that this version reads.
     case unreadable
+    /// The session's deadline came first.
+    case late
 
     /// Whether it is the key that does not sign any more, so that another of the merchant's keys may.
     var concernsKey: Bool {
@@ -72,29 +77,42 @@ struct PaytokendIdentities: MerchantIdentitySource {
         let items: [TLSIdentity]
     }
 
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity] {
         let target = "/v1/tls-identities?merchantIdentifier=" + PercentEncoding.encoded(merchantIdentifier)
-        let items = try await answer(Identities.self, to: .get(target)).items
+        let items = try await answer(Identities.self, to: .get(target), for: origin).items
         let identities = items.compactMap(MerchantIdentity.init)
         guard identities.count == items.count else { throw .unreadable }
         return identities
     }
 
     func signature(
-        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8] {
         let request = TLSSignatureRequest(publicKeyHash: publicKeyHash, algorithm: algorithm, input: input)
         guard let body = try? JSONCoding.encode(request) else { throw .unreadable }
-        let answer = try await answer(TLSSignatureAnswer.self, to: .post("/v1/tls-signatures", body: body))
+        let answer = try await answer(
+            TLSSignatureAnswer.self, to: .post("/v1/tls-signatures", body: body), for: origin)
         guard let signature = Base64.decode(answer.signature), signature.count == 256 else { throw .unreadable }
         return signature
     }
 
     private func answer<Answer: Decodable>(
-        _ type: Answer.Type, to request: ClientRequest
+        _ type: Answer.Type, to request: ClientRequest, for origin: SessionOrigin
     ) async throws(IdentityFailure) -> Answer {
+        var request = request
+        request.traceparent = origin.traceparent
+        // No question outlives the session that it is for.
+        let left = Duration.nanoseconds((origin.deadline - .now()).nanoseconds)
+        guard left > .zero else { throw .late }
+        let client = UnixSocketClient(
+            path: client.path, maximumAnswerBytes: client.maximumAnswerBytes, deadline: min(client.deadline, left))
         let answer: ClientAnswer
-        do { answer = try await client.send(request) } catch { throw .unreachable(error) }
+        do { answer = try await client.send(request) } catch {
+            if case .deadlineExceeded = error, client.deadline == left { throw .late }
+            throw .unreachable(error)
+        }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreadable }
             throw .refused(code: refusal.code, message: refusal.message)
@@ -127,10 +145,12 @@ final class IdentityCache: Sendable {
         lifetimeOfNone = ofNone
     }
 
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity] {
         let now = ContinuousClock.now
         if let entry = entries.withLock({ $0[merchantIdentifier] }), entry.until > now { return entry.identities }
-        let identities = try await source.identities(of: merchantIdentifier)
+        let identities = try await source.identities(of: merchantIdentifier, for: origin)
         entries.withLock { entries in
             if entries.count >= Self.mostMerchants {
                 entries = entries.filter { $0.value.until > now }

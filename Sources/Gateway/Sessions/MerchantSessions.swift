@@ -57,8 +57,17 @@ final class MerchantSessions: Sendable {
     }
 
     /// A session for a request that was validated. Whether the caller may have it is decided before.
-    func session(_ request: MerchantSessionRequest) async throws(SessionFailure) -> MerchantSession {
-        try await session(request, SessionProgress(), reuses: true)
+    ///
+    /// - Parameter traceparent: of the caller's request, for what paytokend is asked.
+    func session(
+        _ request: MerchantSessionRequest, traceparent: String? = nil
+    ) async throws(SessionFailure) -> MerchantSession {
+        try await session(request, begin(traceparent: traceparent), reuses: true)
+    }
+
+    /// From now on a session's time counts.
+    func begin(traceparent: String? = nil) -> SessionProgress {
+        SessionProgress(SessionOrigin(traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
     }
 
     /// - Parameter reuses: false makes a connection of its own, so that every step is gone through.
@@ -67,8 +76,7 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let began = ContinuousClock.now
         do {
-            let session = try await attempt(
-                request, until: .now() + .nanoseconds(deadline.nanoseconds), progress, reuses: reuses)
+            let session = try await attempt(request, until: progress.origin.deadline, progress, reuses: reuses)
             observer.sessionEnded(outcome: "ok", after: .now - began)
             return session
         } catch {
@@ -101,7 +109,9 @@ final class MerchantSessions: Sendable {
         of merchantIdentifier: String, _ progress: SessionProgress
     ) async throws(SessionFailure) -> [MerchantIdentity] {
         let all: [MerchantIdentity]
-        do { all = try await cache.identities(of: merchantIdentifier) } catch { throw .paytokend(error) }
+        do { all = try await cache.identities(of: merchantIdentifier, for: progress.origin) } catch {
+            throw SessionFailure(error, during: .identity)
+        }
         guard !all.isEmpty else { throw .noActiveIdentity }
         let now = now()
         let valid = all.filter { $0.notBefore <= now && now <= $0.notAfter }

@@ -27,9 +27,9 @@ extension MerchantSessions {
     /// Asks Apple for a session on a connection of its own, says how far that went, and throws the session away.
     ///
     /// - Throws: `malformed_request`; whatever Apple or paytokend says is in the answer.
-    func check(_ check: SessionCheckRequest) async throws(Refusal) -> SessionCheckAnswer {
+    func check(_ check: SessionCheckRequest, traceparent: String? = nil) async throws(Refusal) -> SessionCheckAnswer {
         let request = try check.session
-        let progress = SessionProgress()
+        let progress = begin(traceparent: traceparent)
         do throws(SessionFailure) {
             _ = try await session(request, progress, reuses: false)
             return SessionCheckAnswer(

@@ -216,6 +216,7 @@ extension SessionFailure {
 
     private static func answer(to failure: IdentityFailure) -> GatewayRefusal {
         switch failure {
+        case .late: SessionFailure.deadlineExceeded(step: .signature).answer
         case .unreachable(let error):
             GatewayRefusal(
                 .session(.paytokendUnavailable),
@@ -248,6 +249,11 @@ extension SessionFailure {
                     details: code)
             }
         }
+    }
+
+    /// - Parameter step: that was under way.
+    init(_ failure: IdentityFailure, during step: SessionStep) {
+        self = failure == .late ? .deadlineExceeded(step: step) : .paytokend(failure)
     }
 
     /// The label of metrics and logs: the code.

@@ -21,9 +21,10 @@ final class SessionMetrics: SessionObserver {
     private let requests = Counter(
         "paytoken_gateway_apple_requests_total", help: "Requests to Apple's host, by the connection they went over.",
         labels: ["connection"])
-    private let expiryDays = Gauge(
-        "paytoken_gateway_identity_expiry_days",
-        help: "Days until the certificate ends that a merchant's sessions are asked for with.", labels: ["merchant"])
+    private let notAfter = Gauge(
+        "paytoken_gateway_identity_not_after_seconds",
+        help: "When the certificate ends that a merchant's sessions were last asked for with, in seconds since 1970.",
+        labels: ["merchant"])
 
     private let logger: Logger
     private let warnsBefore: TimeInterval
@@ -52,7 +53,7 @@ final class SessionMetrics: SessionObserver {
 
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date) {
         let left = ends.timeIntervalSince(now)
-        expiryDays.set([merchantIdentifier], to: (left / Self.day).rounded(.down))
+        notAfter.set([merchantIdentifier], to: ends.timeIntervalSince1970.rounded(.down))
         guard left < warnsBefore else { return }
         let isDue = warned.withLock { warned in
             if let last = warned[merchantIdentifier], now.timeIntervalSince(last) < Self.day { return false }

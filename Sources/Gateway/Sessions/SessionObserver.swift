@@ -23,16 +23,18 @@ struct ObservedIdentities: MerchantIdentitySource {
         self.observer = observer
     }
 
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
-        try await source.identities(of: merchantIdentifier)
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity] {
+        try await source.identities(of: merchantIdentifier, for: origin)
     }
 
     func signature(
-        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8] {
         let began = ContinuousClock.now
         do {
-            let signature = try await source.signature(by: publicKeyHash, algorithm, over: input)
+            let signature = try await source.signature(by: publicKeyHash, algorithm, over: input, for: origin)
             observer.signatureEnded(outcome: "ok", after: .now - began)
             return signature
         } catch {

@@ -1,8 +1,25 @@
+package import NIOCore
 import Synchronization
 
-/// How far a session has come: for the words of a failure and of a check.
+/// For whose sake paytokend is asked, and until when an answer is of use.
+package struct SessionOrigin: Sendable {
+    /// Passed on with each question (W3C Trace Context §3.2); nil for none.
+    package let traceparent: String?
+    /// Of the session.
+    package let deadline: NIODeadline
+
+    package init(traceparent: String? = nil, deadline: NIODeadline = .distantFuture) {
+        self.traceparent = traceparent
+        self.deadline = deadline
+    }
+}
+
+/// One session's origin, and how far it has come: for the words of a failure and of a check.
 final class SessionProgress: Sendable {
+    let origin: SessionOrigin
     private let last = Mutex<SessionStep?>(nil)
+
+    init(_ origin: SessionOrigin) { self.origin = origin }
 
     func reached(_ step: SessionStep) {
         last.withLock { last in

@@ -53,7 +53,7 @@ struct SessionRoutes: Sendable {
         }
         defer { places.leave(request.client.name) }
         do throws(SessionFailure) {
-            let session = try await sessions.session(wanted)
+            let session = try await sessions.session(wanted, traceparent: request.trace.traceparent)
             return .bytes(session.body, contentType: session.contentType)
         } catch { throw error.answer }
     }
@@ -61,7 +61,8 @@ struct SessionRoutes: Sendable {
     private func check(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
         let answer: SessionCheckAnswer
         do throws(Refusal) {
-            answer = try await sessions.check(SessionCheckRequest(parsing: request.body))
+            answer = try await sessions.check(
+                SessionCheckRequest(parsing: request.body), traceparent: request.trace.traceparent)
         } catch { throw GatewayRefusal(error) }
         var shown = try GatewayAnswer.json(answer)
         shown.outcome = answer.code ?? "ok"

@@ -30,10 +30,10 @@ struct SessionCheckCommand: AsyncParsableCommand {
     @OptionGroup var format: OutputOptions
 
     @Option(help: ArgumentHelp("The gateway's admin socket.", valueName: "path"), completion: .file())
-    var socket = "/run/paytoken-gateway/admin.sock"
+    var socket = DaemonSocket.gatewayAdmin.defaultPath
 
     func run() async throws {
-        let connection = DaemonConnection(.admin, option: socket)
+        let connection = DaemonConnection(.gatewayAdmin, option: socket)
         let (answer, bytes) = try await connection.post(
             "/v1/session-check", SessionCheckRequest(merchantIdentifier: merchant, domain: domain),
             for: SessionCheckAnswer.self)

@@ -3,15 +3,18 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Which of the daemon's two sockets a command uses.
+/// Which socket a command uses: one of the daemon's two, or the gateway's for administration.
 enum DaemonSocket {
     case payments
     case admin
+    case gatewayAdmin
 
-    var variable: String {
+    /// Nil: the environment does not say.
+    var variable: String? {
         switch self {
         case .payments: "PAYTOKEND_SOCKET"
         case .admin: "PAYTOKEND_ADMIN_SOCKET"
+        case .gatewayAdmin: nil
         }
     }
 
@@ -19,14 +22,18 @@ enum DaemonSocket {
         switch self {
         case .payments: "/run/paytokend/paytokend.sock"
         case .admin: "/run/paytokend/admin.sock"
+        case .gatewayAdmin: "/run/paytoken-gateway/admin.sock"
         }
     }
+
+    /// Whose it is.
+    var program: String { self == .gatewayAdmin ? "paytoken-gateway" : "paytokend" }
 
     /// The option, then the environment, then the default. An empty variable counts as none, as the shell's
     /// `VARIABLE= command` means it.
     func path(option: String?, environment: [String: String]) -> String {
         if let option { return option }
-        if let path = environment[variable], !path.isEmpty { return path }
+        if let variable, let path = environment[variable], !path.isEmpty { return path }
         return defaultPath
     }
 }
@@ -34,8 +41,10 @@ enum DaemonSocket {
 /// Asks the daemon, and turns every way of not getting an answer into what the command ends with.
 struct DaemonConnection {
     private let client: UnixSocketClient
+    private let program: String
 
     init(_ socket: DaemonSocket, option: String?) {
+        program = socket.program
         client = UnixSocketClient(
             path: socket.path(option: option, environment: ProcessInfo.processInfo.environment))
     }
@@ -45,7 +54,7 @@ struct DaemonConnection {
         do {
             answer = try await client.send(request)
         } catch {
-            throw CommandFailure(error)
+            throw CommandFailure(error, of: program)
         }
         guard !answer.isSuccess else { return answer }
         throw failure(answer.refusal, answer.status)
@@ -63,7 +72,7 @@ struct DaemonConnection {
         do {
             answer = try await UnixSocketClient(path: client.path, deadline: deadline).stream(request, idle: idle)
         } catch {
-            throw CommandFailure(error)
+            throw CommandFailure(error, of: program)
         }
         guard !answer.isSuccess else { return answer }
         throw failure(answer.refusal, answer.status)
@@ -102,8 +111,8 @@ struct DaemonConnection {
     func notOurs(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
-            "The answer on \(client.path) (HTTP \(status)) is not one that this program understands. Is it paytokend's socket, "
-                + "and have paytokend and paytokenctl the same version?")
+            "The answer on \(client.path) (HTTP \(status)) is not one that this program understands. Is it the socket of "
+                + "\(program), and have \(program) and paytokenctl the same version?")
     }
 }
 
@@ -118,7 +127,7 @@ extension StreamedAnswer {
             do {
                 piece = try await pieces.next()
             } catch {
-                throw CommandFailure(error)
+                throw CommandFailure(error, of: DaemonSocket.admin.program)
             }
             guard let piece, try take(piece) else { return }
         }

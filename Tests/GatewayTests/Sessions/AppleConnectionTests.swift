@@ -16,7 +16,7 @@ import Testing
         let identity = try #require(MerchantIdentity(try await SoftwareIdentities.shared.value.identity))
         let tls = try IdentityTLS(identity, source: identities ?? usual, endpoint: endpoint)
         // The connection's last handler has it.
-        let progress = SessionProgress()
+        let progress = SessionProgress(SessionOrigin())
         let deadline = NIODeadline.now() + .seconds(120)
         do throws(SessionFailure) {
             let connection = try await AppleConnection.open(to: endpoint, as: tls, until: deadline, progress)
@@ -42,8 +42,9 @@ import Testing
         let tls = try IdentityTLS(identity, source: await SoftwareIdentities.usual(), endpoint: endpoint)
         let deadline = NIODeadline.now() + .seconds(120)
         let asked: () async throws -> @Sendable () -> Bool = {
-            let progress = SessionProgress()
-            let connection = try await AppleConnection.open(to: endpoint, as: tls, until: deadline, SessionProgress())
+            let progress = SessionProgress(SessionOrigin())
+            let connection = try await AppleConnection.open(
+                to: endpoint, as: tls, until: deadline, SessionProgress(SessionOrigin()))
             _ = try await connection.post(SessionBench.request.appleBody, until: deadline, progress)
             connection.close()
             return { [weak progress] in progress == nil }

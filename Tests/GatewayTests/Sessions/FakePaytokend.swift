@@ -8,6 +8,8 @@ import Refusals
 import TLSHandshake
 import TestSupport
 
+@testable import Gateway
+
 /// paytokend's two endpoints of role `session`, over a Unix socket, with keys in the tests' memory.
 final class FakePaytokend: Sendable {
     private let channel: any Channel
@@ -15,13 +17,19 @@ final class FakePaytokend: Sendable {
 
     /// Method and target of each request.
     var requests: [String] { asked.current }
+    /// The header of each request; empty where it had none.
+    let traceparents = Shared<[[String]]>([])
+    /// Closed, it holds the answers back.
+    let latch = Latch(isOpen: true)
 
     /// - Parameter refusal: what every request is answered with, if anything.
     init(at path: String, _ key: SoftwareIdentities.Key, refusal: (status: Int, body: String)? = nil) async throws {
-        let asked = asked
+        let (asked, traceparents, latch) = (asked, traceparents, latch)
         let identities = SoftwareIdentities([SoftwareIdentities.merchantIdentifier: [key]])
         let answer: @Sendable (HTTPRequestHead, [UInt8]) async -> (Int, [UInt8]) = { head, body in
             asked.change { $0.append("\(head.method) \(head.uri)") }
+            traceparents.change { $0.append(head.headers["traceparent"]) }
+            await latch.pass()
             if let refusal { return (refusal.status, Array(refusal.body.utf8)) }
             do {
                 guard head.method == .POST else {
@@ -31,7 +39,8 @@ final class FakePaytokend: Sendable {
                 guard let algorithm = TLSSignatureAlgorithm(rawValue: request.algorithm),
                     let input = Base64.decode(request.input)
                 else { return (400, []) }
-                let signature = try await identities.signature(by: request.publicKeyHash, algorithm, over: input)
+                let signature = try await identities.signature(
+                    by: request.publicKeyHash, algorithm, over: input, for: SessionOrigin())
                 return (
                     200,
                     try JSONCoding.encode(

@@ -216,10 +216,12 @@ import Testing
     @Test func thatThereIsNoIdentityIsKeptForAMoment() async throws {
         let none = SoftwareIdentities([:])
         let kept = IdentityCache(none, ofNone: .seconds(3_600))
-        for _ in 0..<3 { #expect(try await kept.identities(of: "merchant.com.example").isEmpty) }
+        for _ in 0..<3 { #expect(try await kept.identities(of: "merchant.com.example", for: SessionOrigin()).isEmpty) }
         #expect(none.listed.current == 1)
         let forgetful = IdentityCache(none, ofNone: .zero)
-        for _ in 0..<3 { #expect(try await forgetful.identities(of: "merchant.com.example").isEmpty) }
+        for _ in 0..<3 {
+            #expect(try await forgetful.identities(of: "merchant.com.example", for: SessionOrigin()).isEmpty)
+        }
         #expect(none.listed.current == 4)
     }
 

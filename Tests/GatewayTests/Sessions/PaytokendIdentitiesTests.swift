@@ -1,5 +1,6 @@
 import DaemonAPI
 import Foundation
+import NIOCore
 import TestSupport
 import Testing
 
@@ -14,9 +15,10 @@ import Testing
 
     private func identities() -> PaytokendIdentities { PaytokendIdentities(socket: socket, timeout: .seconds(120)) }
 
-    private func failure() async -> IdentityFailure? {
+    private func failure(for origin: SessionOrigin = SessionOrigin()) async -> IdentityFailure? {
         do throws(IdentityFailure) {
-            _ = try await identities().identities(of: SoftwareIdentities.merchantIdentifier)
+            _ = try await identities().identities(
+                of: SoftwareIdentities.merchantIdentifier, for: origin)
             return nil
         } catch { return error }
     }
@@ -34,6 +36,51 @@ import Testing
             paytokend.requests == [
                 "GET /v1/tls-identities?merchantIdentifier=merchant.com.example.identity", "POST /v1/tls-signatures",
             ])
+    }
+
+    @Test func whatPaytokendIsAskedBelongsToTheCallersTrace() async throws {
+        let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
+        let apple = try await SimulatedApple()
+        let sessions = MerchantSessions(
+            endpoint: try await SessionBench.endpoint(apple.address), identities: identities(),
+            observer: HeardSessions(), deadline: .seconds(120))
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        _ = try await sessions.session(SessionBench.request, traceparent: trace)
+        // The list and the signature.
+        #expect(paytokend.traceparents.current == [[trace], [trace]])
+        // Nothing is asked for a second session on the connection that stands; a connection of its own is its own trace's.
+        let other = "00-11111111111111111111111111111111-2222222222222222-00"
+        _ = try await sessions.session(SessionBench.request, traceparent: other)
+        #expect(paytokend.traceparents.current.count == 2)
+        _ = try await sessions.session(SessionBench.request, sessions.begin(traceparent: other), reuses: false)
+        #expect(paytokend.traceparents.current.last == [other])
+    }
+
+    /// paytokend.timeout may be longer than a session has.
+    @Test func noQuestionOutlivesTheSession() async throws {
+        let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
+        paytokend.latch.close()
+        let apple = try await SimulatedApple()
+        func failure() async throws -> SessionFailure? {
+            let sessions = MerchantSessions(
+                endpoint: try await SessionBench.endpoint(apple.address),
+                identities: PaytokendIdentities(socket: socket, timeout: .seconds(100_000)), observer: HeardSessions(),
+                deadline: .milliseconds(500))
+            do throws(SessionFailure) {
+                _ = try await sessions.session(SessionBench.request)
+                return nil
+            } catch { return error }
+        }
+        #expect(try await failure() == .deadlineExceeded(step: .identity))
+        paytokend.latch.open()
+        #expect(apple.connectionCount == 0)
+    }
+
+    @Test func aQuestionWithoutTimeLeftIsNotAsked() async throws {
+        let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
+        let late = SessionOrigin(deadline: NIODeadline.now() - TimeAmount.nanoseconds(1))
+        #expect(await failure(for: late) == .late)
+        #expect(paytokend.requests == [])
     }
 
     @Test func aRefusalIsReadWithItsCode() async throws {

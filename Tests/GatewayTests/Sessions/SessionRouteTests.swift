@@ -141,7 +141,7 @@ import Testing
         #expect(metrics.metric("paytoken_gateway_apple_requests_total", ["connection=\"new\""]) == [1])
         #expect(metrics.metric("paytoken_gateway_apple_requests_total", ["connection=\"reused\""]) == [2])
         #expect(metrics.metric("paytoken_gateway_session_seconds_count") == [3])
-        #expect(metrics.metric("paytoken_gateway_identity_expiry_days", ["merchant="]).count == 1)
+        #expect(metrics.metric("paytoken_gateway_identity_not_after_seconds", ["merchant="]).count == 1)
         await gateway.stop()
     }
 

@@ -38,14 +38,16 @@ final class SoftwareIdentities: MerchantIdentitySource {
         SoftwareIdentities([merchantIdentifier: [try await shared.value]])
     }
 
-    func identities(of merchantIdentifier: String) async throws(IdentityFailure) -> [MerchantIdentity] {
+    func identities(
+        of merchantIdentifier: String, for origin: SessionOrigin
+    ) async throws(IdentityFailure) -> [MerchantIdentity] {
         listed.change { $0 += 1 }
         if let failure = failures.current[""] { throw failure }
         return (keys.current[merchantIdentifier] ?? []).compactMap { MerchantIdentity($0.identity) }
     }
 
     func signature(
-        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8]
+        by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8] {
         await latch.pass()
         if let failure = failures.current[publicKeyHash] { throw failure }

@@ -2,22 +2,22 @@ import Encodings
 
 /// The trace that a request belongs to (W3C Trace Context, Recommendation of 2021-11-23, §3.2), so that logs of backend,
 /// gateway and paytokend can be put together.
-struct TraceContext: Sendable, Equatable {
+package struct TraceContext: Sendable, Equatable {
     /// 32 lower-case hexadecimal digits, not all zero.
-    let traceIdentifier: String
+    package let traceIdentifier: String
     /// This request's own span: 16 lower-case hexadecimal digits, not all zero.
-    let spanIdentifier: String
+    package let spanIdentifier: String
     /// Two hexadecimal digits, as the caller sent them; 00 for a trace that begins here.
-    let flags: String
+    package let flags: String
 
     /// Goes on with the caller's trace, or begins one where there is none that could be gone on with.
     ///
     /// - Parameter values: of the header `traceparent`. Two of them, or one that is not well formed, are as none (§3.2.2.2): a
     ///   wrong trace must not cost a payment.
-    init(traceparent values: [String], random: () -> [UInt8] = TraceContext.randomBytes) {
+    package init(traceparent values: [String], random: () -> [UInt8] = TraceContext.randomBytes) {
         let fresh = random()
         spanIdentifier = Self.nonZero(Hexadecimal.encode(fresh[16..<24]))
-        if values.count == 1, let (trace, flags) = Self.parse(values[0]) {
+        if let (trace, flags) = Self.parse(values) {
             (traceIdentifier, self.flags) = (trace, flags)
         } else {
             (traceIdentifier, flags) = (Self.nonZero(Hexadecimal.encode(fresh[..<16])), "00")
@@ -25,7 +25,14 @@ struct TraceContext: Sendable, Equatable {
     }
 
     /// The header for what is asked of others: this request's span is the parent.
-    var traceparent: String { "00-\(traceIdentifier)-\(spanIdentifier)-\(flags)" }
+    package var traceparent: String { "00-\(traceIdentifier)-\(spanIdentifier)-\(flags)" }
+
+    /// The identifier of the caller's trace; nil where there is none that could be gone on with.
+    package static func traceIdentifier(of values: [String]) -> String? { parse(values)?.trace }
+
+    private static func parse(_ values: [String]) -> (trace: String, flags: String)? {
+        values.count == 1 ? parse(values[0]) : nil
+    }
 
     /// `version-trace-parent-flags`. A version above 00 may have more after another hyphen; ff is none.
     private static func parse(_ text: String) -> (trace: String, flags: String)? {
@@ -42,7 +49,7 @@ struct TraceContext: Sendable, Equatable {
         digits.contains { $0 != "0" } ? digits : String(digits.dropLast()) + "1"
     }
 
-    private static func randomBytes() -> [UInt8] {
+    package static func randomBytes() -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<3).flatMap { _ in withBytes(of: generator.next()) }
     }
