@@ -150,6 +150,9 @@ let package = Package(
             ],
             swiftSettings: house),
 
+        // What is paid: amounts and currencies. No card data, no HTTP.
+        .target(name: "Payments", swiftSettings: house),
+
         // The merchant server: a program of its own, which calls the daemon like any other backend.
         .target(
             name: "Gateway",
@@ -280,6 +283,7 @@ let package = Package(
             name: "TLSHandshakeTests",
             dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioPosix, nioSSL],
             swiftSettings: house),
+        .testTarget(name: "PaymentsTests", dependencies: ["Payments"], swiftSettings: house),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
