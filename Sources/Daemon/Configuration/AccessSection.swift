@@ -1,4 +1,5 @@
 import ConfigurationFile
+import HostSystem
 import PaymentToken
 
 extension AccessPolicy {
@@ -25,17 +26,33 @@ extension AccessPolicy {
             root.problem("access", "is empty, so nobody would be served; add a rule, or leave the section out")
         }
         let overflow = OverflowIdentifiers.current
-        self.init(
-            rules: (elements ?? []).map { element in
-                AccessRule(
-                    ConfigurationSection(
-                        element.value, path: element.key, keys: Self.ruleKeys, reader: root.reader),
-                    overflow: overflow, namesCallers: namesCallers)
-            }, overflow: overflow)
+        let sections = (elements ?? []).map { element in
+            ConfigurationSection(element.value, path: element.key, keys: Self.ruleKeys, reader: root.reader)
+        }
+        let rules = sections.map { AccessRule($0, overflow: overflow, namesCallers: namesCallers) }
+        for (place, section) in sections.enumerated() {
+            guard let first = rules[..<place].firstIndex(where: { $0.takesAll(of: rules[place]) }) else { continue }
+            let by = rules[first].group.map { ", by the group \($0.name)" } ?? ""
+            section.warning(
+                .unreachedRule, "user",
+                "this rule is never reached: the rule in line \(sections[first].line.map(String.init) ?? "?") matches the same "
+                    + "peers first\(by), and the first rule that matches decides alone; put this one before it")
+        }
+        self.init(rules: rules, overflow: overflow)
     }
 }
 
 extension AccessRule {
+    /// Whether it matches whoever the later rule matches, as far as the system's users and groups say. A process can have other
+    /// groups than its user, so this is for a warning only.
+    fileprivate func takesAll(of later: AccessRule) -> Bool {
+        if let user, user.id != later.user?.id { return false }
+        guard let group else { return user != nil }
+        if later.group?.id == group.id { return true }
+        guard let name = later.user?.name, let account = Accounts.user(name) else { return false }
+        return Accounts.groups(of: account).contains(group.id)
+    }
+
     fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers, namesCallers: Bool) {
         // Elsewhere an empty value means the default. Here the default is everybody, or everything.
         for name in AccessPolicy.ruleKeys where section.isEmpty(name) {

@@ -180,6 +180,30 @@ struct ConfigurationTests {
         #expect(configuration.listener.idleTimeout == duration)
     }
 
+    @Test(
+        "a rule behind another one that decides for all of its peers is warned about, with both lines",
+        arguments: [
+            // root's primary group is root, on every system.
+            (["group: root", "user: root"], [1]), (["user: root", "user: root"], [1]),
+            (["user: root", "user: 0"], [1]),
+            (["group: root", "user: root, group: daemon"], [1]), (["group: daemon", "group: daemon"], [1]),
+            (["group: daemon", "user: root", "group: daemon", "user: 0"], [2, 3]),
+            (["user: root", "group: root"], []), (["user: root, group: daemon", "user: root"], []),
+            (["group: daemon", "user: root"], []), (["user: 4242", "user: 4243"], []),
+            (["user: root, group: root", "user: root, group: daemon"], [1]),
+        ])
+    func unreachedRules(rules: [String], unreached: [Int]) throws {
+        let lines = rules.map { "  - { \($0), roles: [decrypt] }\n" }
+        let fixture = try ConfigurationFixture()
+        let text = ConfigurationFixture.minimum + "access:\n" + lines.joined() + "approvals: { people: 1 }\n"
+        let warnings = try fixture.load(text).warnings.filter { $0.setting == .unreachedRule }
+        let first = ConfigurationFixture.minimum.count { $0 == "\n" } + 2
+        #expect(
+            warnings.map(\.place)
+                == unreached.map { "\(fixture.directory.path("c.yaml")):\(first + $0): access[\($0)].user" })
+        #expect(warnings.allSatisfy { $0.message.contains("the rule in line ") && !$0.message.contains("?") })
+    }
+
     @Test("what weakens the service is warned about, with its line")
     func warnings() throws {
         let fixture = try ConfigurationFixture()
