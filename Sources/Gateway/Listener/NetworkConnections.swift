@@ -8,6 +8,8 @@ import Refusals
 /// is known.
 struct NetworkConnections: ConnectionService {
     let router: GatewayRouter
+    /// Whether it is a Unix socket, whose peers are accounts of this host.
+    let isLocal: Bool
     /// nil: HTTP on the socket itself.
     let tls: TLSTermination?
     let connectionLimits: ConnectionLimits
@@ -15,12 +17,15 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        let peer =
-            if let ip = channel.remoteAddress?.ipAddress, let packed = NetworkAddress.packed(ip) {
-                NetworkPeer(ip: ip, packed: packed)
-            } else {
-                NetworkPeer(uid: try UnixSocketPeer.uid(of: channel))
-            }
+        let peer: NetworkPeer
+        if isLocal {
+            peer = NetworkPeer(uid: try UnixSocketPeer.uid(of: channel))
+        } else if let ip = channel.remoteAddress?.ipAddress, let packed = NetworkAddress.packed(ip) {
+            peer = NetworkPeer(ip: ip, packed: packed)
+        } else {
+            // It has left already.
+            throw ChannelError.ioOnClosedChannel
+        }
         let handler = NetworkRequests(
             peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
             perClient: limits.maxConnectionsPerClient)

@@ -57,12 +57,16 @@ struct ClientCertificateAuthorities: Sendable {
     /// A client shows its own certificate and a few issuers.
     static let longestChain = 4
 
+    /// At most ``longestChain`` certificates of ``PresentedCertificate/maximumBytes`` together.
+    static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
+        (1...longestChain).contains(chain.count)
+            && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
+    }
+
     /// - Parameter chain: as DER, the client's own first.
     /// - Returns: until when all certificates of its path are valid; nil where there is no path.
     func accept(_ chain: [[UInt8]]) async -> Date? {
-        guard !roots.isEmpty, (1...Self.longestChain).contains(chain.count),
-            chain.allSatisfy({ $0.count <= PresentedCertificate.maximumBytes })
-        else { return nil }
+        guard !roots.isEmpty, Self.isOfUsualSize(chain) else { return nil }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
         // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
         // each with its signature, and the client is not known yet.

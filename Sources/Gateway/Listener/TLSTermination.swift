@@ -44,7 +44,7 @@ extension TLSTermination.Settings {
 
     /// One connection's handler.
     ///
-    /// A certificate that nobody knows ends no handshake: the request is then answered with 401, which says what is wrong. What
+    /// A certificate that nobody knows ends no handshake, unless it comes with a chain of unusual size: the request is then answered with 401, which says what is wrong. What
     /// counts is decided there.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
@@ -53,6 +53,8 @@ extension TLSTermination.Settings {
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
+                // TLS keeps a session's certificates for as long as it may be resumed, whoever issued them.
+                guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     let end = await authorities.accept(chain)
                     if let leaf = chain.first {

@@ -11,7 +11,7 @@ struct AdminRouter: RequestHandler {
     func admit(_ head: RequestHead) -> Admission {
         let here = routes.filter { $0.path == head.path }
         let entry = GatewayRequestLog.Entry(
-            endpoint: here.first?.path ?? "other", address: "admin",
+            endpoint: here.first?.path ?? "other", address: "admin", source: .client("admin"),
             trace: TraceContext(traceparent: head.values(of: "traceparent")))
         do throws(GatewayRefusal) {
             guard !here.isEmpty else {

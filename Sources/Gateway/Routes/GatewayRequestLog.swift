@@ -1,3 +1,4 @@
+import HTTPListener
 import Logging
 import Telemetry
 
@@ -13,14 +14,19 @@ struct GatewayRequestLog: Sendable {
         let endpoint: String
         /// The peer's IP address, or `unix`.
         let address: String
+        /// By what the connection is counted until its client is known.
+        let source: ConnectionSource
         let trace: TraceContext
         /// The client's name, once it is known.
         var client: String?
         let started = ContinuousClock.now
 
-        init(endpoint: String, address: String, trace: TraceContext, client: String? = nil) {
+        init(
+            endpoint: String, address: String, source: ConnectionSource, trace: TraceContext, client: String? = nil
+        ) {
             self.endpoint = endpoint
             self.address = address
+            self.source = source
             self.trace = trace
             self.client = client
         }
@@ -36,13 +42,17 @@ struct GatewayRequestLog: Sendable {
 
     func finish(_ entry: Entry, refusal: GatewayRefusal) {
         let took = finish(entry, outcome: refusal.code.rawValue)
-        var leftOut = 0
+        var leftOut: UnauthorizedLines.Line?
         if refusal.code == .unauthorized {
-            guard let count = unauthorizedLines.next(from: entry.address) else { return }
-            leftOut = count
+            leftOut = unauthorizedLines.next(from: entry.source)
+            guard leftOut != nil else { return }
         }
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
-        if leftOut > 0 { metadata["refusal.left_out"] = "\(leftOut)" }
+        switch leftOut {
+        case .own(let count) where count > 0: metadata["refusal.left_out"] = "\(count)"
+        case .shared(let count): metadata["refusal.left_out_of_others"] = "\(count)"
+        default: break
+        }
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(

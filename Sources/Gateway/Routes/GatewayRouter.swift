@@ -24,7 +24,8 @@ struct GatewayRouter: Sendable {
         let trace = TraceContext(traceparent: head.values(of: "traceparent"))
         let here = routes.filter { $0.path == head.path }
         let route = here.first { $0.method == head.method }
-        var entry = GatewayRequestLog.Entry(endpoint: route?.path ?? "other", address: peer.address, trace: trace)
+        var entry = GatewayRequestLog.Entry(
+            endpoint: route?.path ?? "other", address: peer.address, source: peer.source, trace: trace)
         do throws(GatewayRefusal) {
             let client = try known(head, peer)
             entry.client = client.name

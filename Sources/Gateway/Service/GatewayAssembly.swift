@@ -68,7 +68,8 @@ struct GatewayAssembly: Sendable {
         let merchants = ListeningSocket(
             name: configuration.listener.address.text, place: try place(),
             service: NetworkConnections(
-                router: router, tls: tls, connectionLimits: connectionLimits, limits: limits, instruments: instruments),
+                router: router, isLocal: configuration.listener.address.isUnix, tls: tls,
+                connectionLimits: connectionLimits, limits: limits, instruments: instruments),
             connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
         do throws(ListenerError) {
             return try await Listener.start(
@@ -91,6 +92,8 @@ struct GatewayAssembly: Sendable {
 }
 
 extension GatewayListenerSettings.Address {
+    fileprivate var isUnix: Bool { if case .unix = self { true } else { false } }
+
     /// As the configuration has it.
     var text: String {
         switch self {

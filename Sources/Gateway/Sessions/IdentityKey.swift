@@ -77,6 +77,8 @@ struct IdentityTLS: Sendable {
         // TLS 1.3 takes no PKCS#1 signature (RFC 8446 §4.2.3): a token without PSS can sign for 1.2 only.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
+        // A connection counts until it is closed; nobody waits long for the other side's word.
+        configuration.shutdownTimeout = .seconds(1)
         configuration.applicationProtocols = ["http/1.1"]
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))

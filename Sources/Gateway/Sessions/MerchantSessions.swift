@@ -95,7 +95,10 @@ final class MerchantSessions: Sendable {
             do {
                 let answer = try await post(
                     body, as: identity, of: request.merchantIdentifier, until: deadline, progress, reuses: reuses)
-                return try Self.session(from: answer)
+                let session = try Self.session(from: answer)
+                observer.identityUsed(
+                    merchantIdentifier: request.merchantIdentifier, ends: identity.notAfter, now: now())
+                return session
             } catch SessionFailure.paytokend(let failure) where failure.concernsKey {
                 cache.forget(request.merchantIdentifier)
                 refused = .paytokend(failure)
@@ -115,10 +118,9 @@ final class MerchantSessions: Sendable {
         guard !all.isEmpty else { throw .noActiveIdentity }
         let now = now()
         let valid = all.filter { $0.notBefore <= now && now <= $0.notAfter }
-        guard let first = valid.first else {
+        guard !valid.isEmpty else {
             throw all.contains { $0.notBefore > now } ? .identityNotYetValid : .identityExpired
         }
-        observer.identityUsed(merchantIdentifier: merchantIdentifier, ends: first.notAfter, now: now)
         progress.reached(.identity)
         return valid
     }
@@ -224,7 +226,9 @@ extension MerchantSessions {
         return MerchantSessions(
             endpoint: endpoint,
             identities: identities ?? PaytokendIdentities(socket: paytokend.socket, timeout: paytokend.timeout),
-            observer: observer)
+            observer: observer,
+            // Nobody hears of what comes after the request's own time-out.
+            deadline: min(.seconds(10), configuration.limits.requestTimeout))
     }
 }
 

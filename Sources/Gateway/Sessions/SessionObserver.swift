@@ -9,7 +9,7 @@ protocol SessionObserver: Sendable {
     /// paytokend was asked for a signature.
     func signatureEnded(outcome: String, after: Duration)
     func connectionTaken(isNew: Bool)
-    /// A merchant's newest identity is used, whose certificate ends then.
+    /// A session was had with an identity whose certificate ends then.
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
 }
 
@@ -38,7 +38,9 @@ struct ObservedIdentities: MerchantIdentitySource {
             observer.signatureEnded(outcome: "ok", after: .now - began)
             return signature
         } catch {
-            observer.signatureEnded(outcome: SessionFailure.paytokend(error).outcome, after: .now - began)
+            // Too late is paytokend's matter here, and not Apple's.
+            let outcome = error == .late ? "deadline_exceeded" : SessionFailure.paytokend(error).outcome
+            observer.signatureEnded(outcome: outcome, after: .now - began)
             throw error
         }
     }

@@ -26,7 +26,7 @@ public struct Amount: Sendable, Hashable {
         let parts = decimal.utf8.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
         let (whole, fraction) = (Array(parts[0]), parts.count == 2 ? Array(parts[1]) : [])
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
-        guard (1...15).contains(whole.count), whole.allSatisfy(digits.contains), fraction.allSatisfy(digits.contains),
+        guard (1...12).contains(whole.count), whole.allSatisfy(digits.contains), fraction.allSatisfy(digits.contains),
             whole.count == 1 || whole.first != digits.lowerBound, parts.count == 1 || !fraction.isEmpty,
             fraction.count <= currency.decimals
         else { return nil }

@@ -1,3 +1,4 @@
+import HTTPListener
 import Testing
 
 @testable import Gateway
@@ -6,26 +7,30 @@ import Testing
 struct UnauthorizedLinesTests {
     private let start = ContinuousClock.now
 
+    private func address(_ name: String) -> ConnectionSource { .network(name) }
+
     @Test("an address has one line in ten seconds, and the next one says how many were left out")
     func one() {
         let lines = UnauthorizedLines()
-        #expect(lines.next(from: "192.0.2.1", now: start) == 0)
-        for second in 0..<9 { #expect(lines.next(from: "192.0.2.1", now: start + .seconds(second)) == nil) }
-        #expect(lines.next(from: "192.0.2.2", now: start + .seconds(9)) == 0, "another address")
-        #expect(lines.next(from: "192.0.2.1", now: start + .seconds(10)) == 9)
-        #expect(lines.next(from: "192.0.2.1", now: start + .seconds(19)) == nil)
-        #expect(lines.next(from: "192.0.2.1", now: start + .seconds(20)) == 1)
+        #expect(lines.next(from: address("192.0.2.1"), now: start) == .own(leftOut: 0))
+        for second in 0..<9 { #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(second)) == nil) }
+        #expect(lines.next(from: address("192.0.2.2"), now: start + .seconds(9)) == .own(leftOut: 0), "another address")
+        #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(10)) == .own(leftOut: 9))
+        #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(19)) == nil)
+        #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(20)) == .own(leftOut: 1))
     }
 
     @Test("from as many addresses as anybody likes come a bounded number of lines")
     func many() {
         let lines = UnauthorizedLines()
         func count(_ now: ContinuousClock.Instant) -> Int {
-            (0..<10_000).count { lines.next(from: "address \($0)", now: now) != nil }
+            (0..<10_000).count { lines.next(from: address("\($0)"), now: now) != nil }
         }
-        #expect(count(start) == UnauthorizedLines.mostAddresses + 1)
+        #expect(count(start) == UnauthorizedLines.mostSources + 1)
         #expect(count(start + .seconds(9)) == 0)
+        #expect(count(start + .seconds(10)) == UnauthorizedLines.mostSources + 1)
+        #expect(lines.next(from: address("new"), now: start + .seconds(20)) == .own(leftOut: 0))
         // Those that have been silent for long enough give their places to others.
-        #expect(count(start + .seconds(30)) == UnauthorizedLines.mostAddresses + 1)
+        #expect(count(start + .seconds(30)) == UnauthorizedLines.mostSources + 1)
     }
 }

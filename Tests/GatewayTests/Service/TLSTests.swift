@@ -198,6 +198,29 @@ struct TLSTests {
         }
     }
 
+    /// TLS keeps the certificates of sessions that may be resumed, whoever issued them.
+    @Test("a client with more certificates than any has gets no session", arguments: ["-tls1_2", "-tls1_3"])
+    func longChain(version: String) async throws {
+        try await gateway().use { gateway in
+            let issuers = try (0..<4).reduce(into: [TestCertificates.Pair]()) { issuers, number in
+                issuers.insert(try certificates.issueAuthority("\(number)", by: issuers.first), at: 0)
+            }
+            let leaf = try certificates.issue("long", names: ["backend.shop.example"], by: issuers.first)
+            try certificates.write(leaf, to: "long")
+            let chain = try issuers.map { issuer in
+                let lines = Data(try issuer.der).base64EncodedString(options: .lineLength64Characters)
+                return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----\n"
+            }
+            try directory.write(chain.joined(), to: "chain.pem")
+            let answer = try await request(
+                gateway, version, as: "long", ["-cert_chain", directory.path("chain.pem")])
+            #expect(!answer.output.contains("HTTP/1.1"), "\(answer)")
+            try await wait(for: "the failure to be counted") {
+                gateway.assembly.instruments.handshakes.value(["failed"]) == 1
+            }
+        }
+    }
+
     @Test(
         "after a reload with another authority a session from before makes nobody known",
         arguments: ["-tls1_2", "-tls1_3"])

@@ -25,7 +25,8 @@ struct AmountTests {
             ("USD", "01"),
             ("USD", "00"), ("USD", "1.2.3"), ("USD", "0x10"), ("USD", "NaN"), ("USD", "١٠"), ("USD", "1\u{0}"),
             ("USD", "10000000000.00"), ("JPY", "1000000000000"), ("USD", "9223372036854775808"),
-            ("USD", "99999999999999999999999999"), ("KWD", "1.0001"),
+            ("USD", "99999999999999999999999999"), ("KWD", "1.0001"), ("UYW", "999999999999999"),
+            ("UYW", "999999999999.9999"), ("UYW", "922337203685478"),
         ])
     func refused(_ letters: String, _ decimal: String) throws {
         #expect(try Amount(decimal: decimal, currency: currency(letters)) == nil)
