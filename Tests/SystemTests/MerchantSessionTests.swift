@@ -87,10 +87,35 @@ import TokenForge
         "a session over each version and padding, with one recorded signature for each handshake",
         arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
     func sessions(versions: ClosedRange<Int>, algorithm: String) async throws {
+        try await expectSessions(versions, algorithm)
+    }
+
+    @Test(
+        "the same with a key in NSS softokn",
+        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"),
+        arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
+    func sessionsByNSS(versions: ClosedRange<Int>, algorithm: String) async throws {
+        let hsmToken = try await NSSTokenDirectory()
+        try await expectSessions(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
+    }
+
+    @Test(
+        "the same with a token without RSA-PSS, whose padding paytokend makes",
+        arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
+    func sessionsWithoutPSS(versions: ClosedRange<Int>, algorithm: String) async throws {
+        let hsmToken = try ScriptedToken(
+            try await TokenDirectory(), "refuse-mechanism C_SignInit 0x43", "refuse-mechanism C_SignInit 0xD")
+        try await expectSessions(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
+    }
+
+    /// - Parameter hsmTokens: instead of one of SoftHSM's.
+    private func expectSessions(
+        _ versions: ClosedRange<Int>, _ algorithm: String, with hsmTokens: [TokenEntry] = []
+    ) async throws {
         let apple = try await SimulatedApple(
             versions: versions,
             signatureAlgorithms: algorithm == "rsa_pkcs1_sha256" ? [.rsaPkcs1Sha256, .ecdsaSecp256R1Sha256] : nil)
-        let gateway = try await Gateway(apple)
+        let gateway = try await Gateway(apple, hsmTokens: hsmTokens)
         for _ in 0..<3 {
             let answer = try await gateway.session()
             #expect(answer.status == 200 && answer.body == Array(SimulatedApple.session.utf8), "\(answer)")
@@ -105,37 +130,6 @@ import TokenForge
         #expect(records.first?["merchant"]?.stringValue == Self.merchant)
         gateway.program.signal(SIGTERM)
         #expect(try await gateway.program.result().status == 0)
-    }
-
-    @Test(
-        "the same with a key in NSS softokn",
-        .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"),
-        arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
-    func sessionsByNSS(versions: ClosedRange<Int>, algorithm: String) async throws {
-        let hsmToken = try await NSSTokenDirectory()
-        try await expectSession(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
-    }
-
-    @Test(
-        "the same with a token without RSA-PSS, whose padding paytokend makes",
-        arguments: [(3...3, "rsa_pss_rsae_sha256"), (2...2, "rsa_pkcs1_sha256")])
-    func sessionsWithoutPSS(versions: ClosedRange<Int>, algorithm: String) async throws {
-        let hsmToken = try ScriptedToken(
-            try await TokenDirectory(), "refuse-mechanism C_SignInit 0x43", "refuse-mechanism C_SignInit 0xD")
-        try await expectSession(versions, algorithm, with: [TokenEntry("primary", hsmToken)])
-    }
-
-    private func expectSession(
-        _ versions: ClosedRange<Int>, _ algorithm: String, with hsmTokens: [TokenEntry]
-    ) async throws {
-        let apple = try await SimulatedApple(
-            versions: versions,
-            signatureAlgorithms: algorithm == "rsa_pkcs1_sha256" ? [.rsaPkcs1Sha256, .ecdsaSecp256R1Sha256] : nil)
-        let gateway = try await Gateway(apple, hsmTokens: hsmTokens)
-        let answer = try await gateway.session()
-        #expect(answer.status == 200 && answer.body == Array(SimulatedApple.session.utf8), "\(answer)")
-        let records = try await gateway.records()
-        #expect(records.map { $0["algorithm"]?.stringValue } == [algorithm])
     }
 
     @Test("the caller's trace is in the log lines of both programs, and one that is none is in neither")

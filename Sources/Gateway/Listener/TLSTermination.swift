@@ -44,8 +44,8 @@ extension TLSTermination.Settings {
 
     /// One connection's handler.
     ///
-    /// A certificate that nobody knows ends no handshake, unless it comes with a chain of unusual size: the request is then answered with 401, which says what is wrong. What
-    /// counts is decided there.
+    /// A certificate that nobody knows ends no handshake: the request is then answered with 401, which says what is wrong. What
+    /// counts is decided there. Only a chain of unusual size ends it.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
         let (authorities, verified, generation) = (authorities, verified, generation)

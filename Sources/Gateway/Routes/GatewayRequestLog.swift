@@ -42,16 +42,13 @@ struct GatewayRequestLog: Sendable {
 
     func finish(_ entry: Entry, refusal: GatewayRefusal) {
         let took = finish(entry, outcome: refusal.code.rawValue)
-        var leftOut: UnauthorizedLines.Line?
-        if refusal.code == .unauthorized {
-            leftOut = unauthorizedLines.next(from: entry.source)
-            guard leftOut != nil else { return }
-        }
+        let isBounded = refusal.code == .unauthorized
+        guard let line = isBounded ? unauthorizedLines.next(from: entry.source) : .own(leftOut: 0) else { return }
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
-        switch leftOut {
-        case .own(let count) where count > 0: metadata["refusal.left_out"] = "\(count)"
+        switch line {
+        case .own(leftOut: 0): break
+        case .own(let count): metadata["refusal.left_out"] = "\(count)"
         case .shared(let count): metadata["refusal.left_out_of_others"] = "\(count)"
-        default: break
         }
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }

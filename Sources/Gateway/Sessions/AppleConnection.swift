@@ -34,15 +34,15 @@ final class AppleConnection: Sendable {
     ///
     /// - Parameter until: what has not been done by then fails.
     static func open(
-        to endpoint: AppleEndpoint, as tls: IdentityTLS, until deadline: NIODeadline, _ progress: SessionProgress
+        to endpoint: AppleEndpoint, as tls: IdentityTLS, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let ready = loop.makePromise(of: AppleConnection.self)
         let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(max(deadline - .now(), .milliseconds(1)))
+            .connectTimeout(max(progress.origin.deadline - .now(), .milliseconds(1)))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let exchange = AppleExchange(host: endpoint.host.name, deadline: deadline, progress: progress)
+                    let exchange = AppleExchange(host: endpoint.host.name, progress: progress)
                     exchange.ready = { result in
                         switch result {
                         case .success(let exchange):
@@ -61,7 +61,9 @@ final class AppleConnection: Sendable {
                     }
                     if case .proxy = endpoint.route {
                         try channel.pipeline.syncOperations.addHandler(
-                            ProxyTunnel(to: endpoint.host.name, deadline: deadline, addTLS) { ready.fail($0) })
+                            ProxyTunnel(to: endpoint.host.name, deadline: progress.origin.deadline, addTLS) {
+                                ready.fail($0)
+                            })
                     } else {
                         try addTLS(channel.pipeline.syncOperations)
                     }
@@ -100,11 +102,11 @@ final class AppleConnection: Sendable {
 
     /// Sends one request, once. Nothing else may be under way on the connection.
     func post(
-        _ body: [UInt8], until deadline: NIODeadline, _ progress: SessionProgress
+        _ body: [UInt8], _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleAnswer {
         let answer = channel.eventLoop.makePromise(of: AppleAnswer.self)
         channel.eventLoop.execute { [exchange, channel] in
-            exchange.value.post(body, on: channel, until: deadline, progress, answer)
+            exchange.value.post(body, on: channel, progress, answer)
         }
         defer { used.withLock { $0 = .now } }
         do { return try await answer.futureResult.get() } catch { throw error as? SessionFailure ?? .connectionLost }

@@ -29,20 +29,18 @@ final class AppleExchange: ChannelInboundHandler {
     /// The first fault that was seen; what comes after it is its consequence.
     private var failure: SessionFailure?
     private var alarm: Scheduled<Void>?
-    private let firstDeadline: NIODeadline
     /// Hears once whether TLS stands, and is then let go. It gets the exchange from here: one that had it by itself would keep
     /// it for ever.
     var ready: (Result<AppleExchange, SessionFailure>) -> Void = { _ in }
     var count: AnswerByteCount?
 
-    init(host: String, deadline: NIODeadline, progress: SessionProgress) {
+    init(host: String, progress: SessionProgress) {
         self.host = host
-        firstDeadline = deadline
         self.progress = progress
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        watch(firstDeadline, context.channel)
+        watch(context.channel)
     }
 
     /// The connection has ended, or never began.
@@ -58,18 +56,18 @@ final class AppleExchange: ChannelInboundHandler {
         ready(result)
     }
 
-    /// Has the connection closed at the deadline, with the step that was under way.
-    private func watch(_ deadline: NIODeadline, _ channel: any Channel) {
+    /// Has the connection closed at the session's deadline, with the step that was under way.
+    private func watch(_ channel: any Channel) {
         alarm?.cancel()
         let exchange = NIOLoopBound(self, eventLoop: channel.eventLoop)
-        alarm = channel.eventLoop.scheduleTask(deadline: deadline) {
+        alarm = channel.eventLoop.scheduleTask(deadline: progress.origin.deadline) {
             let exchange = exchange.value
             exchange.fail(.deadlineExceeded(step: exchange.progress.next), channel)
         }
     }
 
     func post(
-        _ bytes: [UInt8], on channel: any Channel, until deadline: NIODeadline, _ progress: SessionProgress,
+        _ bytes: [UInt8], on channel: any Channel, _ progress: SessionProgress,
         _ answer: EventLoopPromise<AppleAnswer>
     ) {
         guard case .idle = state, channel.isActive else {
@@ -80,7 +78,7 @@ final class AppleExchange: ChannelInboundHandler {
         self.progress = progress
         body = []
         count?.begin()
-        watch(deadline, channel)
+        watch(channel)
         let headers: HTTPHeaders = [
             "Host": host, "Content-Type": "application/json", "Content-Length": String(bytes.count),
             "Accept": "application/json", "User-Agent": "paytoken-gateway",

@@ -76,7 +76,7 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let began = ContinuousClock.now
         do {
-            let session = try await attempt(request, until: progress.origin.deadline, progress, reuses: reuses)
+            let session = try await attempt(request, progress, reuses: reuses)
             observer.sessionEnded(outcome: "ok", after: .now - began)
             return session
         } catch {
@@ -86,7 +86,7 @@ final class MerchantSessions: Sendable {
     }
 
     private func attempt(
-        _ request: MerchantSessionRequest, until deadline: NIODeadline, _ progress: SessionProgress, reuses: Bool
+        _ request: MerchantSessionRequest, _ progress: SessionProgress, reuses: Bool
     ) async throws(SessionFailure) -> MerchantSession {
         let body = request.appleBody
         var refused: SessionFailure?
@@ -94,7 +94,7 @@ final class MerchantSessions: Sendable {
         for identity in try await identities(of: request.merchantIdentifier, progress) {
             do {
                 let answer = try await post(
-                    body, as: identity, of: request.merchantIdentifier, until: deadline, progress, reuses: reuses)
+                    body, as: identity, of: request.merchantIdentifier, progress, reuses: reuses)
                 let session = try Self.session(from: answer)
                 observer.identityUsed(
                     merchantIdentifier: request.merchantIdentifier, ends: identity.notAfter, now: now())
@@ -126,8 +126,8 @@ final class MerchantSessions: Sendable {
     }
 
     private func post(
-        _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, until deadline: NIODeadline,
-        _ progress: SessionProgress, reuses: Bool
+        _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, _ progress: SessionProgress,
+        reuses: Bool
     ) async throws(SessionFailure) -> AppleAnswer {
         let owner = ConnectionPool.Owner(
             merchantIdentifier: merchantIdentifier, publicKeyHash: identity.publicKeyHash)
@@ -137,11 +137,11 @@ final class MerchantSessions: Sendable {
             progress.reached(.signature)
             observer.connectionTaken(isNew: false)
         } else {
-            connection = try await connect(identity, for: owner, until: deadline, progress)
+            connection = try await connect(identity, for: owner, progress)
             observer.connectionTaken(isNew: true)
         }
         let answer: AppleAnswer
-        do { answer = try await connection.post(body, until: deadline, progress) } catch {
+        do { answer = try await connection.post(body, progress) } catch {
             connection.close()
             throw error
         }
@@ -150,13 +150,11 @@ final class MerchantSessions: Sendable {
     }
 
     private func connect(
-        _ identity: MerchantIdentity, for owner: ConnectionPool.Owner, until deadline: NIODeadline,
-        _ progress: SessionProgress
+        _ identity: MerchantIdentity, for owner: ConnectionPool.Owner, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
         guard pool.reserve(for: owner) else { throw .tooManyConnections }
         do {
-            let connection = try await AppleConnection.open(
-                to: endpoint, as: tls(identity), until: deadline, progress)
+            let connection = try await AppleConnection.open(to: endpoint, as: tls(identity), progress)
             connection.whenClosed { [pool] in pool.release(of: owner) }
             observer.handshakeEnded(outcome: "ok")
             return connection

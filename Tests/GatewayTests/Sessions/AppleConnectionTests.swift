@@ -16,10 +16,9 @@ import Testing
         let identity = try #require(MerchantIdentity(try await SoftwareIdentities.shared.value.identity))
         let tls = try IdentityTLS(identity, source: identities ?? usual, endpoint: endpoint)
         // The connection's last handler has it.
-        let progress = SessionProgress(SessionOrigin())
-        let deadline = NIODeadline.now() + .seconds(120)
+        let progress = SessionProgress(SessionOrigin(deadline: .now() + .seconds(120)))
         do throws(SessionFailure) {
-            let connection = try await AppleConnection.open(to: endpoint, as: tls, until: deadline, progress)
+            let connection = try await AppleConnection.open(to: endpoint, as: tls, progress)
             connection.close()
             #expect(!fails)
         } catch {
@@ -40,12 +39,12 @@ import Testing
         let endpoint = try await SessionBench.endpoint(apple.address)
         let identity = try #require(MerchantIdentity(try await SoftwareIdentities.shared.value.identity))
         let tls = try IdentityTLS(identity, source: await SoftwareIdentities.usual(), endpoint: endpoint)
-        let deadline = NIODeadline.now() + .seconds(120)
+        let origin = SessionOrigin(deadline: .now() + .seconds(120))
         let asked: () async throws -> @Sendable () -> Bool = {
-            let progress = SessionProgress(SessionOrigin())
+            let progress = SessionProgress(origin)
             let connection = try await AppleConnection.open(
-                to: endpoint, as: tls, until: deadline, SessionProgress(SessionOrigin()))
-            _ = try await connection.post(SessionBench.request.appleBody, until: deadline, progress)
+                to: endpoint, as: tls, SessionProgress(origin))
+            _ = try await connection.post(SessionBench.request.appleBody, progress)
             connection.close()
             return { [weak progress] in progress == nil }
         }

@@ -130,10 +130,7 @@ import Testing
     @Test func oneMerchantDoesNotHaveAllConnections() async throws {
         var limits = ConnectionPool.Limits()
         limits.mostOfOwner = 1
-        let identities = SoftwareIdentities([
-            SoftwareIdentities.merchantIdentifier: [try await SoftwareIdentities.shared.value],
-            "merchant.com.example.other": [try SoftwareIdentities.Key(merchant: "merchant.com.example.other")],
-        ])
+        let identities = try await SoftwareIdentities.twoMerchants()
         let bench = try await SessionBench(identities: identities, limits: limits)
         identities.latch.close()
         let first = Begun { try? await bench.session() }
@@ -153,10 +150,7 @@ import Testing
     @Test func anIdleConnectionMakesRoomForAnotherMerchants() async throws {
         var limits = ConnectionPool.Limits()
         limits.most = 1
-        let identities = SoftwareIdentities([
-            SoftwareIdentities.merchantIdentifier: [try await SoftwareIdentities.shared.value],
-            "merchant.com.example.other": [try SoftwareIdentities.Key(merchant: "merchant.com.example.other")],
-        ])
+        let identities = try await SoftwareIdentities.twoMerchants()
         let bench = try await SessionBench(identities: identities, limits: limits)
         _ = try await bench.session()
         var request = SessionBench.request

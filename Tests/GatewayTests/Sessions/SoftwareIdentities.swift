@@ -33,6 +33,14 @@ final class SoftwareIdentities: MerchantIdentitySource {
 
     init(_ keys: [String: [Key]]) { self.keys = Shared(keys) }
 
+    /// The shared merchant's, and one of `merchant.com.example.other`.
+    static func twoMerchants() async throws -> SoftwareIdentities {
+        SoftwareIdentities([
+            merchantIdentifier: [try await shared.value],
+            "merchant.com.example.other": [try Key(merchant: "merchant.com.example.other")],
+        ])
+    }
+
     /// The shared merchant's.
     static func usual() async throws -> SoftwareIdentities {
         SoftwareIdentities([merchantIdentifier: [try await shared.value]])
