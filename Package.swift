@@ -173,6 +173,13 @@ let package = Package(
         .target(
             name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1],
             path: "Sources/TestEquipment/TokenForge", swiftSettings: house),
+        // Test equipment, not installed: plays a payment processor, and keeps a durable log of what was submitted to it.
+        .target(
+            name: "ProcessorSimulator",
+            dependencies: [
+                "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix, nioHTTP1,
+            ],
+            path: "Sources/TestEquipment/ProcessorSimulator", swiftSettings: house),
 
         // Programs.
         .executableTarget(
@@ -192,6 +199,10 @@ let package = Package(
         .executableTarget(
             name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments],
             path: "Sources/TestEquipment/token-forge", swiftSettings: house),
+        .executableTarget(
+            name: "processor-simulator",
+            dependencies: ["HTTPListener", "ProcessorSimulator", "ProductVersion", arguments, signals],
+            path: "Sources/TestEquipment/processor-simulator", swiftSettings: house),
 
         // A PKCS#11 module that forwards to a real one and injects faults. Nothing links it.
         .target(
@@ -305,6 +316,12 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "TokenForgeTests", dependencies: ["TokenForge", "TestSupport", "token-forge", crypto, cryptoExtras],
+            swiftSettings: house),
+        .testTarget(
+            name: "ProcessorSimulatorTests",
+            dependencies: [
+                "HostSystem", "ProcessorSimulator", "processor-simulator", "StrictJSON", "TestSupport", nioCore,
+            ],
             swiftSettings: house),
         // What scripts/soak and scripts/bench measure with; not installed.
         .systemLibrary(name: "CEpoll", path: "Tests/CEpoll"),

@@ -1,0 +1,33 @@
+package import NIOCore
+
+/// Where the simulator listens: on this machine only, for what it is sent is card data in the clear.
+package enum SimulatorAddress: Sendable, Equatable {
+    case unix(path: String)
+    /// 127.0.0.0/8 or ::1.
+    case loopback(SocketAddress)
+
+    /// Nil for what is neither `unix:PATH` nor a loopback address with a port: `127.0.0.1:9000`, `[::1]:9000`. Port 0 is any that
+    /// is free. Names are not looked up.
+    package init?(_ text: String) {
+        if text.hasPrefix("unix:") {
+            let path = String(text.dropFirst("unix:".count))
+            guard !path.isEmpty else { return nil }
+            self = .unix(path: path)
+            return
+        }
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]),
+            text[text.index(after: colon)...].utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+        else { return nil }
+        let host = text[..<colon]
+        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
+        let address = try? SocketAddress(
+            ipAddress: isBracketed ? String(host.dropFirst().dropLast()) : String(host), port: Int(port))
+        switch address {
+        case .v4? where host.hasPrefix("127."): break
+        case .v6? where isBracketed && address?.ipAddress == "::1": break
+        default: return nil
+        }
+        guard let address else { return nil }
+        self = .loopback(address)
+    }
+}

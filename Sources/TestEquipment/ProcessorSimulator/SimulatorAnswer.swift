@@ -1,0 +1,61 @@
+import StrictJSON
+
+/// An answer as the bytes of an HTTP/1.1 message (RFC 9112), so that it can be sent in part, or twice.
+struct SimulatorAnswer: Sendable, Equatable {
+    let status: Int
+    let body: [UInt8]
+    /// Whether the connection ends with it.
+    var closes = false
+    /// To HEAD the body's length is told and the body left out.
+    var omitsBody = false
+
+    var bytes: [UInt8] {
+        let connection = closes ? "Connection: close\r\n" : ""
+        let head = """
+            HTTP/1.1 \(status) \(Self.phrases[status] ?? "Unknown")\r
+            Content-Type: application/json\r
+            Content-Length: \(body.count)\r
+            \(connection)\r
+
+            """
+        return Array(head.utf8) + (omitsBody ? [] : body)
+    }
+
+    private static let phrases = [
+        200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large",
+        500: "Internal Server Error", 503: "Service Unavailable",
+    ]
+
+    /// What became of a payment.
+    /// - Parameter payment: the payment that the answer is about; the record's own where it is nil.
+    static func status(of record: PaymentRecords.Record, payment: String? = nil) -> SimulatorAnswer {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("payment", payment ?? record.payment)
+        writer.member("status", record.status.rawValue)
+        writer.member("authorizationCode", record.authorizationCode)
+        writer.member("reason", record.scenario.reason)
+        writer.member("reference", record.reference)
+        writer.endObject()
+        return SimulatorAnswer(status: 200, body: writer.bytes)
+    }
+
+    /// - Parameter message: of fixed sentences and members' names, never of what the request holds.
+    static func problem(_ status: Int, _ code: String, _ message: String, closes: Bool = false) -> SimulatorAnswer {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("code", code)
+        writer.member("message", message)
+        writer.endObject()
+        return SimulatorAnswer(status: status, body: writer.bytes, closes: closes)
+    }
+
+    static let healthy = SimulatorAnswer(status: 200, body: Array(#"{"status":"ok"}"#.utf8))
+    static let methodNotAllowed = problem(
+        405, "method_not_allowed", "POST /authorizations, GET /authorizations/{payment}, GET /healthz.", closes: true)
+    static let notFound = problem(404, "not_found", "Nothing is known of it.")
+    static let unavailable = problem(503, "unavailable", "The log cannot be written; nothing was done.")
+    static let tooLarge = problem(413, "request_too_large", "A body has at most 65536 bytes.", closes: true)
+    static let notHTTP = problem(
+        400, "malformed_request", "This is not HTTP/1.1 as it is understood here.", closes: true)
+}

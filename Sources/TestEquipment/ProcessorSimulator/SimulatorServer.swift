@@ -1,0 +1,127 @@
+package import HTTPListener
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// The simulator while it listens.
+///
+/// It is NIO without this repository's own listener, which sees to it that every answer is whole and every connection ends in
+/// order: the opposite is wanted here.
+package final class SimulatorServer: Sendable {
+    private struct Connections {
+        var open: [ObjectIdentifier: any Channel] = [:]
+        var isDraining = false
+    }
+
+    /// Accepted connections, up to a maximum; one more is closed at once.
+    private final class Acceptance: Sendable {
+        let connections = Mutex(Connections())
+        let maximum: Int
+
+        init(maximum: Int) { self.maximum = maximum }
+
+        func admit(_ channel: any Channel) -> Bool {
+            let identifier = ObjectIdentifier(channel)
+            let isAdmitted = connections.withLock { connections in
+                guard !connections.isDraining, connections.open.count < maximum else { return false }
+                connections.open[identifier] = channel
+                return true
+            }
+            channel.closeFuture.whenComplete { _ in
+                self.connections.withLock { _ = $0.open.removeValue(forKey: identifier) }
+            }
+            return isAdmitted
+        }
+    }
+
+    private let listening: any Channel
+    private let file: SocketFile?
+    private let acceptance: Acceptance
+    private let log: SubmissionLog
+    private let late: TimeAmount
+
+    /// At most so many connections at a time, fewer where the process may open fewer descriptors.
+    package static let maximumConnections = 1024
+
+    private init(
+        listening: any Channel, file: SocketFile?, acceptance: Acceptance, log: SubmissionLog, late: TimeAmount
+    ) {
+        (self.listening, self.file, self.acceptance, self.log, self.late) = (listening, file, acceptance, log, late)
+    }
+
+    /// - Parameter late: how long after a submission an answer is begun that is to come late.
+    package static func start(
+        at address: SimulatorAddress, log: SubmissionLog, late: Duration
+    ) async throws(ListenerError) -> SimulatorServer {
+        let late = TimeAmount(late)
+        let routes = RequestRoutes(log: log)
+        let acceptance = Acceptance(
+            maximum: DescriptorLimit.connections(wanted: maximumConnections, limit: DescriptorLimit.raise()))
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: SocketFile.backlog)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard acceptance.admit(channel) else { return channel.close(promise: nil) }
+                    let decoder = HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes)
+                    try channel.pipeline.syncOperations.addHandlers([
+                        ByteToMessageHandler(decoder), SimulatorConnection(routes: routes, late: late),
+                    ])
+                }
+            }
+        var file: SocketFile?
+        do {
+            let listening: any Channel
+            switch address {
+            case .unix(let path):
+                let (descriptor, made) = try SocketFile.listen(path: path, mode: 0o600, group: nil)
+                file = made
+                listening = try await bootstrap.withBoundSocket(descriptor).get()
+            case .loopback(let address):
+                listening =
+                    try await bootstrap
+                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                    .bind(to: address).get()
+            }
+            return SimulatorServer(listening: listening, file: file, acceptance: acceptance, log: log, late: late)
+        } catch let error as ListenerError {
+            throw error
+        } catch {
+            file?.unlinkIfOurs()
+            throw .unusable("cannot listen: \(error)")
+        }
+    }
+
+    /// As ``SimulatorAddress`` is written; with the port that the system chose, where it was asked for port 0.
+    package var address: String {
+        if let file { return "unix:\(file.path)" }
+        guard let local = listening.localAddress, let ip = local.ipAddress, let port = local.port else { return "" }
+        return ip.contains(":") ? "[\(ip)]:\(port)" : "\(ip):\(port)"
+    }
+
+    /// Accepts nothing more, and returns when what was under way is answered, late answers too. Connections that are never
+    /// answered are closed.
+    package func shutdown() async {
+        file?.unlinkIfOurs()
+        try? await listening.close()
+        let open = acceptance.connections.withLock { connections in
+            connections.isDraining = true
+            return Array(connections.open.values)
+        }
+        for channel in open { channel.pipeline.fireUserInboundEventTriggered(SimulatorConnection.Drain()) }
+        let grace = late + .seconds(5)
+        await withTaskGroup(of: Void.self) { group in
+            for channel in open {
+                group.addTask {
+                    // A peer that does not take its answer is not waited for.
+                    let end = channel.eventLoop.scheduleTask(in: grace) { channel.close(promise: nil) }
+                    try? await channel.closeFuture.get()
+                    end.cancel()
+                }
+            }
+        }
+        await log.flush()
+    }
+}

@@ -1,0 +1,117 @@
+import Foundation
+import HostSystem
+import NIOCore
+import ProcessorSimulator
+import StrictJSON
+import TestSupport
+
+/// A simulator in this process, with a log and a socket in a directory of its own.
+struct SimulatorUnderTest {
+    let directory: FreshDirectory
+    let server: SimulatorServer
+
+    static func start(
+        in directory: FreshDirectory? = nil, late: Duration = .milliseconds(50), storage: (any LogStorage)? = nil
+    ) async throws -> SimulatorUnderTest {
+        let directory = try directory ?? FreshDirectory()
+        let log =
+            try storage.map { SubmissionLog(storage: $0) }
+            ?? SubmissionLog(path: directory.path("log"), warn: { _ in })
+        let server = try await SimulatorServer.start(at: .unix(path: directory.path("socket")), log: log, late: late)
+        return SimulatorUnderTest(directory: directory, server: server)
+    }
+
+    func connect() async throws -> RawConnection { try await RawConnection(directory.path("socket")) }
+
+    /// The answer to a submission, on a connection of its own.
+    func submit(_ request: SubmissionRequest) async throws -> RawConnection.Answer {
+        let connection = try await connect()
+        try await connection.send(request.message)
+        return try await connection.answer()
+    }
+
+    func ask(for payment: String) async throws -> RawConnection.Answer {
+        let connection = try await connect()
+        try await connection.send("GET /authorizations/\(payment) HTTP/1.1\r\nHost: x\r\n\r\n")
+        return try await connection.answer()
+    }
+
+    /// `event/outcome/number` of each line of the log.
+    var events: [String] {
+        get throws {
+            try String(contentsOfFile: directory.path("log"), encoding: .utf8).split(separator: "\n").map { line in
+                let object = try JSONValue(parsing: String(line)).objectValue
+                return [
+                    object?["event"]?.stringValue, object?["outcome"]?.stringValue,
+                    object?["number"]?.numberValue?.text,
+                ].compactMap { $0 }.joined(separator: "/")
+            }
+        }
+    }
+}
+
+/// A body for `POST /authorizations`, member by member, so that each can be wrong.
+struct SubmissionRequest {
+    /// Members and their JSON.
+    var members: [(name: String, json: String)]
+
+    static let payment = String(repeating: "0a", count: 32)
+    static let accountNumber = "4111111111111111"
+    static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
+
+    /// - Parameter cents: of ten dollars and some.
+    init(cents: Int = 0, payment: String = Self.payment) {
+        let digits = cents < 10 ? "0\(cents)" : "\(cents)"
+        members = [
+            ("payment", "\"\(payment)\""), ("amount", "\"10.\(digits)\""), ("currency", "\"USD\""),
+            ("minorUnits", "10\(digits)"), ("accountNumber", "\"\(Self.accountNumber)\""),
+            ("expirationDate", "\"301231\""), ("cryptogram", "\"\(Self.cryptogram)\""), ("eciIndicator", "\"05\""),
+        ]
+    }
+
+    /// The same with one member of another value; without it where that is nil.
+    func with(_ member: String, _ json: String?) -> SubmissionRequest {
+        var changed = self
+        changed.members.removeAll { $0.name == member }
+        if let json { changed.members.append((member, json)) }
+        return changed
+    }
+
+    var body: String { "{" + members.map { "\"\($0.name)\":\($0.json)" }.joined(separator: ",") + "}" }
+
+    var message: String { RawConnection.head("/authorizations", length: body.utf8.count) + body }
+}
+
+/// A storage of which a test decides when it fails and when it hangs.
+final class ScriptedStorage: LogStorage {
+    struct State {
+        var bytes: [UInt8] = []
+        var syncs = 0
+        /// The next append writes so many bytes only, and fails.
+        var room: Int?
+        var failsSync = false
+        var failsTruncate = false
+    }
+
+    let state = Shared(State())
+    let syncHang = Hang()
+
+    func append(_ bytes: [UInt8]) throws(SystemError) {
+        let room = state.current.room
+        state.change { $0.bytes += bytes.prefix(room ?? bytes.count) }
+        if let room, room < bytes.count { throw SystemError(call: "write", errno: ENOSPC) }
+    }
+
+    func sync() throws(SystemError) {
+        syncHang.pass()
+        state.change { $0.syncs += 1 }
+        if state.current.failsSync { throw SystemError(call: "fdatasync", errno: EIO) }
+    }
+
+    func truncate(to size: Int) throws(SystemError) {
+        if state.current.failsTruncate { throw SystemError(call: "ftruncate", errno: EIO) }
+        state.change { $0.bytes.removeLast($0.bytes.count - size) }
+    }
+
+    var lines: [String] { String(decoding: state.current.bytes, as: UTF8.self).split(separator: "\n").map(String.init) }
+}
