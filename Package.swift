@@ -74,6 +74,9 @@ let package = Package(
         .target(name: "CLibcrypto", linkerSettings: [.linkedLibrary("crypto")]),
         .target(name: "CLinux"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        // The XML parser that distributions keep and mend, for Radial alone. Not Foundation's XMLParser, which is libxml2 too but
+        // lets no limit be set and no document type be refused before it is read.
+        .systemLibrary(name: "CLibxml2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
 
         // Foundations.
         .target(name: "ProductVersion", swiftSettings: house),
@@ -152,6 +155,11 @@ let package = Package(
 
         // What is paid: amounts and currencies. No card data, no HTTP.
         .target(name: "Payments", swiftSettings: house),
+
+        // Radial's XML, in and out. No network, no HTTP, no database.
+        .target(
+            name: "Radial", dependencies: ["CLibxml2", "Encodings", "Payments", "SecretMemory", "StrictJSON"],
+            swiftSettings: house),
 
         // The merchant server: a program of its own, which calls the daemon like any other backend.
         .target(
@@ -295,6 +303,9 @@ let package = Package(
             dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioPosix, nioSSL],
             swiftSettings: house),
         .testTarget(name: "PaymentsTests", dependencies: ["Payments"], swiftSettings: house),
+        .testTarget(
+            name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],
+            swiftSettings: house),
         .testTarget(
             name: "GatewayTests",
             dependencies: [

@@ -1,0 +1,158 @@
+public import Payments
+public import SecretMemory
+
+/// The CreditCardAuthRequest with decrypted data that goes to Radial. **Never tried against Radial.**
+///
+/// Where each element comes from, in eBayEnterprise/RetailOrderManagement-SDK, Schemas/checkout/1.0, unless said otherwise:
+///
+/// - `Payment-Service-CreditCardAuth-1.0.xsd`: the root with requestId, and the sequence PaymentContext, ExpirationDate, Amount,
+///   names, telephone numbers and addresses, CustomerEmail, CustomerIPAddress, isRequestToCorrectCVVOrAVSError,
+///   SecureVerificationData. CardSecurityCode may be left out: a payment token has none.
+/// - `Payment-Datatypes-1.0.xsd`: PaymentContext (OrderId, PaymentAccountUniqueId with isToken), Amount's currencyCode, and
+///   SecureVerificationData. It describes 3-D Secure, of which a token's cryptogram and ECI take the place: CavvUcaf, ECI;
+///   AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's XID) and
+///   PayerAuthenticationResponse are required there, and empty here, as a token has neither.
+/// - `Checkout-Datatypes-1.0.xsd`: the address's parts, lengths of e-mail addresses and requestId, IPv4 addresses, and that an
+///   amount has at most two decimals.
+/// - SchemaVersion stands in no published schema. Radial's page "Credit Card Authorization (card not present)" has it behind
+///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it a reply has no ResponseCode.
+public struct CreditCardAuthMessage: Sendable, Equatable {
+    /// 1 to 40 characters.
+    public let requestId: String
+    public let orderId: String
+    public let billing: CreditCardAuthRequest.Party
+    public let shipTo: CreditCardAuthRequest.Party
+    public let customerEmail: String
+    public let customerIPAddress: String
+
+    /// The version that the message asks its reply to be of.
+    public static let schemaVersion = "1.2"
+
+    /// Checks everything but the payment data, so that it can be done before a token is decrypted.
+    ///
+    /// - Parameter requestId: 1 to 40 characters of the caller's own making; Radial tells repeated requests by it.
+    /// - Throws: ``UnsuitableOrder`` with all that is missing or does not fit.
+    public init(requestId: String, _ order: OrderDetails) throws(UnsuitableOrder) {
+        precondition(Length.requestId.contains(requestId.unicodeScalars.count), "a requestId has 1 to 40 characters")
+        var check = OrderCheck()
+        let orderId = check.value(order.orderId, .orderId, Length.orderId)
+        let billing = check.party(order.billing, .billing)
+        let email = check.value(order.customerEmail, .customerEmail, Length.email)
+        let address = check.ipv4Address(order.customerIPAddress, .customerIPAddress)
+        // What is wrong with a billing party that stands in for the shipping party is said once.
+        let shipTo = order.shipTo.map { check.party($0, .shipping) } ?? billing
+        guard check.faults.isEmpty, let orderId, let billing, let email, let address, let shipTo else {
+            throw UnsuitableOrder(faults: check.faults)
+        }
+        self.requestId = requestId
+        self.orderId = orderId
+        self.billing = billing
+        self.shipTo = shipTo
+        customerEmail = email
+        customerIPAddress = address
+    }
+
+    /// Why the decrypted data cannot be written into a message. Of the data nothing is told.
+    public enum PaymentDataError: Error, Sendable, Equatable {
+        /// Not 12 to 19 digits.
+        case accountNumber
+        /// A card that is neither of Visa, nor Mastercard, nor American Express.
+        case unknownTender
+        /// Not six digits of year, month and day.
+        case expirationDate
+        /// Not base64, or too long for CavvUcaf.
+        case cryptogram
+        /// Not one or two digits.
+        case eciIndicator
+        /// More than two decimals.
+        case currency
+        /// Zero.
+        case amount
+    }
+
+    /// The document, in secret memory.
+    ///
+    /// - Parameters:
+    ///   - accountNumber: applicationPrimaryAccountNumber, 12 to 19 digits in ASCII.
+    ///   - expirationDate: applicationExpirationDate, `YYMMDD`; Radial gets `20YY-MM`.
+    ///   - cryptogram: onlinePaymentCryptogram, base64 in ASCII.
+    ///   - eciIndicator: one or two digits; nil where Apple gave none.
+    public func document(
+        amount: Amount, accountNumber: borrowing SecretBytes, expirationDate: String, cryptogram: borrowing SecretBytes,
+        eciIndicator: String?
+    ) throws(PaymentDataError) -> SecretBytes {
+        guard amount.currency.decimals <= 2 else { throw .currency }
+        guard amount.minorUnits > 0 else { throw .amount }
+        guard Self.isAccountNumber(accountNumber) else { throw .accountNumber }
+        guard let tender = TenderType(accountNumber: accountNumber) else { throw .unknownTender }
+        guard let month = Self.yearAndMonth(expirationDate) else { throw .expirationDate }
+        guard eciIndicator.map({ (1...2).contains($0.utf8.count) && Self.areDigits($0) }) ?? true else {
+            throw .eciIndicator
+        }
+        guard let cavv = CavvUcaf.text(cryptogram, tender) else { throw .cryptogram }
+
+        var xml = XMLWriter()
+        xml.begin("CreditCardAuthRequest", ["xmlns": radialNamespace, "requestId": requestId])
+        xml.begin("PaymentContext")
+        xml.element("OrderId", orderId)
+        xml.element("PaymentAccountUniqueId", secret: accountNumber, ["isToken": "false"])
+        xml.end()
+        xml.element("ExpirationDate", month)
+        xml.element("Amount", amount.decimal, ["currencyCode": amount.currency.letters])
+        xml.element("BillingFirstName", billing.firstName)
+        xml.element("BillingLastName", billing.lastName)
+        xml.element("BillingPhoneNo", billing.phoneNumber ?? "")
+        xml.begin("BillingAddress")
+        xml.address(billing.address)
+        xml.end()
+        xml.element("CustomerEmail", customerEmail)
+        xml.element("CustomerIPAddress", customerIPAddress)
+        xml.element("ShipToFirstName", shipTo.firstName)
+        xml.element("ShipToLastName", shipTo.lastName)
+        // Required by the schema, which allows it to be empty.
+        xml.element("ShipToPhoneNo", shipTo.phoneNumber ?? "")
+        xml.begin("ShippingAddress")
+        xml.address(shipTo.address)
+        xml.end()
+        xml.element("isRequestToCorrectCVVOrAVSError", "false")
+        xml.begin("SecureVerificationData")
+        xml.element("AuthenticationAvailable", "Y")
+        xml.element("AuthenticationStatus", "Y")
+        xml.element("CavvUcaf", secret: cavv)
+        xml.element("TransactionId", "")
+        xml.element("ECI", ifPresent: eciIndicator)
+        xml.element("PayerAuthenticationResponse", "")
+        xml.end()
+        xml.element("SchemaVersion", Self.schemaVersion)
+        return xml.finish()
+    }
+
+    private static func areDigits(_ text: String) -> Bool {
+        text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+    }
+
+    private static func isAccountNumber(_ number: borrowing SecretBytes) -> Bool {
+        (12...19).contains(number.count) && number.areDigits
+    }
+
+    /// `2031-12` of `311231`: xsd:gYearMonth.
+    private static func yearAndMonth(_ date: String) -> String? {
+        guard date.utf8.count == 6, areDigits(date) else { return nil }
+        let month = date.dropFirst(2).prefix(2)
+        guard ("01"..."12").contains(month) else { return nil }
+        return "20\(date.prefix(2))-\(month)"
+    }
+}
+
+extension XMLWriter {
+    fileprivate mutating func address(_ address: PhysicalAddress) {
+        element("Line1", address.line1)
+        element("Line2", ifPresent: address.line2)
+        element("Line3", ifPresent: address.line3)
+        element("Line4", ifPresent: address.line4)
+        element("City", address.city)
+        element("MainDivision", ifPresent: address.mainDivision)
+        element("CountryCode", address.countryCode)
+        element("PostalCode", ifPresent: address.postalCode)
+    }
+}

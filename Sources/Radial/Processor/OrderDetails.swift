@@ -1,0 +1,109 @@
+/// What Radial wants to know about an order beside the card: gathered from whatever request there was, then checked as a whole.
+public struct OrderDetails: Sendable, Equatable {
+    public var orderId: String?
+    public var billing: Party
+    /// Nil for an order that is not shipped: its billing party stands there instead, as Radial asks for.
+    public var shipTo: Party?
+    public var customerEmail: String?
+    public var customerIPAddress: String?
+
+    public init(
+        orderId: String? = nil, billing: Party = Party(), shipTo: Party? = nil, customerEmail: String? = nil,
+        customerIPAddress: String? = nil
+    ) {
+        self.orderId = orderId
+        self.billing = billing
+        self.shipTo = shipTo
+        self.customerEmail = customerEmail
+        self.customerIPAddress = customerIPAddress
+    }
+
+    /// Whom a bill or a parcel goes to; nil and blank are the same.
+    public struct Party: Sendable, Equatable {
+        public var firstName: String?
+        public var lastName: String?
+        public var phoneNumber: String?
+        /// One to four; blank ones are passed over.
+        public var addressLines: [String]
+        public var city: String?
+        public var mainDivision: String?
+        public var countryCode: String?
+        public var postalCode: String?
+
+        public init(
+            firstName: String? = nil, lastName: String? = nil, phoneNumber: String? = nil, addressLines: [String] = [],
+            city: String? = nil, mainDivision: String? = nil, countryCode: String? = nil, postalCode: String? = nil
+        ) {
+            (self.firstName, self.lastName, self.phoneNumber) = (firstName, lastName, phoneNumber)
+            (self.addressLines, self.city, self.mainDivision) = (addressLines, city, mainDivision)
+            (self.countryCode, self.postalCode) = (countryCode, postalCode)
+        }
+    }
+
+    /// An order that came as Radial's own request.
+    public init(_ request: CreditCardAuthRequest) {
+        self.init(
+            orderId: request.orderId, billing: Party(request.billing), shipTo: Party(request.shipTo),
+            customerEmail: request.customerEmail, customerIPAddress: request.customerIPAddress)
+    }
+}
+
+extension OrderDetails.Party {
+    init(_ party: CreditCardAuthRequest.Party) {
+        let address = party.address
+        self.init(
+            firstName: party.firstName, lastName: party.lastName, phoneNumber: party.phoneNumber,
+            addressLines: [address.line1, address.line2, address.line3, address.line4].compactMap(\.self),
+            city: address.city, mainDivision: address.mainDivision, countryCode: address.countryCode,
+            postalCode: address.postalCode)
+    }
+}
+
+/// What an order lacks for Radial, all of it at once.
+public struct UnsuitableOrder: Error, Sendable, Equatable {
+    /// In the order of Radial's table; at least one.
+    public let faults: [Fault]
+
+    public struct Fault: Sendable, Equatable {
+        public let element: Element
+        public let reason: Reason
+
+        public init(_ element: Element, _ reason: Reason) {
+            (self.element, self.reason) = (element, reason)
+        }
+    }
+
+    public enum Reason: Sendable, Equatable {
+        case missing
+        /// So many characters it has to have, and has not.
+        case length(ClosedRange<Int>)
+        case notAnIPv4Address
+        /// A character that XML does not have, such as a control character.
+        case character
+        /// More than four lines.
+        case tooManyLines
+    }
+
+    /// The raw value is the element's path in Radial's CreditCardAuthRequest.
+    public enum Element: String, Sendable, CaseIterable {
+        case orderId = "OrderId"
+        case billingFirstName = "BillingFirstName"
+        case billingLastName = "BillingLastName"
+        case billingPhoneNo = "BillingPhoneNo"
+        case billingLine = "BillingAddress/Line1"
+        case billingCity = "BillingAddress/City"
+        case billingMainDivision = "BillingAddress/MainDivision"
+        case billingCountryCode = "BillingAddress/CountryCode"
+        case billingPostalCode = "BillingAddress/PostalCode"
+        case customerEmail = "CustomerEmail"
+        case customerIPAddress = "CustomerIPAddress"
+        case shipToFirstName = "ShipToFirstName"
+        case shipToLastName = "ShipToLastName"
+        case shipToPhoneNo = "ShipToPhoneNo"
+        case shippingLine = "ShippingAddress/Line1"
+        case shippingCity = "ShippingAddress/City"
+        case shippingMainDivision = "ShippingAddress/MainDivision"
+        case shippingCountryCode = "ShippingAddress/CountryCode"
+        case shippingPostalCode = "ShippingAddress/PostalCode"
+    }
+}

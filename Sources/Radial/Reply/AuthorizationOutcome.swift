@@ -1,0 +1,50 @@
+/// What an authorization has come to, as far as a reply's codes say so for certain.
+public enum AuthorizationOutcome: Sendable, Equatable {
+    /// The bank has authorized the payment.
+    case approved
+    /// Radial or the card's processor waited in vain. Whether the bank has authorized is not known.
+    case timeout
+    case declined(Decline)
+    /// Anything else: codes that are not known, that contradict each other, or that leave open whether the bank has authorized
+    /// (`AVS`, `CSC`, `AVSCSC` and `AcceptOrderWithException` stand beside approvals and are no declines). A person decides.
+    case other
+
+    /// Radial's codes of declines.
+    public enum Decline: String, Sendable, CaseIterable {
+        case declined = "DECL"
+        /// For lack of funds or credit.
+        case funds = "DECLF"
+        /// The issuer wants to be asked, by telephone.
+        case referral = "DECLR"
+    }
+
+    /// - Parameters:
+    ///   - responseCode: ResponseCode, by Radial's page "Credit Card Authorization Response Codes" and the published schema
+    ///     (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil where the request's SchemaVersion has none.
+    ///   - authorizationResponseCode: AuthorizationResponseCode, of which the SDK names three (ICreditCardAuth.php).
+    init(responseCode: String?, authorizationResponseCode: String) {
+        let stated = Self(authorizationResponseCode: authorizationResponseCode)
+        guard let responseCode else {
+            self = stated ?? .other
+            return
+        }
+        let outcome = Self(responseCode: responseCode)
+        self = stated == nil || stated == outcome ? outcome : .other
+    }
+
+    private init(responseCode: String) {
+        switch responseCode {
+        case "APPROVED": self = .approved
+        case "TIMEOUT", "PaymentProcessorTimeout": self = .timeout
+        default: self = Decline(rawValue: responseCode).map { .declined($0) } ?? .other
+        }
+    }
+
+    private init?(authorizationResponseCode: String) {
+        switch authorizationResponseCode {
+        case "AP01": self = .approved
+        case "TO01", "NR01": self = .timeout
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,170 @@
+public import Payments
+
+/// CreditCardAuthReply: what Radial answers to an authorization, and what a merchant's backend gets.
+public struct CreditCardAuthReply: Sendable, Equatable {
+    /// PaymentContext/OrderId, 1 to 20 characters.
+    public var orderId: String
+    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: a token in place of the account number, never the number.
+    public var accountToken: String
+    /// From SchemaVersion 1.1 on. At most ``mostCodeCharacters`` characters, as all codes here.
+    public var responseCode: String?
+    public var authorizationResponseCode: String
+    /// The bank's; empty where it has not authorized.
+    public var bankAuthorizationCode: String
+    public var cvv2ResponseCode: String
+    public var avsResponseCode: String
+    /// American Express alone, as the two below.
+    public var phoneResponseCode: String?
+    public var nameResponseCode: String?
+    public var emailResponseCode: String?
+    public var amountAuthorized: Amount
+    /// 2 to 4 characters, such as `VC`; from SchemaVersion 1.2 on.
+    public var tenderType: String?
+    public var paymentAccountInformation: PaymentAccountInformation?
+
+    /// The first digits of the account number and its last, each at most 10 characters.
+    public struct PaymentAccountInformation: Sendable, Equatable {
+        public var binPrefix: String?
+        public var panSuffix: String?
+        /// Of the card that stands behind a device's account number.
+        public var originalPanSuffix: String?
+
+        public init(binPrefix: String? = nil, panSuffix: String? = nil, originalPanSuffix: String? = nil) {
+            (self.binPrefix, self.panSuffix, self.originalPanSuffix) = (binPrefix, panSuffix, originalPanSuffix)
+        }
+    }
+
+    /// The table has no limit for codes; the schema's AuthorizationResponseCodeType has 16.
+    public static let mostCodeCharacters = 64
+
+    public init(
+        orderId: String, accountToken: String, responseCode: String? = nil, authorizationResponseCode: String,
+        bankAuthorizationCode: String, cvv2ResponseCode: String, avsResponseCode: String,
+        phoneResponseCode: String? = nil, nameResponseCode: String? = nil, emailResponseCode: String? = nil,
+        amountAuthorized: Amount, tenderType: String? = nil,
+        paymentAccountInformation: PaymentAccountInformation? = nil
+    ) {
+        self.orderId = orderId
+        self.accountToken = accountToken
+        self.responseCode = responseCode
+        self.authorizationResponseCode = authorizationResponseCode
+        self.bankAuthorizationCode = bankAuthorizationCode
+        self.cvv2ResponseCode = cvv2ResponseCode
+        self.avsResponseCode = avsResponseCode
+        self.phoneResponseCode = phoneResponseCode
+        self.nameResponseCode = nameResponseCode
+        self.emailResponseCode = emailResponseCode
+        self.amountAuthorized = amountAuthorized
+        self.tenderType = tenderType
+        self.paymentAccountInformation = paymentAccountInformation
+    }
+
+    /// What its codes say. An approval without the bank's code is none: Radial takes no order without it.
+    public var outcome: AuthorizationOutcome {
+        let outcome = AuthorizationOutcome(
+            responseCode: responseCode, authorizationResponseCode: authorizationResponseCode)
+        return outcome == .approved && bankAuthorizationCode.isXMLBlank ? .other : outcome
+    }
+}
+
+extension CreditCardAuthReply {
+    /// The document for a caller.
+    ///
+    /// - Parameters:
+    ///   - version: of the request: without 1.1 the reply has no ResponseCode, without 1.2 no TenderType.
+    ///   - withAccountInformation: whether the request asked for PaymentAccountInformation.
+    public func document(for version: SchemaVersion, withAccountInformation: Bool) -> [UInt8] {
+        var xml = XMLWriter()
+        xml.begin("CreditCardAuthReply", ["xmlns": radialNamespace])
+        xml.begin("PaymentContext")
+        xml.element("OrderId", orderId)
+        xml.element("PaymentAccountUniqueId", accountToken, ["isToken": "true"])
+        xml.end()
+        if version.hasResponseCode { xml.element("ResponseCode", ifPresent: responseCode) }
+        xml.element("AuthorizationResponseCode", authorizationResponseCode)
+        xml.element("BankAuthorizationCode", bankAuthorizationCode)
+        xml.element("CVV2ResponseCode", cvv2ResponseCode)
+        xml.element("AVSResponseCode", avsResponseCode)
+        xml.element("PhoneResponseCode", ifPresent: phoneResponseCode)
+        xml.element("NameResponseCode", ifPresent: nameResponseCode)
+        xml.element("EmailResponseCode", ifPresent: emailResponseCode)
+        xml.element(
+            "AmountAuthorized", amountAuthorized.decimal, ["currencyCode": amountAuthorized.currency.letters])
+        if version.hasTenderType { xml.element("TenderType", ifPresent: tenderType) }
+        if withAccountInformation, let information = paymentAccountInformation {
+            xml.begin("PaymentAccountInformation")
+            xml.element("BinPrefix", ifPresent: information.binPrefix)
+            xml.element("PanSuffix", ifPresent: information.panSuffix)
+            xml.element("OriginalPanSuffix", ifPresent: information.originalPanSuffix)
+            xml.end()
+        }
+        return xml.finishWithoutSecrets()
+    }
+}
+
+extension CreditCardAuthReply {
+    static let name = "CreditCardAuthReply"
+
+    private static let children: Set = [
+        "PaymentContext", "ResponseCode", "AuthorizationResponseCode", "BankAuthorizationCode", "CVV2ResponseCode",
+        "AVSResponseCode", "PhoneResponseCode", "NameResponseCode", "EmailResponseCode", "AmountAuthorized",
+        "TenderType", "PaymentAccountInformation",
+    ]
+
+    init(_ root: XMLElement) throws(DocumentError) {
+        let fields = try ElementFields(root, path: Self.name, children: Self.children, unknown: .passedOver)
+        let context = try ElementFields(
+            fields.required("PaymentContext"), path: fields.path("PaymentContext"),
+            children: ["OrderId", "PaymentAccountUniqueId"], unknown: .passedOver)
+        _ = try context.required("PaymentAccountUniqueId")
+        guard context.attribute("isToken", of: "PaymentAccountUniqueId") == "true" else {
+            throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
+        }
+        orderId = try context.requiredText("OrderId", Length.orderId)
+        accountToken = try context.requiredText("PaymentAccountUniqueId", 1...22)
+        responseCode = try Self.code("ResponseCode", fields)
+        authorizationResponseCode = try fields.requiredText("AuthorizationResponseCode", 1...Self.mostCodeCharacters)
+        bankAuthorizationCode = try Self.requiredCode("BankAuthorizationCode", fields)
+        cvv2ResponseCode = try Self.requiredCode("CVV2ResponseCode", fields)
+        avsResponseCode = try Self.requiredCode("AVSResponseCode", fields)
+        phoneResponseCode = try Self.code("PhoneResponseCode", fields)
+        nameResponseCode = try Self.code("NameResponseCode", fields)
+        emailResponseCode = try Self.code("EmailResponseCode", fields)
+        amountAuthorized = try Self.amount(fields)
+        tenderType = try fields.filledText("TenderType", 2...4)
+        paymentAccountInformation = try fields.element("PaymentAccountInformation").map {
+            element throws(DocumentError) in
+            let fields = try ElementFields(
+                element, path: fields.path("PaymentAccountInformation"),
+                children: ["BinPrefix", "PanSuffix", "OriginalPanSuffix"], unknown: .passedOver)
+            return PaymentAccountInformation(
+                binPrefix: try fields.text("BinPrefix", atMost: 10),
+                panSuffix: try fields.text("PanSuffix", atMost: 10),
+                originalPanSuffix: try fields.text("OriginalPanSuffix", atMost: 10))
+        }
+    }
+
+    private static func code(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
+        try fields.text(name, atMost: mostCodeCharacters)
+    }
+
+    /// It must be there, but may be empty: a declined payment has no bank's code.
+    private static func requiredCode(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String {
+        guard let code = try code(name, fields) else { throw fields.fault(.missing, name) }
+        return code
+    }
+
+    private static func amount(_ fields: ElementFields) throws(DocumentError) -> Amount {
+        let name = "AmountAuthorized"
+        var decimal = try fields.requiredText(name, 1...32).trimmingXMLWhiteSpace
+        guard let currency = fields.attribute("currencyCode", of: name).flatMap(Currency.init(letters:)) else {
+            throw DocumentError(
+                .notACurrency, "\(fields.path(name))/@currencyCode", line: fields.element(name)?.line)
+        }
+        // The schema writes every amount with two decimals, 1000.00 yen too. The currency stands beside it, so zeros that it
+        // does not have mean nothing else.
+        if currency.decimals == 0, decimal.hasSuffix(".00") { decimal.removeLast(3) }
+        guard let amount = Amount(decimal: decimal, currency: currency) else { throw fields.fault(.notAnAmount, name) }
+        return amount
+    }
+}

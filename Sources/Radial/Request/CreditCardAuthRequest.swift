@@ -1,0 +1,89 @@
+/// What a merchant's backend sends to have an encrypted token paid: CreditCardAuthRequest of Radial's single-request flow.
+///
+/// Read by the page's table of request elements, each restriction of it. Required values must not be blank; what the table and
+/// the schema do not name is refused. Nothing in it says how much is to be paid: that stands in the token.
+public struct CreditCardAuthRequest: Sendable, Equatable {
+    /// The attribute requestId, 1 to 40 characters. The schema requires it, the table does not name it: so it may be left out.
+    public let requestId: String?
+    public let wallet: WalletPaymentInformation
+    /// 1 to 20 characters.
+    public let orderId: String
+    public let billing: Party
+    /// 1 to 70 characters.
+    public let customerEmail: String
+    /// A dotted quad.
+    public let customerIPAddress: String
+    public let shipTo: Party
+    /// ``SchemaVersion/absent`` where the request states none, as the page's own example does.
+    public let schemaVersion: SchemaVersion
+    /// Features/IncludePaymentAccountInformation: whether the reply is to have bin prefix and pan suffixes.
+    public let includesPaymentAccountInformation: Bool
+
+    /// Whom a bill or a parcel goes to.
+    public struct Party: Sendable, Equatable {
+        public var firstName: String
+        public var lastName: String
+        /// Required of a billing party; nil where a shipping party's is left out or empty.
+        public var phoneNumber: String?
+        public var address: PhysicalAddress
+
+        public init(firstName: String, lastName: String, phoneNumber: String?, address: PhysicalAddress) {
+            self.firstName = firstName
+            self.lastName = lastName
+            self.phoneNumber = phoneNumber
+            self.address = address
+        }
+    }
+
+    private static let name = "CreditCardAuthRequest"
+
+    private static let children: Set = [
+        WalletPaymentInformation.name, "OrderId", "BillingFirstName", "BillingLastName", "BillingPhoneNo",
+        "BillingAddress", "CustomerEmail", "CustomerIPAddress", "ShipToFirstName", "ShipToLastName", "ShipToPhoneNo",
+        "ShippingAddress", "SchemaVersion", "Features",
+    ]
+
+    /// - Throws: ``DocumentError`` with the path of the first element that is wrong.
+    public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
+        let root = try ElementFields.root(bytes, Self.name, limits: limits)
+        let fields = try ElementFields(
+            root, path: Self.name, children: Self.children, attributes: ["requestId"], unknown: .refused)
+        requestId = fields.attribute("requestId")
+        if let requestId, !Length.requestId.contains(requestId.unicodeScalars.count) {
+            throw DocumentError(.length(Length.requestId), "\(Self.name)/@requestId", line: root.line)
+        }
+        wallet = try WalletPaymentInformation(
+            fields.required(WalletPaymentInformation.name), path: fields.path(WalletPaymentInformation.name))
+        orderId = try fields.requiredText("OrderId", Length.orderId)
+        billing = Party(
+            firstName: try fields.requiredText("BillingFirstName", Length.name),
+            lastName: try fields.requiredText("BillingLastName", Length.name),
+            phoneNumber: try fields.requiredText("BillingPhoneNo", Length.name),
+            address: try PhysicalAddress(fields.required("BillingAddress"), path: fields.path("BillingAddress")))
+        customerEmail = try fields.requiredText("CustomerEmail", Length.email)
+        customerIPAddress = try fields.requiredText("CustomerIPAddress", 1...256)
+        guard IPv4Address.isDottedQuad(customerIPAddress) else {
+            throw fields.fault(.notAnIPv4Address, "CustomerIPAddress")
+        }
+        let phone = try fields.text("ShipToPhoneNo", atMost: Length.name.upperBound)
+        shipTo = Party(
+            firstName: try fields.requiredText("ShipToFirstName", Length.name),
+            lastName: try fields.requiredText("ShipToLastName", Length.name),
+            phoneNumber: phone.flatMap { $0.isXMLBlank ? nil : $0 },
+            address: try PhysicalAddress(fields.required("ShippingAddress"), path: fields.path("ShippingAddress")))
+        if let stated = try fields.filledText("SchemaVersion", 1...32) {
+            guard let version = SchemaVersion(stated) else { throw fields.fault(.notASchemaVersion, "SchemaVersion") }
+            schemaVersion = version
+        } else {
+            schemaVersion = .absent
+        }
+        includesPaymentAccountInformation = try Self.features(fields)
+    }
+
+    private static func features(_ fields: ElementFields) throws(DocumentError) -> Bool {
+        guard let element = fields.element("Features") else { return false }
+        let features = try ElementFields(
+            element, path: fields.path("Features"), children: ["IncludePaymentAccountInformation"], unknown: .refused)
+        return try features.boolean("IncludePaymentAccountInformation") ?? false
+    }
+}

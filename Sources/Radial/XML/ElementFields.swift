@@ -1,0 +1,135 @@
+/// What is in an element whose children are known: each at most once, in any order, all in Radial's namespace.
+///
+/// Any order, although the published schema has a sequence: that schema is older than WalletPaymentInformation, SchemaVersion and
+/// Features, and where in the sequence they stand is published nowhere. As each name stands once, the order says nothing.
+struct ElementFields {
+    /// From the root.
+    let path: String
+    private let element: XMLElement
+    private let children: [String: XMLElement]
+
+    /// What becomes of elements and attributes that are not known.
+    enum Unknown {
+        case refused
+        /// For what a service answers: its schema announces elements that are not in it yet (`xsd:any`).
+        case passedOver
+    }
+
+    init(
+        _ element: XMLElement, path: String, children names: Set<String>, attributes: Set<String> = [],
+        unknown: Unknown
+    ) throws(DocumentError) {
+        self.path = path
+        self.element = element
+        var children: [String: XMLElement] = [:]
+        for child in element.children {
+            guard names.contains(child.name), child.namespace == radialNamespace else {
+                if unknown == .passedOver { continue }
+                throw DocumentError(.unknownElement, path, line: child.line)
+            }
+            guard children.updateValue(child, forKey: child.name) == nil else {
+                throw DocumentError(.repeated, "\(path)/\(child.name)", line: child.line)
+            }
+        }
+        if unknown == .refused {
+            try Self.checkAttributes(of: element, path, attributes)
+            guard element.textIsBlank else { throw DocumentError(.unexpectedText, path, line: element.line) }
+        }
+        self.children = children
+        self.unknown = unknown
+    }
+
+    private let unknown: Unknown
+
+    /// The root of a document, by its name.
+    static func root(
+        _ bytes: [UInt8], _ name: String, limits: XMLLimits
+    ) throws(DocumentError) -> XMLElement {
+        let root = try document(bytes, name, limits)
+        guard root.name == name, root.namespace == radialNamespace else {
+            throw DocumentError(.otherRoot, name, line: root.line)
+        }
+        return root
+    }
+
+    /// - Parameter name: the element that a fault is told of.
+    static func document(_ bytes: [UInt8], _ name: String, _ limits: XMLLimits) throws(DocumentError) -> XMLElement {
+        do {
+            return try XMLElement(parsing: bytes, limits: limits)
+        } catch {
+            throw DocumentError(.notXML(error.reason), name, line: error.line)
+        }
+    }
+
+    func path(_ name: String) -> String { "\(path)/\(name)" }
+
+    /// The element of that name, if it is there.
+    func element(_ name: String) -> XMLElement? { children[name] }
+
+    func required(_ name: String) throws(DocumentError) -> XMLElement {
+        guard let child = children[name] else { throw DocumentError(.missing, path(name), line: element.line) }
+        return child
+    }
+
+    func fault(_ reason: DocumentError.Reason, _ name: String) -> DocumentError {
+        DocumentError(reason, path(name), line: children[name]?.line ?? element.line)
+    }
+
+    /// An element's text as it stands (xsd:string keeps white space), or nil where there is no such element.
+    func text(
+        _ name: String, atMost most: Int, attributes: Set<String> = []
+    ) throws(DocumentError) -> String? {
+        guard let child = children[name] else { return nil }
+        guard child.children.isEmpty else { throw fault(.unexpectedElements, name) }
+        if unknown == .refused { try Self.checkAttributes(of: child, path(name), attributes) }
+        // Characters, as XML Schema counts them (xsd:string, length): Unicode's code points.
+        guard child.text.unicodeScalars.count <= most else { throw fault(.length(0...most), name) }
+        return child.text
+    }
+
+    /// The text of an element that must be there and must say something.
+    func requiredText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String {
+        _ = try required(name)
+        guard let text = try filledText(name, length) else { throw fault(.missing, name) }
+        return text
+    }
+
+    /// The text of an element that may be left out, but must say something if it is there.
+    func filledText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String? {
+        guard let text = try text(name, atMost: .max) else { return nil }
+        guard !text.isXMLBlank else { throw fault(.blank, name) }
+        guard length.contains(text.unicodeScalars.count) else { throw fault(.length(length), name) }
+        return text
+    }
+
+    /// `true` or `false`; nil where there is no such element.
+    func boolean(_ name: String) throws(DocumentError) -> Bool? {
+        guard let text = try text(name, atMost: .max) else { return nil }
+        switch text.trimmingXMLWhiteSpace {
+        case "true": return true
+        case "false": return false
+        default: throw fault(.notABoolean, name)
+        }
+    }
+
+    /// An attribute of this element, or of its child `name`, in no namespace.
+    func attribute(_ attribute: String, of name: String? = nil) -> String? {
+        let element = name.map { children[$0] } ?? element
+        return element?.attributes.first { $0.name == attribute && $0.namespace == nil }?.value
+    }
+
+    /// A hint where a schema is (XML Schema Part 1 §2.6.3) may stand on every element, and is passed over.
+    private static func checkAttributes(
+        of element: XMLElement, _ path: String, _ names: Set<String>
+    ) throws(DocumentError) {
+        for attribute in element.attributes {
+            if attribute.namespace == nil, names.contains(attribute.name) { continue }
+            if attribute.namespace == "http://www.w3.org/2001/XMLSchema-instance",
+                attribute.name == "schemaLocation" || attribute.name == "noNamespaceSchemaLocation"
+            {
+                continue
+            }
+            throw DocumentError(.unknownAttribute, path, line: element.line)
+        }
+    }
+}

@@ -1,0 +1,21 @@
+import SecretMemory
+
+extension SecretBytes {
+    /// One byte, without a copy of the others anywhere.
+    subscript(index: Int) -> UInt8 {
+        get {
+            precondition((0..<count).contains(index), "beyond the secret's end")
+            return unsafe withUnsafeBytes { unsafe $0[index] }
+        }
+        set {
+            precondition((0..<count).contains(index), "beyond the secret's end")
+            unsafe withUnsafeMutableBytes { unsafe $0[index] = newValue }
+        }
+    }
+
+    /// Whether all are digits in ASCII.
+    var areDigits: Bool {
+        for index in 0..<count where !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self[index]) { return false }
+        return true
+    }
+}

@@ -1,0 +1,77 @@
+/// Why a text was not taken as an XML document. Never a piece of the text.
+public struct XMLReadError: Error, Sendable, Equatable {
+    public enum Reason: Sendable, Equatable {
+        /// No bytes.
+        case empty
+        /// More bytes than the limit.
+        case tooLong(limit: Int)
+        /// Bytes that are not UTF-8, or a declaration of another encoding.
+        case notUTF8
+        /// A declaration of another version than 1.0.
+        case version
+        /// `<!DOCTYPE`: no document here needs one, and entities begin with it.
+        case documentType
+        /// An entity other than the five of XML 1.0 §4.6.
+        case entity
+        /// A processing instruction (XML 1.0 §2.6).
+        case processingInstruction
+        /// More elements within each other than the limit.
+        case tooDeep(limit: Int)
+        /// More elements than the limit.
+        case tooManyElements(limit: Int)
+        /// An element with more attributes and declarations of namespaces than the limit.
+        case tooManyAttributes(limit: Int)
+        /// Not well-formed by XML 1.0 or by Namespaces in XML 1.0.
+        case notWellFormed
+    }
+
+    public let reason: Reason
+    /// From 1; nil where the fault is in no one line.
+    public let line: Int?
+
+    init(_ reason: Reason, line: Int? = nil) {
+        self.reason = reason
+        self.line = line
+    }
+}
+
+extension XMLReadError: CustomStringConvertible {
+    public var description: String {
+        let what =
+            switch reason {
+            case .empty: "the document is empty"
+            case .tooLong(let limit): "the document is longer than \(limit) bytes"
+            case .notUTF8: "the document is not in UTF-8, or declares another encoding"
+            case .version: "the document declares another version than XML 1.0"
+            case .documentType: "a document type (<!DOCTYPE) is not taken"
+            case .entity: "entities other than &amp; &lt; &gt; &quot; &apos; are not taken"
+            case .processingInstruction: "processing instructions are not taken"
+            case .tooDeep(let limit): "more than \(limit) elements within each other"
+            case .tooManyElements(let limit): "more than \(limit) elements"
+            case .tooManyAttributes(let limit): "an element with more than \(limit) attributes"
+            case .notWellFormed: "not well-formed XML"
+            }
+        return line.map { "\(what), line \($0)" } ?? what
+    }
+}
+
+/// What an XML document may cost.
+public struct XMLLimits: Sendable, Equatable {
+    /// The document's length.
+    public var bytes: Int
+    /// Elements within each other, the root too; at most 64.
+    public var depth: Int
+    /// Elements in all.
+    public var elements: Int
+    /// Attributes of one element, with its declarations of namespaces.
+    public var attributes: Int
+
+    /// The defaults fit Radial's documents, which have a depth of 4 and about 40 elements.
+    public init(bytes: Int = 128 << 10, depth: Int = 16, elements: Int = 512, attributes: Int = 16) {
+        self.bytes = bytes
+        // A tree is taken down by recursion, so its depth is bounded whatever is asked for.
+        self.depth = min(depth, 64)
+        self.elements = elements
+        self.attributes = attributes
+    }
+}

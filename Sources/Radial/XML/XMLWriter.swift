@@ -1,0 +1,133 @@
+public import SecretMemory
+
+/// Writes an XML document in UTF-8 into secret memory, so that a secret in it is never anywhere else.
+///
+///     var writer = XMLWriter()
+///     writer.begin("PaymentContext")
+///     writer.element("OrderId", "1 < 2")
+///     writer.element("PaymentAccountUniqueId", secret: accountNumber, ["isToken": "false"])
+///     writer.end()
+///     let document = writer.finish()
+///
+/// Names are literals of the program; values are escaped. What XML 1.0 §2.2 does not allow in a document at all, such as most
+/// control characters, is written as U+FFFD: whoever minds has looked before (``isAllowed(_:)``).
+public struct XMLWriter: ~Copyable {
+    private var memory: SecretBytes
+    private var count = 0
+    private var open: [StaticString] = []
+
+    /// Begins with the XML declaration.
+    public init() {
+        memory = SecretBytes(count: 2048)
+        append(#"<?xml version="1.0" encoding="UTF-8"?>"#)
+    }
+
+    public mutating func begin(_ name: StaticString, _ attributes: KeyValuePairs<StaticString, String> = [:]) {
+        append("<")
+        append(name)
+        for (attribute, value) in attributes {
+            append(" ")
+            append(attribute)
+            append("=\"")
+            appendEscaped(value)
+            append("\"")
+        }
+        append(">")
+        open.append(name)
+    }
+
+    /// Ends what was begun last.
+    public mutating func end() {
+        guard let name = open.popLast() else { return }
+        append("</")
+        append(name)
+        append(">")
+    }
+
+    public mutating func element(
+        _ name: StaticString, _ text: String, _ attributes: KeyValuePairs<StaticString, String> = [:]
+    ) {
+        begin(name, attributes)
+        appendEscaped(text)
+        end()
+    }
+
+    /// Nothing at all for nil.
+    public mutating func element(_ name: StaticString, ifPresent text: String?) {
+        if let text { element(name, text) }
+    }
+
+    /// - Parameter secret: ASCII, as account numbers and base64 are.
+    public mutating func element(
+        _ name: StaticString, secret: borrowing SecretBytes, _ attributes: KeyValuePairs<StaticString, String> = [:]
+    ) {
+        begin(name, attributes)
+        for index in 0..<secret.count { appendEscaped(secret[index]) }
+        end()
+    }
+
+    /// The whole document; what is open is ended.
+    public consuming func finish() -> SecretBytes {
+        while !open.isEmpty { end() }
+        memory.shrink(to: count)
+        return memory
+    }
+
+    /// The whole document, where nothing in it is a secret.
+    public consuming func finishWithoutSecrets() -> [UInt8] {
+        finish().withBytes { document in unsafe document.withUnsafeBytes { unsafe Array($0) } }
+    }
+
+    /// Whether all of `text` may stand in a document (XML 1.0 §2.2: Char).
+    public static func isAllowed(_ text: String) -> Bool { text.unicodeScalars.allSatisfy(isAllowed) }
+
+    private static func isAllowed(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x09, 0x0A, 0x0D, 0x20...0xD7FF, 0xE000...0xFFFD, 0x10000...0x10FFFF: true
+        default: false
+        }
+    }
+
+    private mutating func appendEscaped(_ text: String) {
+        for scalar in text.unicodeScalars {
+            if scalar.isASCII {
+                appendEscaped(UInt8(ascii: scalar))
+            } else {
+                for byte in String(Self.isAllowed(scalar) ? scalar : "\u{FFFD}").utf8 { append(byte) }
+            }
+        }
+    }
+
+    /// - Parameter byte: an ASCII character.
+    private mutating func appendEscaped(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "&"): append("&amp;")
+        case UInt8(ascii: "<"): append("&lt;")
+        // Only `]]>` has to be escaped in text (§2.4), and only where it is no attribute.
+        case UInt8(ascii: ">"): append("&gt;")
+        case UInt8(ascii: "\""): append("&quot;")
+        // A reader makes a line feed of them in text, and spaces in an attribute (§2.11, §3.3.3), unless they are references.
+        case 0x09: append("&#9;")
+        case 0x0A: append("&#10;")
+        case 0x0D: append("&#13;")
+        case 0x20...0x7F: append(byte)
+        default: append("\u{FFFD}")
+        }
+    }
+
+    private mutating func append(_ text: StaticString) {
+        for byte in text.description.utf8 { append(byte) }
+    }
+
+    private mutating func append(_ byte: UInt8) {
+        if count == memory.count { grow() }
+        memory[count] = byte
+        count += 1
+    }
+
+    private mutating func grow() {
+        var larger = SecretBytes(count: memory.count * 4)
+        for index in 0..<count { larger[index] = memory[index] }
+        memory = larger
+    }
+}
