@@ -59,21 +59,27 @@ extension OrderDetails.Party {
     }
 }
 
-/// What an order lacks for Radial, all of it at once.
-public struct UnsuitableOrder: Error, Sendable, Equatable {
+/// What an order lacks for Radial, all of it at once. Never a value.
+public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertible {
     /// In the order of Radial's table; at least one.
     public let faults: [Fault]
 
-    public struct Fault: Sendable, Equatable {
+    /// One line: the faults with semicolons between them.
+    public var description: String { faults.map(\.description).joined(separator: "; ") }
+
+    public struct Fault: Sendable, Equatable, CustomStringConvertible {
         public let element: Element
         public let reason: Reason
 
         public init(_ element: Element, _ reason: Reason) {
             (self.element, self.reason) = (element, reason)
         }
+
+        /// `BillingAddress/City: required, and not there`.
+        public var description: String { "\(element.rawValue): \(reason)" }
     }
 
-    public enum Reason: Sendable, Equatable {
+    public enum Reason: Sendable, Equatable, CustomStringConvertible {
         case missing
         /// So many characters it has to have, and has not.
         case length(ClosedRange<Int>)
@@ -82,6 +88,17 @@ public struct UnsuitableOrder: Error, Sendable, Equatable {
         case character
         /// More than four lines.
         case tooManyLines
+
+        /// What to do, in a few words.
+        public var description: String {
+            switch self {
+            case .missing: "required, and not there"
+            case .length(let range): "must have \(range.lowerBound) to \(range.upperBound) characters"
+            case .notAnIPv4Address: "must be a dotted quad, such as 192.0.2.1"
+            case .character: "has a character that XML does not have, such as a control character"
+            case .tooManyLines: "at most four lines"
+            }
+        }
     }
 
     /// The raw value is the element's path in Radial's CreditCardAuthRequest.

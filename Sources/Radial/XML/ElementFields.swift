@@ -7,6 +7,7 @@ struct ElementFields {
     let path: String
     private let element: XMLElement
     private let children: [String: XMLElement]
+    private let unknown: Unknown
 
     /// What becomes of elements and attributes that are not known.
     enum Unknown {
@@ -38,8 +39,6 @@ struct ElementFields {
         self.children = children
         self.unknown = unknown
     }
-
-    private let unknown: Unknown
 
     /// The root of a document, by its name.
     static func root(

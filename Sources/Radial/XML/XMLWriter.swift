@@ -103,7 +103,7 @@ public struct XMLWriter: ~Copyable {
         switch byte {
         case UInt8(ascii: "&"): append("&amp;")
         case UInt8(ascii: "<"): append("&lt;")
-        // Only `]]>` has to be escaped in text (§2.4), and only where it is no attribute.
+        // Needed in `]]>` alone (§2.4), and right everywhere.
         case UInt8(ascii: ">"): append("&gt;")
         case UInt8(ascii: "\""): append("&quot;")
         // A reader makes a line feed of them in text, and spaces in an attribute (§2.11, §3.3.3), unless they are references.

@@ -176,6 +176,7 @@ struct CreditCardAuthMessageTests {
         order.billing.city = " "
         let error = try #require(throws: UnsuitableOrder.self) { try CreditCardAuthMessage(requestId: "r", order) }
         #expect(error.faults == [.init(.billingCity, .missing)])
+        #expect("\(error)" == "BillingAddress/City: required, and not there")
     }
 
     @Test("what is there and does not fit is told with its reason")
@@ -195,6 +196,22 @@ struct CreditCardAuthMessageTests {
                 .init(.billingCountryCode, .length(2...40)), .init(.billingPostalCode, .length(1...15)),
                 .init(.customerIPAddress, .notAnIPv4Address),
             ])
+    }
+
+    @Test("what is told of a value that does not fit has nothing of the value")
+    func description() throws {
+        var order = Self.order
+        order.orderId = "4111111111111111-4111111111111111"
+        order.customerIPAddress = "4111.1.1.1"
+        let error = try #require(throws: UnsuitableOrder.self) { try CreditCardAuthMessage(requestId: "r", order) }
+        #expect(
+            "\(error)"
+                == "OrderId: must have 1 to 20 characters; CustomerIPAddress: must be a dotted quad, such as 192.0.2.1")
+    }
+
+    @Test("the tender type stands in the address", arguments: zip(TenderType.allCases, ["VC", "MC", "AM"]))
+    func authorizationPath(_ tender: TenderType, _ code: String) {
+        #expect(tender.authorizationPath == "creditcard/auth/\(code).xml")
     }
 
     @Test("a shipping party's own faults are told with its own elements")
