@@ -163,7 +163,7 @@ extension CreditCardAuthReply {
         }
         // The schema writes every amount with two decimals, 1000.00 yen too. The currency stands beside it, so zeros that it
         // does not have mean nothing else.
-        if currency.decimals == 0, decimal.hasSuffix(".00") { decimal.removeLast(3) }
+        if decimal.hasSuffix(".00") { decimal.removeLast(3) }
         guard let amount = Amount(decimal: decimal, currency: currency) else { throw fields.fault(.notAnAmount, name) }
         return amount
     }

@@ -75,7 +75,8 @@ extension XMLElement {
             _ = unsafe xmlCtxtUseOptions(parser, Int32(options))
             _ = unsafe xmlParseDocument(parser)
             if fault == nil, let error = unsafe xmlCtxtGetLastError(parser), unsafe error.pointee.code != 0 {
-                // Warnings too: what libxml2 doubts, such as a namespace that is no URI, no document of ours has.
+                // Warnings too: what libxml2 doubts, such as another version than 1.0 and a namespace that is no URI, no document
+                // of ours has.
                 let code = unsafe error.pointee.code
                 let line = unsafe Int(error.pointee.line)
                 fault = XMLReadError(Self.reason(code), line: line > 0 ? line : nil)
@@ -107,11 +108,6 @@ extension XMLElement {
     }
 
     // MARK: libxml2's events
-
-    private func documentBegan() {
-        guard let parser = unsafe parser else { return }
-        if let version = unsafe Self.string(parser.pointee.version), version != "1.0" { stop(.version) }
-    }
 
     private func began(_ element: OpenElement) {
         guard open.count < limits.depth else { return stop(.tooDeep(limit: limits.depth)) }
@@ -149,7 +145,6 @@ extension XMLElement {
     private static var events: xmlSAXHandler {
         var events = unsafe xmlSAXHandler()
         unsafe events.initialized = XML_SAX2_MAGIC
-        unsafe events.startDocument = { unsafe XMLReader.reader($0)?.documentBegan() }
         // Called when the name of a document type was read, and none of its declarations.
         unsafe events.internalSubset = { context, _, _, _ in unsafe XMLReader.reader(context)?.stop(.documentType) }
         unsafe events.processingInstruction = { context, _, _ in

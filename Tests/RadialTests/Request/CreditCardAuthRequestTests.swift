@@ -114,8 +114,10 @@ struct CreditCardAuthRequestTests {
         }
     }
 
-    @Test("a character beyond the BMP is one character")
-    func beyondTheBMP() {
+    @Test("characters are counted as XML Schema counts them: a code point is one, with a combining accent two")
+    func codePoints() {
+        #expect(Documents.fault(of: request("OrderId", is: String(repeating: "e\u{301}", count: 10))) == nil)
+        #expect(Documents.fault(of: request("OrderId", is: String(repeating: "e\u{301}", count: 11))) != nil)
         #expect(Documents.fault(of: request("OrderId", is: String(repeating: "😀", count: 20))) == nil)
         #expect(Documents.fault(of: request("OrderId", is: String(repeating: "😀", count: 21))) != nil)
     }
