@@ -17,6 +17,7 @@ import time
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
          "boundary", "differential", "sessions"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
+          ["scripts/test-demo-page"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
