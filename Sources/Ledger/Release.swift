@@ -17,8 +17,11 @@ public struct Release: Sendable {
     public let referenceDigest: [UInt8]?
     /// SHA-256 of the token's signed content, 32 bytes.
     public let contentDigest: [UInt8]
-    /// 16 random bytes that name this attempt, so that a commit whose acknowledgement got lost can be read back.
-    public let attempt: [UInt8]
+    /// Which attempt of the caller's this is and after which others it may follow; nil where the caller does not say, and then
+    /// it may follow any.
+    public let named: NamedAttempt?
+    /// 16 bytes that no other release has, so that a commit whose acknowledgement got lost can be read back (``StoredAttempt``).
+    let attempt: [UInt8]
     public let at: Date
     /// When Apple signed the token. Where claims of tokens as old as this have been pruned or lost, it is
     /// ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)`` when no claim is found. Nil for one that is known to be younger.
@@ -29,14 +32,15 @@ public struct Release: Sendable {
 
     public init(
         transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash, caller: String,
-        referenceDigest: [UInt8]?, contentDigest: [UInt8], attempt: [UInt8] = Self.randomAttempt(), at: Date
+        referenceDigest: [UInt8]?, contentDigest: [UInt8], named: NamedAttempt? = nil, at: Date
     ) {
         self.transactionId = transactionId
         self.publicKeyHash = publicKeyHash
         self.caller = caller
         self.referenceDigest = referenceDigest
         self.contentDigest = contentDigest
-        self.attempt = attempt
+        self.named = named
+        attempt = StoredAttempt.make(named?.name)
         self.at = at
     }
 
@@ -45,10 +49,12 @@ public struct Release: Sendable {
     public static let mostRepeats = 100
 
     /// 16 bytes from the system's generator.
-    public static func randomAttempt() -> [UInt8] {
-        // Two calls of the system, not sixteen.
+    public static func randomIdentifier() -> [UInt8] { random(words: 2) }
+
+    /// 8 bytes a word. One call of the system for each, not eight.
+    static func random(words: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
-        return [generator.next(), generator.next()].flatMap { (word: UInt64) in
+        return (0..<words).map { _ in generator.next() }.flatMap { (word: UInt64) in
             stride(from: 0, to: 64, by: 8).map { UInt8(truncatingIfNeeded: word >> $0) }
         }
     }
@@ -79,6 +85,8 @@ public enum ReleaseVerdict: Sendable, Equatable {
     case keyNotActive
     /// It would be a repeat, but there were ``Release/mostRepeats`` of them already.
     case repeatedTooOften
+    /// It would be a repeat, but the last release was by an attempt that it does not name (``NamedAttempt/after``).
+    case releasedByOther
     /// There is no claim, and there may have been one: claims of payment tokens that were signed before this time are forgotten.
     case forgotten(before: Date)
     /// There is no claim, and there may have been one: a restored ledger was accepted, and payment tokens that were signed
@@ -94,12 +102,15 @@ public enum Repeatability: Sendable, Equatable {
     case yes
     /// It would be, but there were ``Release/mostRepeats`` of them already.
     case tooOften
+    /// It would be, but the last release was by an attempt that it does not name.
+    case byOther
 
     var verdict: ReleaseVerdict {
         switch self {
         case .no: .replayed
         case .yes: .repeated
         case .tooOften: .repeatedTooOften
+        case .byOther: .releasedByOther
         }
     }
 }
@@ -110,7 +121,7 @@ struct Claim: Sendable {
     let caller: String
     let referenceDigest: [UInt8]?
     let contentDigest: [UInt8]
-    /// The attempt that made it, and the last one that repeated it.
+    /// The attempt that made it, and the last one that was released as its repeat.
     let attempt: [UInt8]
     var repeatAttempt: [UInt8]?
     /// In milliseconds, ``StoredTime``.
@@ -121,13 +132,22 @@ struct Claim: Sendable {
     var isUsedUp: Bool { repeats >= Release.mostRepeats }
 
     /// A repeat has the same caller, the same reference and the same signed content, and comes at most `repeatFor` after
-    /// the claim.
+    /// the claim. One that is named also says after which attempt it comes.
     func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
         guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
             caller == release.caller, contentDigest == release.contentDigest,
             StoredTime.milliseconds(release.at) - claimedAt <= StoredTime.milliseconds(repeatFor)
         else { return .no }
+        guard follows(release) else { return .byOther }
         return isUsedUp ? .tooOften : .yes
+    }
+
+    private func follows(_ release: Release) -> Bool {
+        guard let named = release.named else { return true }
+        let last = repeatAttempt ?? attempt
+        // Its own commit, which was not acknowledged, is no other attempt's.
+        if last == release.attempt { return true }
+        return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }
 }
 
@@ -170,7 +190,7 @@ extension ReleaseVerdict {
         case .repeated: .repeated
         case .replayed: .refused(.transactionReplayed)
         case .keyNotActive: .refused(.keyNotActive)
-        case .repeatedTooOften, .forgotten, .beforeRestore: .refused(.transactionReplayed)
+        case .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore: .refused(.transactionReplayed)
         case .held: .refused(.ledgerUnavailable)
         }
     }

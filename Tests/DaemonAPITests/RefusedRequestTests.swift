@@ -148,11 +148,21 @@ struct RefusedRequestTests {
         try isRefused("{}", "The body has no member token.", "token", by: decrypt)
         try isRefused(
             #"{"token":1,"at":1}"#, "The body has a member that is not known here.",
-            "known are: expected, reference, token", by: decrypt)
+            "known are: after, attempt, expected, reference, token", by: decrypt)
         try isRefused(#"{"token":{},"expected":null}"#, "expected is not an object.", "expected", by: decrypt)
         try isRefused(
             #"{"token":{},"reference":""}"#, "reference is not 1 to 128 printable ASCII characters.", "reference",
             by: decrypt)
+        let form = "16 lower-case hexadecimal digits that are not all zero"
+        try isRefused(#"{"token":{},"attempt":"4111"}"#, "attempt is not \(form).", "attempt", by: decrypt)
+        try isRefused(#"{"token":{},"attempt":7}"#, "attempt is not a string.", "attempt", by: decrypt)
+        try isRefused(#"{"token":{},"after":[]}"#, "after stands without an attempt.", "after", by: decrypt)
+        try isRefused(
+            #"{"token":{},"attempt":"0123456789abcdef","after":["4111"]}"#,
+            "after is not an array of 0 to 100 texts of \(form).", "after", by: decrypt)
+        try isRefused(
+            #"{"token":{},"attempt":"0123456789abcdef","after":["0123456789abcdef"]}"#,
+            "after names the attempt itself.", "after", by: decrypt)
         let verify = { (body: [UInt8]) throws in _ = try VerifyRequest(parsing: body) }
         try isRefused(#"{"token":{},"at":"now"}"#, "at is not a time of RFC 3339.", "at", by: verify)
         try isRefused(#"{"token":{},"at":0}"#, "at is not a string.", "at", by: verify)

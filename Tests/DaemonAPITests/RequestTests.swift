@@ -22,6 +22,46 @@ struct RequestTests {
             parsing: DecryptRequest.body(paymentToken: paymentToken, expected: nil, reference: nil))
         #expect(bare.expected == nil)
         #expect(bare.reference == nil)
+        #expect(bare.attempt == nil && bare.after.isEmpty)
+    }
+
+    @Test("An attempt's name and those that it may follow are read as a client writes them")
+    func attempts() throws {
+        let attempt = "0123456789abcdef"
+        let hundred = (100..<200).map { "0000000000000\($0)" }
+        for after in [[], ["fedcba9876543210"], hundred] {
+            let body = DecryptRequest.body(
+                paymentToken: Array("{}".utf8), expected: nil, reference: "r", attempt: attempt, after: after)
+            let request = try DecryptRequest(parsing: body)
+            #expect(request.attempt == attempt && request.after == after)
+        }
+        // What the client has forgotten the daemon refuses.
+        let nameless = DecryptRequest.body(
+            paymentToken: Array("{}".utf8), expected: nil, reference: "r", after: [attempt])
+        #expect(code { _ = try DecryptRequest(parsing: nameless) } == .malformedRequest)
+    }
+
+    private static let other = #""fedcba9876543210""#
+
+    @Test(
+        "What is no attempt's name is malformed_request, and so is anything but an array of at most 100 names after it",
+        arguments: [
+            #""attempt":"" "#, #""attempt":"0000000000000000""#, #""attempt":"0123456789ABCDEF""#,
+            #""attempt":"0123456789abcde""#, #""attempt":"0123456789abcdef0""#, #""attempt":"0123456789abcdeg""#,
+            #""attempt":1"#, #""attempt":null"#, #""attempt":["0123456789abcdef"]"#, #""after":[]"#,
+            #""after":["0123456789abcdef"]"#, #""attempt":"0123456789abcdef","after":null"#,
+            #""attempt":"0123456789abcdef","after":"fedcba9876543210""#,
+            #""attempt":"0123456789abcdef","after":{}"#, #""attempt":"0123456789abcdef","after":[1]"#,
+            #""attempt":"0123456789abcdef","after":[null]"#,
+            #""attempt":"0123456789abcdef","after":["fedcba9876543210","0000000000000000"]"#,
+            #""attempt":"0123456789abcdef","after":["FEDCBA9876543210"]"#,
+            #""attempt":"0123456789abcdef","after":["fedcba9876543210","0123456789abcdef"]"#,
+            #""attempt":"0123456789abcdef","attempt":"fedcba9876543210""#,
+            #""attempt":"0123456789abcdef","after":["#
+                + Array(repeating: other, count: 101).joined(separator: ",") + "]",
+        ])
+    func malformedAttempts(members: String) {
+        #expect(code { _ = try DecryptRequest(parsing: Array("{\"token\":{},\(members)}".utf8)) } == .malformedRequest)
     }
 
     @Test(

@@ -96,7 +96,7 @@ final class LedgerFixture: Sendable {
     /// A release of transaction `number`, by default with a reference.
     func request(
         _ number: Int, caller: String = "checkout", reference: UInt8? = 7, content: UInt8 = 9,
-        key: PublicKeyHash? = nil,
+        key: PublicKeyHash? = nil, named: NamedAttempt? = nil,
         at time: Date = LedgerFixture.noon
     ) throws -> Release {
         var bytes = [UInt8](repeating: 0, count: 32)
@@ -105,7 +105,7 @@ final class LedgerFixture: Sendable {
         return Release(
             transactionId: transaction, publicKeyHash: key ?? self.key, caller: caller,
             referenceDigest: reference.map { [UInt8](repeating: $0, count: 32) },
-            contentDigest: [UInt8](repeating: content, count: 32), at: time)
+            contentDigest: [UInt8](repeating: content, count: 32), named: named, at: time)
     }
 
     struct Broken: Error {}

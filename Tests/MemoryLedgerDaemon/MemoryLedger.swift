@@ -31,6 +31,8 @@ final class MemoryLedger: OneNodeLedger {
         let publicKeyHash: PublicKeyHash
         let at: Date
         var repeats = 0
+        /// The last release's.
+        var attempt: AttemptName?
     }
 
     private struct State {
@@ -62,7 +64,7 @@ final class MemoryLedger: OneNodeLedger {
         }
         let claim = Claim(
             caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest,
-            publicKeyHash: release.publicKeyHash, at: release.at)
+            publicKeyHash: release.publicKeyHash, at: release.at, attempt: release.named?.name)
         guard let known = state.claims[release.transactionId] else {
             guard release.admitsNew else { return .replayed }
             state.claims[release.transactionId] = claim
@@ -71,14 +73,17 @@ final class MemoryLedger: OneNodeLedger {
         switch repeatability(of: release, known) {
         case .no: return .replayed
         case .tooOften: return .repeatedTooOften
+        case .byOther: return .releasedByOther
         case .yes:
             state.claims[release.transactionId]?.repeats += 1
+            state.claims[release.transactionId]?.attempt = release.named?.name
             return .repeated
         }
     }
 
     private static func repeatability(of release: Release, _ known: Claim) -> Repeatability {
         guard isRepeat(release, of: known) else { return .no }
+        if let named = release.named, !(known.attempt.map(named.after.contains) ?? false) { return .byOther }
         return known.repeats < Release.mostRepeats ? .yes : .tooOften
     }
 
@@ -99,7 +104,9 @@ final class MemoryLedger: OneNodeLedger {
 
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
         state.withLock { state in
-            guard let known = state.claims[release.transactionId], Self.isRepeat(release, of: known) else { return }
+            guard let known = state.claims[release.transactionId], Self.repeatability(of: release, known) == .yes else {
+                return
+            }
             state.claims[release.transactionId]?.repeats += 1
         }
     }

@@ -56,6 +56,9 @@ import TokenForge
                 try expectDescribed(
                     try await harness.decrypt(paymentToken, expected: expected, reference: reference), "/v1/decrypt")
             }
+            try expectDescribed(
+                try await harness.decrypt(paymentToken, reference: "a", attempt: "0123456789abcdef", after: []),
+                "/v1/decrypt")
         }
         for body in [Array("nonsense".utf8), [UInt8](repeating: 32, count: 70_000)] {
             try expectDescribed(

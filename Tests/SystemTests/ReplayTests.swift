@@ -80,6 +80,24 @@ import TokenForge
         expect(answers, areAnsweredWith: records)
     }
 
+    @Test(
+        "thirty simultaneous attempts after the same one are one repeat, also after a restart; the others are replays")
+    func thirtyAttempts() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let paymentToken = try SharedForge.paymentToken()
+        let first = "00000000000000ff"
+        #expect(try await harness.decrypt(paymentToken, reference: "order-1", attempt: first).status == 200)
+        #expect(try await harness.stop().status == 0)
+        try await harness.start()
+        let bodies = (10..<40).map { number in
+            paymentToken.decryptBody(reference: "order-1", attempt: "00000000000000\(number)", after: [first])
+        }
+        let answers = try await Curl.simultaneously("/v1/decrypt", socket: harness.socket, bodies: bodies)
+        #expect(answers.count { $0.status == 200 && $0.member("repeated")?.boolValue == true } == 1)
+        #expect(answers.count { $0.status == 409 && $0.code == "transaction_replayed" } == 29)
+        #expect(try await harness.stop().status == 0)
+    }
+
     /// Each answer names a record of its own, with its own outcome.
     private func expect(_ answers: [CurlAnswer], areAnsweredWith records: [JSONValue]) {
         let named = answers.map { answer in

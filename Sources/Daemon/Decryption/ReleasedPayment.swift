@@ -3,6 +3,7 @@ import DaemonAPI
 import Foundation
 import Ledger
 import PaymentToken
+import Refusals
 import WorkerProtocol
 
 /// A payment that was verified, opened, compared and claimed: what a 200 answer of `POST /v1/decrypt` says.
@@ -47,11 +48,31 @@ struct VerifiedPaymentToken: Sendable {
 
 extension Release {
     /// The claim that a token's release would make, known before anything is opened.
-    init(of paymentToken: PaymentToken, for caller: Caller, reference: String?, at moment: Date) {
+    init(of paymentToken: PaymentToken, for caller: Caller, _ request: DecryptRequest, at moment: Date) throws(Refusal)
+    {
         self.init(
             transactionId: paymentToken.transactionIdentifier, publicKeyHash: paymentToken.publicKeyHash,
             caller: caller.name,
-            referenceDigest: reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
-            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), at: moment)
+            referenceDigest: request.reference.map { Array(SHA256.hash(data: Array($0.utf8))) },
+            contentDigest: Array(SHA256.hash(data: paymentToken.signedContent)), named: try NamedAttempt(of: request),
+            at: moment)
+    }
+}
+
+extension NamedAttempt {
+    /// Nil where the request names none.
+    fileprivate init?(of request: DecryptRequest) throws(Refusal) {
+        guard let attempt = request.attempt else { return nil }
+        self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
+    }
+}
+
+extension AttemptName {
+    fileprivate init(of text: String) throws(Refusal) {
+        guard let name = AttemptName(hex: text) else {
+            // The request's reader has the same rule; without a name the release would be after any.
+            throw Refusal(.malformedRequest, "An attempt's name is not of 16 hexadecimal digits.")
+        }
+        self = name
     }
 }

@@ -40,7 +40,7 @@ struct TokenDecryptor: Sendable {
         let paymentToken = try PaymentToken(json: request.token)
         draft.concerns(paymentToken)
         let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
-        var release = Release(of: paymentToken, for: caller, reference: request.reference, at: now)
+        var release = try Release(of: paymentToken, for: caller, request, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         release.signedAt = evidence.signingTime
         let repeatability = try await checkWindow(window, signingTime: evidence.signingTime, release: release)
@@ -62,6 +62,10 @@ struct TokenDecryptor: Sendable {
         try expected.checkApplicationData(paymentToken)
         try requireDecrypting(of: key, at: now)
 
+        if repeatability == .byOther {
+            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
+            throw Self.releasedByOther
+        }
         // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             arrivals.takeBack(paymentToken.publicKeyHash, at: now)
@@ -215,6 +219,12 @@ struct TokenDecryptor: Sendable {
         details: "the same caller gets it again only with the reference of the first request, and its "
             + "\(Release.mostRepeats) repeats are used up")
 
+    private static let releasedByOther = Refusal(
+        .transactionReplayed,
+        "This transaction was released before, by an attempt that this request does not name; do not process it a second "
+            + "time.",
+        details: "the last release was by an attempt that is not in after")
+
     /// A repeat whose payment is not what the caller expects has cost the HSM as much as any other, so it counts. When it
     /// cannot be counted it is still refused for its own reason.
     private func countIfRepeat(_ release: Release) async {
@@ -271,6 +281,9 @@ struct TokenDecryptor: Sendable {
         case .repeatedTooOften:
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Self.repeatedTooOften
+        case .releasedByOther:
+            arrivals.takeBack(release.publicKeyHash, at: release.at)
+            throw Self.releasedByOther
         case .forgotten(let before):
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(

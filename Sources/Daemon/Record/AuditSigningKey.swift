@@ -31,7 +31,7 @@ struct AuditSigningKey: Sendable {
     ///
     /// - Throws: hsm_unavailable when the token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
-        let challenge = Hexadecimal.encode(Release.randomAttempt())
+        let challenge = Hexadecimal.encode(Release.randomIdentifier())
         // No checkpoint: those have a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
@@ -45,7 +45,7 @@ enum AuditKeyIdentifier {
     private static let mark = Array("node".utf8)
 
     static func random(of node: String) -> [UInt8] {
-        mark + Release.randomAttempt().prefix(4) + digest(of: node)
+        mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
     /// False for a key that another node has made.

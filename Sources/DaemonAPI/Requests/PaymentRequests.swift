@@ -10,10 +10,17 @@ public struct DecryptRequest: Sendable {
     public let expected: JSONObject?
     /// 1 to 128 printable ASCII characters.
     public let reference: String?
+    /// The caller's name for this request, ``isAttempt(_:)``.
+    public let attempt: String?
+    /// The attempts after whose release this one may be released too; empty without an `attempt`.
+    public let after: [String]
+
+    /// The most names in ``after``: no transaction has more repeats.
+    public static let mostAfter = 100
 
     /// - Throws: `malformed_request`; `malformed_token` where a name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try RequestMembers(parsing: body, known: ["token", "expected", "reference"])
+        let members = try RequestMembers(parsing: body, known: ["token", "expected", "reference", "attempt", "after"])
         token = try members.required("token")
         expected = members.object["expected"]?.objectValue
         guard expected != nil || members.object["expected"] == nil else {
@@ -24,17 +31,49 @@ public struct DecryptRequest: Sendable {
             throw Refusal(
                 .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
         }
+        attempt = try members.string("attempt")
+        after = try Self.after(members.object["after"])
+        guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
+        guard attempt != nil || members.object["after"] == nil else {
+            throw Refusal(.malformedRequest, "after stands without an attempt.", details: "after")
+        }
+        // Then the same request, sent twice, would be released twice.
+        guard attempt.map({ !after.contains($0) }) ?? true else {
+            throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
+        }
     }
+
+    private static func after(_ value: JSONValue?) throws(Refusal) -> [String] {
+        guard let value else { return [] }
+        let names = value.arrayValue?.map(\.stringValue)
+        guard let names, names.count <= mostAfter, names.allSatisfy({ $0.map(isAttempt) ?? false }) else {
+            throw RequestMembers.wrongType("after", "an array of 0 to \(mostAfter) texts of \(attemptForm)")
+        }
+        return names.compactMap { $0 }
+    }
+
+    private static let attemptForm = "16 lower-case hexadecimal digits that are not all zero"
 
     public static func isReference(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
+    /// 16 lower-case hexadecimal digits, not all of them zero: 8 bytes, which the caller takes at random for each request and uses
+    /// once.
+    public static func isAttempt(_ text: String) -> Bool {
+        text.utf8.count == 16 && Hexadecimal.isLowerCase(text.utf8) && text.utf8.contains { $0 != UInt8(ascii: "0") }
+    }
+
     /// The request's bytes, for a client. The payment token goes in as it came, so that nothing of it changes on the way.
     ///
-    /// - Parameter paymentToken: one JSON value.
-    public static func body(paymentToken: [UInt8], expected: JSONObject?, reference: String?) -> [UInt8] {
-        var json = JSONWriter(capacity: paymentToken.count + 512)
+    /// - Parameters:
+    ///   - paymentToken: one JSON value.
+    ///   - attempt: a new name for this request, ``isAttempt(_:)``.
+    ///   - after: with an attempt only: those after whose release this one may be released too, at most ``mostAfter``.
+    public static func body(
+        paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = []
+    ) -> [UInt8] {
+        var json = JSONWriter(capacity: paymentToken.count + 512 + after.count * 19)
         json.beginObject()
         json.member("token")
         json.rawValue(paymentToken)
@@ -45,6 +84,16 @@ public struct DecryptRequest: Sendable {
         if let reference {
             json.member("reference")
             json.string(reference)
+        }
+        if let attempt {
+            json.member("attempt")
+            json.string(attempt)
+        }
+        if !after.isEmpty {
+            json.member("after")
+            json.beginArray()
+            for name in after { json.string(name) }
+            json.endArray()
         }
         json.endObject()
         return json.bytes

@@ -203,7 +203,7 @@ private struct BatchClaims {
         }
         guard let claim = claims[release.transactionId] else { return refusal ?? .replayed }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
-        if repeatability == .yes { countRepeat(release) }
+        if repeatability == .yes { countRepeat(release, by: release.attempt) }
         return repeatability.verdict
     }
 
@@ -224,12 +224,14 @@ private struct BatchClaims {
     mutating func countRefusedRepeat(_ release: Release) {
         guard let claim = claims[release.transactionId], claim.repeatability(of: release, within: repeatFor) == .yes
         else { return }
-        countRepeat(release)
+        countRepeat(release, by: nil)
     }
 
-    private mutating func countRepeat(_ release: Release) {
+    /// - Parameter attempt: the one that is released; nil for one that is counted and refused, after which the last release
+    ///   is the same as before.
+    private mutating func countRepeat(_ release: Release, by attempt: [UInt8]?) {
         claims[release.transactionId]?.repeats += 1
-        claims[release.transactionId]?.repeatAttempt = release.attempt
+        if let attempt { claims[release.transactionId]?.repeatAttempt = attempt }
         repeated[release.transactionId] = StoredTime.milliseconds(release.at)
     }
 
@@ -239,7 +241,7 @@ private struct BatchClaims {
         switch verdict {
         case .repeated: isUsedUp(release)
         case .repeatedTooOften: true
-        case .released, .replayed, .keyNotActive, .forgotten, .beforeRestore, .held: false
+        case .released, .replayed, .releasedByOther, .keyNotActive, .forgotten, .beforeRestore, .held: false
         }
     }
 

@@ -6,7 +6,7 @@ import PaymentToken
 /// The writes of one transaction, on their way.
 final class PostgreSQLUnit {
     /// 16 random bytes, which the commit leaves in the node's row: by them it is found when its acknowledgement gets lost.
-    let identifier = Release.randomAttempt()
+    let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant
     /// Where the chain ends before and after it.

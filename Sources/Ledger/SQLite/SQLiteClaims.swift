@@ -20,7 +20,7 @@ struct SQLiteReleases {
             switch verdict {
             case .repeated: try claims.isUsedUp(release, db)
             case .repeatedTooOften: true
-            case .released, .replayed, .keyNotActive, .forgotten, .beforeRestore, .held: false
+            case .released, .replayed, .releasedByOther, .keyNotActive, .forgotten, .beforeRestore, .held: false
             }
         guard var record else { return ReleaseDecision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
         record.outcome = verdict.outcome
@@ -55,7 +55,7 @@ struct SQLiteClaims {
         if refusal == nil, try insert(release, db) { return .released }
         guard let claim = try claim(release, db) else { return refusal ?? .replayed }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
-        if repeatability == .yes { try countRepeat(release, db) }
+        if repeatability == .yes { try countRepeat(release, by: release.attempt, db) }
         return repeatability.verdict
     }
 
@@ -65,7 +65,7 @@ struct SQLiteClaims {
 
     /// Counts one that was opened and refused before it came to ``decide(_:_:)``.
     func countRefusedRepeat(_ release: Release, _ db: Database) throws {
-        if try wouldRepeat(release, db) == .yes { try countRepeat(release, db) }
+        if try wouldRepeat(release, db) == .yes { try countRepeat(release, by: nil, db) }
     }
 
     /// Whether a repeat that has just been counted was the last.
@@ -79,7 +79,7 @@ struct SQLiteClaims {
         case .released: try claim(release, db)?.attempt == release.attempt
         case .repeated: try claim(release, db)?.repeatAttempt == release.attempt
         // Nothing was to be written, so it holds when it would be decided so again.
-        case .replayed, .keyNotActive, .repeatedTooOften, .forgotten, .beforeRestore, .held:
+        case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
             try refusal(of: release, db) == verdict
         }
     }
@@ -195,13 +195,16 @@ struct SQLiteClaims {
             claimedAt: try row.value("claimed_at"), repeats: try row.value("repeats"))
     }
 
-    private func countRepeat(_ release: Release, _ db: Database) throws {
+    /// - Parameter attempt: the one that is released; nil for one that is counted and refused, after which the last release
+    ///   is the same as before.
+    private func countRepeat(_ release: Release, by attempt: [UInt8]?, _ db: Database) throws {
         try db.cachedStatement(
             sql: """
-                UPDATE claim SET repeats = repeats + 1, repeat_attempt = ?, repeated_at = ? WHERE transaction_id = ?
+                UPDATE claim SET repeats = repeats + 1, repeat_attempt = coalesce(?, repeat_attempt), repeated_at = ?
+                WHERE transaction_id = ?
                 """
         ).execute(arguments: [
-            release.attempt.blob, StoredTime.milliseconds(release.at), release.transactionId.bytes.blob,
+            attempt?.blob, StoredTime.milliseconds(release.at), release.transactionId.bytes.blob,
         ])
     }
 }

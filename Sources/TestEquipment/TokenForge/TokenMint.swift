@@ -154,11 +154,18 @@ public struct MintedToken: Sendable {
     /// - Parameters:
     ///   - expected: the `expected` member as JSON text.
     ///   - reference: the caller's reference.
+    ///   - attempt: the caller's name for this request.
+    ///   - after: the names of attempts that it may follow; nil leaves the member out.
     ///   - whole: whether `token` is the PKPaymentToken or only its paymentData.
-    public func decryptBody(expected: String? = nil, reference: String? = nil, whole: Bool = true) -> [UInt8] {
+    public func decryptBody(
+        expected: String? = nil, reference: String? = nil, attempt: String? = nil, after: [String]? = nil,
+        whole: Bool = true
+    ) -> [UInt8] {
         var body = Array("{\"token\":".utf8) + (whole ? paymentToken : paymentData)
         if let expected { body += Array(",\"expected\":\(expected)".utf8) }
         if let reference { body += Array(",\"reference\":\(JSONText.string(reference))".utf8) }
+        if let attempt { body += Array(",\"attempt\":\(JSONText.string(attempt))".utf8) }
+        if let after { body += Array(",\"after\":[\(after.map(JSONText.string).joined(separator: ","))]".utf8) }
         return body + [UInt8(ascii: "}")]
     }
 

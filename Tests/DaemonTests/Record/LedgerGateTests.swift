@@ -306,7 +306,7 @@ import Testing
     @Test("a key that was made, and whose making was not recorded, is known for the ledger's own")
     func madeAndNotRecorded() async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let identifier = Release.randomAttempt()
+        let identifier = Release.randomIdentifier()
         try await first.ledger.planAuditKey(identifier: identifier)
         _ = try await hsmToken.createAuditKey(identifier: identifier)
         await first.gate.compare()
@@ -357,7 +357,7 @@ import Testing
         try await served()
         try FileManager.default.removeItem(atPath: path)
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let planned = Release.randomAttempt()
+        let planned = Release.randomIdentifier()
         try await new.ledger.planAuditKey(identifier: planned)
         // Whoever reads the plan in the ledger and has the PIN can put a key there.
         hsmToken.plant(planned)
@@ -372,7 +372,7 @@ import Testing
     @Test("a planned key that does not sign as its public key says is not adopted")
     func plannedWithoutProof() async throws {
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let planned = Release.randomAttempt()
+        let planned = Release.randomIdentifier()
         try await new.ledger.planAuditKey(identifier: planned)
         hsmToken.plant(planned)
         hsmToken.replacePublicKey(of: planned)

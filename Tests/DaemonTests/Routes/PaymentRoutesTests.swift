@@ -98,6 +98,60 @@ struct PaymentRoutesTests {
         #expect(try JSONValue(parsing: other.body).objectValue?["code"] == .string("transaction_replayed"))
     }
 
+    @Test("an attempt that names the last one is a repeat; any other is refused, without payment data, as a replay")
+    func attempts() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let paymentToken = try fixture.mint()
+        func post(
+            _ attempt: String, after: [String]? = nil, expected: String? = nil
+        ) async throws -> (code: String?, message: String?, members: JSONObject) {
+            let body = paymentToken.decryptBody(expected: expected, reference: "r", attempt: attempt, after: after)
+            let answer = try await fixture.post("/v1/decrypt", body)
+            let members = try #require(try JSONValue(parsing: answer.body).objectValue)
+            #expect((answer.status == 200) == (members["paymentData"] != nil))
+            return (members["code"]?.stringValue, members["message"]?.stringValue, members)
+        }
+        let names = (1...7).map { "00000000000000a\($0)" }
+        #expect(try await post(names[0]).members["repeated"] == .bool(false))
+        let forgotten = try await post(names[1])
+        #expect(forgotten.code == "transaction_replayed")
+        #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
+        #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
+        // Opened, and refused for what is inside: the last release is still the first.
+        let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
+        #expect(other.code == "amount_mismatch")
+        #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")
+        #expect(try await post(names[4], after: [names[2], names[0]]).members["repeated"] == .bool(true))
+        #expect(try await fixture.record.entries.last?.outcome == "repeat")
+        #expect(try await post(names[5], after: [names[0]]).code == "transaction_replayed")
+        #expect(try await post(names[6], after: names.dropLast()).members["repeated"] == .bool(true))
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo)
+        #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1, "the wrong amount; replays are none")
+    }
+
+    @Test("outside the window an attempt that does not name the last one is refused before the HSM is asked")
+    func attemptsOutsideWindow() async throws {
+        let fixture = try await PaymentRoutesFixture(rule: "signing_time_window: 1h")
+        let payload = PayloadRecipe().json
+        let paymentToken = try SharedForge.mint.mint(
+            TokenRecipe(
+                merchant: fixture.merchant.merchant, payload: payload,
+                signingTime: Date(timeIntervalSinceNow: -1800)))
+        fixture.hsm.opens(to: payload)
+        func post(_ attempt: String, after: [String] = []) async throws -> (status: Int, code: JSONValue?) {
+            let body = paymentToken.decryptBody(reference: "r", attempt: attempt, after: after)
+            let answer = try await fixture.post("/v1/decrypt", body)
+            return (answer.status, try JSONValue(parsing: answer.body).objectValue?["code"])
+        }
+        let names = (1...3).map { "00000000000000a\($0)" }
+        #expect(try await post(names[0]).status == 200)
+        try fixture.change(rule: "signing_time_window: 5m")
+        #expect(try await post(names[1]).code == .string("transaction_replayed"))
+        #expect(fixture.hsm.calls == 1)
+        #expect(try await post(names[2], after: [names[0]]).status == 200)
+        #expect(fixture.hsm.calls == 2)
+    }
+
     @Test("a release is one line of the log, with these members and no others")
     func logLine() async throws {
         let fixture = try await PaymentRoutesFixture()

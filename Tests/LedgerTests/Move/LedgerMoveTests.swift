@@ -97,6 +97,24 @@ struct LedgerMoveTests {
         await other.close()
     }
 
+    @Test("The names of attempts go over: the next one follows the last release of the file, and no other")
+    func namedAttempts() async throws {
+        let fixture = try await MoveFixture()
+        let ledger = try await fixture.openFile()
+        #expect(try await ledger.release(fixture.file.request(8, named: NamedAttempt(1))) == .released)
+        #expect(try await ledger.release(fixture.file.request(9, named: NamedAttempt(1))) == .released)
+        #expect(try await ledger.release(fixture.file.request(9, named: NamedAttempt(2, after: [1]))) == .repeated)
+        await ledger.close()
+        #expect(try await fixture.move().carryOut().status == .moved)
+        let moved = try await fixture.openDatabase()
+        #expect(try await moved.release(fixture.file.request(8, named: NamedAttempt(3))) == .releasedByOther)
+        #expect(try await moved.release(fixture.file.request(8, named: NamedAttempt(3, after: [1]))) == .repeated)
+        #expect(
+            try await moved.release(fixture.file.request(9, named: NamedAttempt(3, after: [1]))) == .releasedByOther)
+        #expect(try await moved.release(fixture.file.request(9, named: NamedAttempt(3, after: [2]))) == .repeated)
+        await moved.close()
+    }
+
     @Test("What the file has served after a move broke off is moved by the repeat")
     func servedBetween() async throws {
         let fixture = try await MoveFixture()

@@ -24,6 +24,37 @@ struct DoubtTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 3)
     }
 
+    @Test(
+        "A named attempt whose acknowledgement got lost is the last release; one that never came to the server is not")
+    func namedAttempts() async throws {
+        let fixture = try await PostgreSQLFixture()
+        #expect(try await fixture.release(1, named: NamedAttempt(1)).verdict == .released)
+        fixture.proxy.fault = .loseAcknowledgement(then: .none)
+        #expect(try await fixture.release(1, named: NamedAttempt(2, after: [1])).verdict == .repeated)
+        #expect(try await fixture.release(1, named: NamedAttempt(3, after: [1])).verdict == .releasedByOther)
+        fixture.proxy.fault = .loseCommit(then: .none)
+        #expect(try await fixture.release(1, named: NamedAttempt(4, after: [2])).verdict == .repeated)
+        #expect(fixture.events.readBack == [.found, .absent])
+        #expect(try await fixture.release(1, named: NamedAttempt(5, after: [1, 2, 3])).verdict == .releasedByOther)
+        #expect(try await fixture.release(1, named: NamedAttempt(6, after: [4])).verdict == .repeated)
+    }
+
+    @Test("A named attempt that is found and not answered, since its key was suspended meanwhile, is the last release")
+    func namedAttemptSuspended() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let other = try await fixture.node("node-2")
+        fixture.proxy.fault = .loseAcknowledgement(then: .refuse)
+        let release = fixture.begin(1, named: try NamedAttempt(1))
+        try await wait(for: "the cut") { fixture.proxy.cuts == 1 }
+        try await other.store(LedgerFixture.record(fixture.key, state: .suspended))
+        fixture.proxy.fault = .none
+        #expect(try await release.value().isUnavailable)
+        try await other.store(LedgerFixture.record(fixture.key, state: .active))
+        #expect(try await fixture.release(1, named: NamedAttempt(2)).verdict == .releasedByOther)
+        #expect(try await fixture.release(1, named: NamedAttempt(3, after: [1]), on: other).verdict == .repeated)
+        await other.close()
+    }
+
     @Test("A commit that never came to the server is absent for good, and its writes are made anew, once")
     func commitLost() async throws {
         let fixture = try await PostgreSQLFixture()

@@ -47,29 +47,29 @@ struct PostgreSQLFixture: Sendable {
     }
 
     /// A release of transaction `number` with a reference, or without one.
-    func request(_ number: Int, reference: UInt8? = 7) throws -> Release {
+    func request(_ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil) throws -> Release {
         let bytes = [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 30)
         return Release(
             transactionId: try #require(TransactionIdentifier(bytes: bytes)), publicKeyHash: key, caller: "checkout",
             referenceDigest: reference.map { [UInt8](repeating: $0, count: 32) },
-            contentDigest: [UInt8](repeating: 9, count: 32), at: LedgerFixture.noon)
+            contentDigest: [UInt8](repeating: 9, count: 32), named: named, at: LedgerFixture.noon)
     }
 
     /// Releases and records it.
     func release(
-        _ number: Int, reference: UInt8? = 7, on ledger: PostgreSQLLedger? = nil
+        _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) async throws -> RecordedVerdict {
-        let request = try request(number, reference: reference)
+        let request = try request(number, reference: reference, named: named)
         return try await (ledger ?? self.ledger).release(request, recording: LedgerFixture.record(of: request))
     }
 
     /// The same, begun at once.
-    func begin(_ number: Int, reference: UInt8? = 7, on ledger: PostgreSQLLedger? = nil) -> Begun<
-        Result<RecordedVerdict, any Error>
-    > {
+    func begin(
+        _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
+    ) -> Begun<Result<RecordedVerdict, any Error>> {
         Begun {
             do {
-                return .success(try await release(number, reference: reference, on: ledger))
+                return .success(try await release(number, reference: reference, named: named, on: ledger))
             } catch {
                 return .failure(error)
             }

@@ -64,6 +64,31 @@ struct SeveralNodesTests {
         await other.close()
     }
 
+    @Test("Of attempts at several nodes at once that follow the same one, exactly one is released")
+    func namedAttempts() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let nodes = [fixture.ledger, try await fixture.node("node-2"), try await fixture.node("node-3")]
+        let transactions = 1...30
+        for number in transactions {
+            #expect(try await fixture.release(number, named: NamedAttempt(200)).verdict == .released)
+        }
+        let verdicts = try await withThrowingTaskGroup(of: (Int, ReleaseVerdict).self) { group in
+            for number in transactions {
+                for attempt in UInt8(1)...9 {
+                    let node = nodes[Int(attempt) % nodes.count]
+                    let named = try NamedAttempt(attempt, after: [200])
+                    group.addTask { (number, try await fixture.release(number, named: named, on: node).verdict) }
+                }
+            }
+            return try await group.reduce(into: [Int: [ReleaseVerdict]]()) { $0[$1.0, default: []].append($1.1) }
+        }
+        for number in transactions {
+            #expect(verdicts[number]?.count { $0 == .repeated } == 1)
+            #expect(verdicts[number]?.count { $0 == .releasedByOther } == 8)
+        }
+        for node in nodes.dropFirst() { await node.close() }
+    }
+
     @Test("After a suspension's commit on one node nothing is released on another, while all are busy")
     func suspension() async throws {
         let fixture = try await PostgreSQLFixture()

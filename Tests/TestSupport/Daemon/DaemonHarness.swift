@@ -179,9 +179,11 @@ public final class DaemonHarness: Sendable {
     }
 
     public func decrypt(
-        _ paymentToken: MintedToken, expected: String? = nil, reference: String? = nil
+        _ paymentToken: MintedToken, expected: String? = nil, reference: String? = nil, attempt: String? = nil,
+        after: [String]? = nil
     ) async throws -> CurlAnswer {
-        try await decrypt(paymentToken.decryptBody(expected: expected, reference: reference))
+        try await decrypt(
+            paymentToken.decryptBody(expected: expected, reference: reference, attempt: attempt, after: after))
     }
 
     public func verify(_ paymentToken: MintedToken, at time: String? = nil) async throws -> CurlAnswer {
