@@ -43,7 +43,7 @@ public final class PostgreSQLServer: Sendable {
         self.settings =
             speed + [
                 "listen_addresses=", "unix_socket_directories=\(directory.path)", "port=\(port)",
-                "max_connections=300", "log_min_messages=warning", "shared_buffers=32MB",
+                "max_connections=500", "log_min_messages=warning", "shared_buffers=32MB",
             ] + settings
         if let primary {
             try await run(
