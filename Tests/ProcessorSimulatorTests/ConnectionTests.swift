@@ -150,18 +150,17 @@ import Testing
     @Test("a late answer that cannot be recorded is not begun: the connection is cut")
     func fullWhenLate() async throws {
         let storage = ScriptedStorage()
-        let simulator = try await SimulatorUnderTest.start(late: .seconds(1), storage: storage)
+        storage.state.change { $0.appendsLeft = 1 }
+        let simulator = try await SimulatorUnderTest.start(storage: storage)
         let connection = try await simulator.connect()
         try await connection.send(SubmissionRequest(cents: 88).message)
-        try await wait(for: "the submission's line") { storage.lines.count == 1 }
-        storage.state.change { $0.room = 0 }
         #expect(try await connection.everything().isEmpty)
         #expect(storage.lines.count == 1)
     }
 
     @Test("stopping waits for a late answer, and not for one that never comes or for idle connections")
     func stop() async throws {
-        let simulator = try await SimulatorUnderTest.start(late: .milliseconds(300))
+        let simulator = try await SimulatorUnderTest.start(late: .seconds(2))
         let (idle, silent, late) = (
             try await simulator.connect(), try await simulator.connect(), try await simulator.connect()
         )
@@ -171,10 +170,66 @@ import Testing
         try await late.send(SubmissionRequest(cents: 88, payment: String(repeating: "1", count: 64)).message)
         try await wait(for: "both submissions") { try simulator.events.filter { $0.hasPrefix("submitted") }.count == 2 }
         await simulator.server.shutdown()
-        #expect(try await late.everything().contains(#""status":"authorized""#))
+        let answer = try await late.everything()
+        #expect(answer.contains(#""status":"authorized""#) && answer.contains("Connection: close\r\n"))
         #expect(try await silent.everything().isEmpty)
         #expect(try await idle.everything().isEmpty)
         #expect(!FileManager.default.fileExists(atPath: simulator.directory.path("socket")))
+    }
+
+    @Test("stopping does not wait for a connection that is never answered, however late answers may come")
+    func stopSilent() async throws {
+        let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
+        let silent = try await simulator.connect()
+        try await silent.send(SubmissionRequest(cents: 84).message)
+        try await wait(for: "the submission's line") { try simulator.events == ["submitted/no_answer/1"] }
+        let stopped = Begun { await simulator.server.shutdown() }
+        try await stopped.value()
+        #expect(try await silent.everything().isEmpty)
+    }
+
+    @Test("a client that has left before its late answer gets none, and none is recorded")
+    func left() async throws {
+        let simulator = try await SimulatorUnderTest.start(late: .seconds(3))
+        let first = try await simulator.connect()
+        try await first.send(SubmissionRequest(cents: 88).message)
+        try await wait(for: "the submission's line") { try simulator.events == ["submitted/late/1"] }
+        await first.close()
+        // When the answer to a later submission has come, the first one's time is past.
+        let second = String(repeating: "1", count: 64)
+        #expect(try await simulator.submit(SubmissionRequest(cents: 88, payment: second)).status == 200)
+        #expect(try simulator.events == ["submitted/late/1", "submitted/late/1", "answered/1"])
+    }
+
+    @Test("a client that says it has sent all still gets its answer, and then the end")
+    func halfClosed() async throws {
+        let simulator = try await SimulatorUnderTest.start(late: .milliseconds(200))
+        let connection = try await RawConnection(simulator.directory.path("socket"), staysOpen: true)
+        try await connection.send(SubmissionRequest(cents: 88).message)
+        try await wait(for: "the submission's line") { try simulator.events == ["submitted/late/1"] }
+        try await connection.finishSending()
+        #expect(try await connection.everything().contains(#""status":"authorized""#))
+    }
+
+    @Test("one connection more than there may be is closed; when another has ended there is room again")
+    func maximum() async throws {
+        let simulator = try await SimulatorUnderTest.start(maximumConnections: 2)
+        let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        let kept = [try await simulator.connect(), try await simulator.connect()]
+        for connection in kept {
+            try await connection.send(request)
+            #expect(try await connection.answer().status == 200)
+        }
+        let third = try await simulator.connect()
+        third.sendLossy(request)
+        #expect(try await third.everything().isEmpty)
+        await kept[0].close()
+        try await wait(for: "room") {
+            let next = try await simulator.connect()
+            next.sendLossy(request)
+            try await wait(for: "an answer or the end") { next.isClosed || !next.text.isEmpty }
+            return !next.text.isEmpty
+        }
     }
 
     @Test(

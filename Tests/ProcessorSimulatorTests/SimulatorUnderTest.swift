@@ -11,13 +11,15 @@ struct SimulatorUnderTest {
     let server: SimulatorServer
 
     static func start(
-        in directory: FreshDirectory? = nil, late: Duration = .milliseconds(50), storage: (any LogStorage)? = nil
+        in directory: FreshDirectory? = nil, late: Duration = .milliseconds(50), storage: (any LogStorage)? = nil,
+        maximumConnections: Int = 1024
     ) async throws -> SimulatorUnderTest {
         let directory = try directory ?? FreshDirectory()
         let log =
             try storage.map { SubmissionLog(storage: $0) }
             ?? SubmissionLog(path: directory.path("log"), warn: { _ in })
-        let server = try await SimulatorServer.start(at: .unix(path: directory.path("socket")), log: log, late: late)
+        let server = try await SimulatorServer.start(
+            at: .unix(path: directory.path("socket")), log: log, late: late, maximumConnections: maximumConnections)
         return SimulatorUnderTest(directory: directory, server: server)
     }
 
@@ -89,6 +91,8 @@ final class ScriptedStorage: LogStorage {
         var syncs = 0
         /// The next append writes so many bytes only, and fails.
         var room: Int?
+        /// So many appends more succeed; no end where it is nil.
+        var appendsLeft: Int?
         var failsSync = false
         var failsTruncate = false
     }
@@ -97,7 +101,8 @@ final class ScriptedStorage: LogStorage {
     let syncHang = Hang()
 
     func append(_ bytes: [UInt8]) throws(SystemError) {
-        let room = state.current.room
+        let room = (state.current.appendsLeft ?? 1) <= 0 ? 0 : state.current.room
+        state.change { $0.appendsLeft? -= 1 }
         state.change { $0.bytes += bytes.prefix(room ?? bytes.count) }
         if let room, room < bytes.count { throw SystemError(call: "write", errno: ENOSPC) }
     }

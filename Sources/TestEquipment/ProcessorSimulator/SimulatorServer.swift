@@ -41,18 +41,17 @@ package final class SimulatorServer: Sendable {
     private let log: SubmissionLog
     private let late: TimeAmount
 
-    /// At most so many connections at a time, fewer where the process may open fewer descriptors.
-    package static let maximumConnections = 1024
-
     private init(
         listening: any Channel, file: SocketFile?, acceptance: Acceptance, log: SubmissionLog, late: TimeAmount
     ) {
         (self.listening, self.file, self.acceptance, self.log, self.late) = (listening, file, acceptance, log, late)
     }
 
-    /// - Parameter late: how long after a submission an answer is begun that is to come late.
+    /// - Parameters:
+    ///   - late: how long after a submission an answer is begun that is to come late.
+    ///   - maximumConnections: as many at a time, or fewer where the process may open fewer descriptors.
     package static func start(
-        at address: SimulatorAddress, log: SubmissionLog, late: Duration
+        at address: SimulatorAddress, log: SubmissionLog, late: Duration, maximumConnections: Int = 1024
     ) async throws(ListenerError) -> SimulatorServer {
         let late = TimeAmount(late)
         let routes = RequestRoutes(log: log)
