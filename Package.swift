@@ -131,11 +131,13 @@ let package = Package(
         // The key-usage record: lines, chain, checkpoints, their verification. No database.
         .target(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
+        // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
+        .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
         .target(
             name: "Ledger",
             dependencies: [
-                "AuditChain", "CLibpq", "Encodings", "MerchantKeys", "PaymentToken", "Refusals", "SecretMemory", crypto,
-                grdb, sqlite,
+                "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                "SecretMemory", crypto, grdb, sqlite,
             ],
             swiftSettings: house),
         .target(
@@ -148,8 +150,8 @@ let package = Package(
                 "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "TLSHandshake",
                 "WorkerProtocol",
                 "PaymentToken",
-                "MerchantKeys", "AuditChain", "Ledger", "DaemonAPI", "HostSystem", "Telemetry", "ConfigurationFile",
-                "HTTPListener", nioCore, nioPosix, yams, logging, signals, x509, asn1, crypto,
+                "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
+                "ConfigurationFile", "HTTPListener", nioCore, nioPosix, yams, logging, signals, x509, asn1, crypto,
             ],
             swiftSettings: house),
 
@@ -198,8 +200,8 @@ let package = Package(
             name: "paytokenctl",
             dependencies: [
                 "AuditChain", "CLinux", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "Ledger",
-                "ProductVersion", "Refusals",
-                "SecretMemory", "StrictJSON", arguments, crypto, signals,
+                "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", arguments, crypto,
+                signals,
             ],
             swiftSettings: house),
         .executableTarget(
@@ -278,9 +280,8 @@ let package = Package(
         .testTarget(
             name: "LedgerTests",
             dependencies: [
-                "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport",
-                crypto,
-                grdb,
+                "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                "WorkerProtocol", "TestSupport", crypto, grdb,
             ],
             swiftSettings: house),
         .testTarget(
@@ -293,8 +294,8 @@ let package = Package(
             name: "DaemonTests",
             dependencies: [
                 "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener", "HostSystem",
-                "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "Refusals", "SecretMemory", "StrictJSON",
-                "TLSHandshake", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
+                "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SecretMemory",
+                "StrictJSON", "TLSHandshake", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                 nioCore, nioEmbedded, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
@@ -354,7 +355,8 @@ let package = Package(
             dependencies: ["DaemonAPI", "Encodings", "Gateway", "TLSHandshake", crypto, cryptoExtras],
             path: "Tests/FileKeyGateway", swiftSettings: house),
         .executableTarget(
-            name: "ledger-filler", dependencies: ["AuditChain", "Ledger", "PKCS11", "SecretMemory", crypto],
+            name: "ledger-filler",
+            dependencies: ["AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "SecretMemory", crypto],
             path: "Tests/LedgerFiller", swiftSettings: house),
         .executableTarget(
             name: "boundary-price",

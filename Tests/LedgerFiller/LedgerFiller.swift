@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import Ledger
 import PKCS11
+import PostgreSQLClient
 import SecretMemory
 import Synchronization
 

@@ -4,6 +4,7 @@ import Encodings
 import Foundation
 import Ledger
 import PaymentToken
+import PostgreSQLClient
 
 /// `ledger`: what was released already.
 struct LedgerSettings: Sendable, Equatable {

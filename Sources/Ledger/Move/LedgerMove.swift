@@ -16,6 +16,7 @@
 import AuditChain
 import Dispatch
 import Foundation
+public import PostgreSQLClient
 
 /// Moves a stopped host's ledger out of its file into a database, with the account that owns the tables.
 public struct LedgerMove: Sendable {

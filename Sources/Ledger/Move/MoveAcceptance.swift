@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import MerchantKeys
+import PostgreSQLClient
 
 // The one transaction by which the database accepts a node, and those around it.
 extension MoveDestination {

@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 
 /// The database that a file is moved into, through one session of its owner's; blocking.
 ///

@@ -1,6 +1,7 @@
 import AuditChain
 import Encodings
 import Foundation
+import PostgreSQLClient
 
 /// What is read of one node's chain.
 struct PostgreSQLAuditRecords {
@@ -93,7 +94,7 @@ struct PostgreSQLAuditRecords {
         ).map(Self.auditKey)
     }
 
-    static func auditKey(_ row: PostgreSQLRow) throws(LedgerFailure) -> StoredAuditKey {
+    static func auditKey(_ row: PostgreSQLRow) throws -> StoredAuditKey {
         StoredAuditKey(identifier: try row.bytes(0), publicKey: try row.bytesIfAny(1))
     }
 }

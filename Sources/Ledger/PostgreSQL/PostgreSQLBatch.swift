@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 
 /// A write that shares its transaction with others.
 enum BatchedWrite: Sendable {

@@ -1,6 +1,7 @@
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 
 /// What is read of claims outside a batch.
 struct PostgreSQLClaims {

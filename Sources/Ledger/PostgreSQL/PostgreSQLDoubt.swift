@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 
 /// The writes of one transaction, on their way.
 final class PostgreSQLUnit {
@@ -172,7 +173,8 @@ extension PostgreSQLWriter {
         do {
             (transaction, results) = try PostgreSQLTransaction.begin(
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
-        } catch let failure as LedgerFailure {
+        } catch let error where error is LedgerFailure || error is PostgreSQLRowError {
+            let failure = LedgerFailure(error)
             // The name is another's, or the schema: this process cannot answer any more.
             doubt = nil
             unit.observe(readBack: .unresolved, observe)

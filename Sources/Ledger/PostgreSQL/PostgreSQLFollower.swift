@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import PaymentToken
+import PostgreSQLClient
 import Synchronization
 
 /// Tells what other nodes did to keys and approvals: a session of its own on a thread of its own, which looks once a second, and

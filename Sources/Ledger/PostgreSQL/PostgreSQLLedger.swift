@@ -2,6 +2,7 @@ public import AuditChain
 import Dispatch
 import Foundation
 public import PaymentToken
+public import PostgreSQLClient
 import Synchronization
 
 /// The ledger in a PostgreSQL database, which several hosts share: one release over all of them.

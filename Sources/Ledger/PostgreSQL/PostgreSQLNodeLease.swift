@@ -1,4 +1,5 @@
 import Foundation
+import PostgreSQLClient
 import Synchronization
 
 /// This daemon's hold on its node's name: a row with a time until which nobody else may take the name, and a fencing number

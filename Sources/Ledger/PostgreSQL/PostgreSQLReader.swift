@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import PostgreSQLClient
 import Synchronization
 
 /// A session that only reads, one read after the other, on a thread of its own.

@@ -1,13 +1,7 @@
 public import AuditChain
 import Foundation
 public import PaymentToken
-
-/// The server behind a session. A restore from a dump changes the identifier, a promotion and a restore to a moment the timeline;
-/// neither changes under a session.
-struct ServerIdentity: Sendable, Equatable {
-    let systemIdentifier: String
-    let timeline: Int64
-}
+import PostgreSQLClient
 
 /// The chain in the database is not the one that this process has written: it was restored, or taken over by a server that had
 /// not got everything.
@@ -164,9 +158,9 @@ enum HoldRow {
         ]
     }
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> LedgerHold {
+    static func read(_ row: PostgreSQLRow) throws -> LedgerHold {
         guard let kind = LedgerHold.Kind(rawValue: try row.text(1)) else {
-            throw .unavailable(reason: "What a node has found is a value that this version does not know.")
+            throw LedgerFailure.unavailable(reason: "What a node has found is a value that this version does not know.")
         }
         var remembered: LedgerHold.RememberedEnd?
         if let sequence = try row.integerIfAny(3) {

@@ -1,3 +1,5 @@
+import PostgreSQLClient
+
 /// What the daemon's role may do, and nothing beyond: `ledger create --grant` gives it, and each start looks whether it is there.
 enum PostgreSQLRight {
     /// Of all tables.

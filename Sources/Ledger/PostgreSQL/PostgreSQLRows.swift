@@ -2,40 +2,41 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 import WorkerProtocol
 
 // Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
 
 extension PostgreSQLRow {
     /// 32 bytes.
-    func digest(_ column: Int) throws(LedgerFailure) -> AuditDigest {
+    func digest(_ column: Int) throws -> AuditDigest {
         guard let digest = AuditDigest(bytes: try bytes(column)) else {
-            throw .unavailable(reason: "A row holds a digest that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row holds a digest that is not of 32 bytes.")
         }
         return digest
     }
 
-    func publicKeyHash(_ column: Int) throws(LedgerFailure) -> PublicKeyHash {
+    func publicKeyHash(_ column: Int) throws -> PublicKeyHash {
         guard let hash = PublicKeyHash(bytes: try bytes(column)) else {
-            throw .unavailable(reason: "A row holds a publicKeyHash that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row holds a publicKeyHash that is not of 32 bytes.")
         }
         return hash
     }
 
-    func transactionIdentifier(_ column: Int) throws(LedgerFailure) -> TransactionIdentifier {
+    func transactionIdentifier(_ column: Int) throws -> TransactionIdentifier {
         guard let identifier = TransactionIdentifier(bytes: try bytes(column)) else {
-            throw .unavailable(reason: "A row holds a transaction identifier that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row holds a transaction identifier that is not of 32 bytes.")
         }
         return identifier
     }
 
-    func date(_ column: Int) throws(LedgerFailure) -> Date { StoredTime.date(try integer(column)) }
+    func date(_ column: Int) throws -> Date { StoredTime.date(try integer(column)) }
 
-    func dateIfAny(_ column: Int) throws(LedgerFailure) -> Date? { try integerIfAny(column).map(StoredTime.date) }
+    func dateIfAny(_ column: Int) throws -> Date? { try integerIfAny(column).map(StoredTime.date) }
 
-    func number(_ column: Int) throws(LedgerFailure) -> UInt32 {
+    func number(_ column: Int) throws -> UInt32 {
         guard let number = UInt32(exactly: try integer(column)) else {
-            throw .unavailable(reason: "A row holds an account's number that is none.")
+            throw LedgerFailure.unavailable(reason: "A row holds an account's number that is none.")
         }
         return number
     }
@@ -45,7 +46,7 @@ extension PostgreSQLRow {
 enum KeyStandingRow {
     static let columns = "public_key_hash, state, cut_off, key_use"
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> (PublicKeyHash, KeyStanding) {
+    static func read(_ row: PostgreSQLRow) throws -> (PublicKeyHash, KeyStanding) {
         guard let state = KeyState(rawValue: try row.text(1)), let use = KeyUse(name: try row.text(3)) else {
             throw KeyRecordRow.unknown
         }
@@ -57,7 +58,7 @@ enum ClaimRow {
     static let columns =
         "transaction_id, caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats"
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> (TransactionIdentifier, Claim) {
+    static func read(_ row: PostgreSQLRow) throws -> (TransactionIdentifier, Claim) {
         (
             try row.transactionIdentifier(0),
             Claim(
@@ -75,7 +76,7 @@ enum KeyRecordRow {
     static let unknown = LedgerFailure.unavailable(
         reason: "A key's record holds a value that this version does not know.")
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> KeyRecord {
+    static func read(_ row: PostgreSQLRow) throws -> KeyRecord {
         guard let algorithm = KeyAlgorithm(name: try row.text(2)), let state = KeyState(rawValue: try row.text(3)),
             let origin = KeyRecord.Origin(rawValue: try row.text(5)), let use = KeyUse(name: try row.text(7))
         else { throw unknown }
@@ -121,11 +122,11 @@ enum ApprovalRow {
         ]
     }
 
-    static func read(_ row: PostgreSQLRow) throws(LedgerFailure) -> Approval {
+    static func read(_ row: PostgreSQLRow) throws -> Approval {
         guard let identifier = ApprovalIdentifier(bytes: try row.bytes(0)),
             let operation = ApprovalOperation(rawValue: try row.text(1)),
             let status = Approval.Status(rawValue: try row.text(13))
-        else { throw .unavailable(reason: "An approval holds a value that this version does not know.") }
+        else { throw LedgerFailure.unavailable(reason: "An approval holds a value that this version does not know.") }
         let decider = try row.integerIfAny(14)
         var approval = Approval(
             identifier: identifier, operation: operation, parameters: try row.digest(2),

@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+public import PostgreSQLClient
 
 /// Makes and upgrades the tables of a PostgreSQL ledger, with an owner's account: what `paytokenctl ledger create` does. The
 /// daemon's own role cannot.

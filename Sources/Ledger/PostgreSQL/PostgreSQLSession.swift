@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import PostgreSQLClient
 import Synchronization
 
 /// How sessions with a ledger's server are opened, by whatever connection needs one.
@@ -178,7 +179,7 @@ final class PostgreSQLSession: Sendable {
         FROM pg_control_system()
         """)
 
-    private static func read(_ row: PostgreSQLRow, _ connection: PostgreSQLConnection) throws(LedgerFailure) -> Facts {
+    private static func read(_ row: PostgreSQLRow, _ connection: PostgreSQLConnection) throws -> Facts {
         var insecure = PostgreSQLURL.insecureSettings(of: connection.parameters)
         // `local` and `off` do not wait for a standby.
         if ["off", "local"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }

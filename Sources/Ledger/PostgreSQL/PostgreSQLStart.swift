@@ -1,4 +1,5 @@
 public import Foundation
+import PostgreSQLClient
 
 /// Who has a node's name, as far as the server tells.
 public struct NodeNameHolder: Sendable, Equatable {

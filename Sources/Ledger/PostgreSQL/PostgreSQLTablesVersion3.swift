@@ -1,3 +1,5 @@
+import PostgreSQLClient
+
 extension PostgreSQLTables {
     /// What moving a host's file into the database needs (`paytokenctl ledger move`).
     static let version3 = [

@@ -2,6 +2,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 import WorkerProtocol
 
 /// One transaction of this node: how it begins, what stands in it, and what is sent with its commit.
@@ -75,10 +76,10 @@ final class PostgreSQLTransaction: LedgerTransaction {
         PostgreSQLStatement(lastRecord, [.text(node.name)], prepared: "head")
     }
 
-    static func head(_ result: PostgreSQLResult, of node: AuditNode) throws(LedgerFailure) -> ChainHead {
+    static func head(_ result: PostgreSQLResult, of node: AuditNode) throws -> ChainHead {
         guard let row = result.rows.first, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
         guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
-            throw .unavailable(reason: "The last audit record has an impossible sequence.")
+            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
         }
         return head
     }

@@ -3,6 +3,7 @@ import Dispatch
 import Foundation
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 
 /// A write that waits for the writer, and how its owner hears of it. Exactly one of its ways to answer is taken, once.
 struct PostgreSQLWrite: QueuedWrite {

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import PostgreSQLClient
 import Synchronization
 
 /// The connections to one ledger: one writes; one copies the write-ahead log into the file; one only reads what decisions
@@ -123,6 +124,7 @@ extension LedgerFailure {
         case let error as DatabaseError:
             self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
         case let error as PostgreSQLFailure: self = error.failure
+        case let error as PostgreSQLRowError: self = error.failure
         default: self = .unavailable(reason: "\(type(of: error)).")
         }
     }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 import Ledger
+import PostgreSQLClient
 import StrictJSON
 
 struct LedgerCreateCommand: AsyncParsableCommand {

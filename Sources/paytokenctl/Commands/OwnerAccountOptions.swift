@@ -1,6 +1,7 @@
 import ArgumentParser
 import DaemonAPI
 import Ledger
+import PostgreSQLClient
 import SecretMemory
 
 /// How a command logs in to the ledger's server with the account that owns the tables.

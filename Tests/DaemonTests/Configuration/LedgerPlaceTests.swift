@@ -1,5 +1,6 @@
 import Foundation
 import Ledger
+import PostgreSQLClient
 import TestSupport
 import Testing
 
@@ -56,7 +57,7 @@ struct LedgerPlaceTests {
         arguments: [
             WrongDatabase(
                 "url: postgresql://paytokend:hunter2@db1/paytokend?sslmode=verify-full", "node: a",
-                problem: "7 ledger.url: must not contain a password: use ledger.password_file"),
+                problem: "7 ledger.url: must not contain a password: use password_file,"),
             WrongDatabase(
                 "url: \"postgresql://db1/paytokend?sslmode=verify-full&sslpassword=hunter2\"", "node: a",
                 problem: "7 ledger.url: must not contain a sslpassword"),

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import MerchantKeys
+import PostgreSQLClient
 import Synchronization
 import TestSupport
 import Testing

@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 import TestSupport
 import Testing
 

@@ -1,5 +1,6 @@
 import Foundation
 import MerchantKeys
+import PostgreSQLClient
 import TestSupport
 import Testing
 

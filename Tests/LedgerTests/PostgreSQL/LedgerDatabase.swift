@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import PostgreSQLClient
 import TestSupport
 import Testing
 

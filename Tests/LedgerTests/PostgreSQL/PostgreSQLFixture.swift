@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import PaymentToken
+import PostgreSQLClient
 import TestSupport
 import Testing
 

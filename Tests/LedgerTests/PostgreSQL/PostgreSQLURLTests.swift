@@ -1,3 +1,4 @@
+import PostgreSQLClient
 import Testing
 
 @testable import Ledger

@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import PostgreSQLClient
 import TestSupport
 import Testing
 

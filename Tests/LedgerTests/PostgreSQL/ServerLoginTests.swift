@@ -1,4 +1,5 @@
 import Foundation
+import PostgreSQLClient
 import TestSupport
 import Testing
 

@@ -1,6 +1,6 @@
 import CLibpq
 import Glibc
-import SecretMemory
+package import SecretMemory
 import Synchronization
 
 /// One session with a server through libpq: non-blocking, its statements sent together (pipeline mode), every wait bounded by
@@ -8,23 +8,23 @@ import Synchronization
 ///
 /// One thread at a time uses it. Nothing here resolves a name but ``init(_:password:until:)``, and nothing cancels a statement:
 /// both of libpq's ways to do so block for as long as a network pleases. A session that does not answer is abandoned.
-@safe final class PostgreSQLConnection: @unchecked Sendable {
+@safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings
     private var prepared: Set<String> = []
 
     /// How many round trips there were, for metrics.
-    private(set) var roundTrips = 0
+    package private(set) var roundTrips = 0
 
-    /// The server, as it said when the session was opened.
-    var server: ServerIdentity?
+    /// The server, as it said when the session was opened; whoever opens it sets this.
+    package var server: ServerIdentity?
 
     /// Connects, which may block in the resolver for longer than until `deadline`: call it on a thread that nobody waits for.
     ///
     /// - Parameters:
     ///   - parameters: libpq's, by their keywords.
     ///   - passwordFile: read anew for each connection; nil for authentication without one.
-    init(
+    package init(
         _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) {
         unsafe handle = try Self.start(parameters, passwordFile: passwordFile)
@@ -86,7 +86,7 @@ import Synchronization
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
 
-    static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
+    package static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
         // A server that goes away in the middle of TLS comes back; what the two do not agree on stays.
         let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
             where: text.contains)
@@ -115,33 +115,33 @@ import Synchronization
     }
 
     /// The parameters in force, a service file's and libpq's own choices included; without secrets.
-    var parameters: [String: String] {
+    package var parameters: [String: String] {
         guard let options = unsafe PQconninfo(handle) else { return [:] }
         defer { unsafe PQconninfoFree(options) }
         return unsafe PostgreSQLURL.values(options).filter { !["password", "sslpassword"].contains($0.key) }
     }
 
     /// The host in use, with its port; a socket's directory.
-    var host: String {
+    package var host: String {
         let name = unsafe PQhost(handle).map { unsafe String(cString: $0) } ?? ""
         let port = unsafe PQport(handle).map { unsafe String(cString: $0) } ?? ""
         return name.hasPrefix("/") || port.isEmpty ? name : "\(name):\(port)"
     }
 
-    var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
+    package var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
 
     /// The process of the server's that serves this session, as whoever took the connection says.
-    var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
+    package var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
 
     /// Such as 150018.
-    var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
+    package var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 
     /// Sends statements together, and reads all their results: one round trip.
     ///
     /// The first that the server refuses ends the exchange, and those behind it are not carried out.
     ///
     /// - Returns: a result for each, in their order.
-    func exchange(
+    package func exchange(
         _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
         warnings.forget()
@@ -161,7 +161,7 @@ import Synchronization
     }
 
     /// Waits until the server has notified something that was asked for (LISTEN), or until `deadline`.
-    func awaitNotification(until deadline: ContinuousClock.Instant) throws(PostgreSQLFailure) {
+    package func awaitNotification(until deadline: ContinuousClock.Instant) throws(PostgreSQLFailure) {
         while true {
             var isNotified = false
             while let notification = unsafe PQnotifies(handle) {
@@ -183,7 +183,7 @@ import Synchronization
     }
 
     /// Whether a warning came with the last exchange.
-    var hasWarned: Bool { warnings.any }
+    package var hasWarned: Bool { warnings.any }
 
     private func send(prepare statement: PostgreSQLStatement, as name: String) throws(PostgreSQLFailure) {
         let types = statement.values.map { $0.type.rawValue }
@@ -266,7 +266,7 @@ import Synchronization
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero else { return nil }
             // Rounded up: a rest of less than a millisecond is waited for, not spun for.
-            let milliseconds = min(StoredTime.milliseconds(left) + 1, 60_000)
+            let milliseconds = min(left.wholeMilliseconds + 1, 60_000)
             let count = unsafe poll(&descriptor, 1, Int32(milliseconds))
             if count > 0 { return descriptor.revents }
             if count < 0, errno != EINTR { return nil }
@@ -293,7 +293,7 @@ import Synchronization
     }
 
     private static func state(of result: OpaquePointer) -> SQLState? {
-        unsafe field(clibpq_field_sqlstate, of: result).flatMap(SQLState.init)
+        unsafe field(clibpq_field_sqlstate, of: result).flatMap { SQLState($0) }
     }
 
     fileprivate static func severity(of result: OpaquePointer?) -> String? {
@@ -341,7 +341,7 @@ private final class Warnings: Sendable {
 }
 
 /// Why there is no session.
-enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
+package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     case unreachable
     case late
     case tls
@@ -353,23 +353,29 @@ enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     case passwordFile(SecretFileError)
 
     /// Whether it may pass without a change of the configuration.
-    var isPassing: Bool {
+    package var isPassing: Bool {
         switch self {
         case .unreachable, .late, .readOnly, .tooManyConnections: true
         case .tls, .login, .noDatabase, .passwordFile: false
         }
     }
+}
 
-    var reason: String {
-        switch self {
-        case .unreachable: "no host of ledger.url can be reached."
-        case .late: "no host of ledger.url answers in time."
-        case .tls: "TLS with the server fails; look at its certificate, and at sslmode and sslrootcert in ledger.url."
-        case .login: "the server refuses the login; look at the role, its password file and pg_hba.conf."
-        case .noDatabase: "the server has no such database."
-        case .readOnly: "no host of ledger.url takes writes; is there a primary?"
-        case .tooManyConnections: "the server has no connection left."
-        case .passwordFile(let error): error.description
-        }
+/// The server behind a session. A restore from a dump changes the identifier, a promotion and a restore to a moment the timeline;
+/// neither changes under a session.
+package struct ServerIdentity: Sendable, Equatable {
+    package let systemIdentifier: String
+    package let timeline: Int64
+
+    package init(systemIdentifier: String, timeline: Int64) {
+        self.systemIdentifier = systemIdentifier
+        self.timeline = timeline
+    }
+}
+
+extension Duration {
+    /// Rounded down.
+    fileprivate var wholeMilliseconds: Int64 {
+        components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
     }
 }

@@ -1,14 +1,13 @@
 import CLibpq
-public import Foundation
 
-/// Where a PostgreSQL ledger is, as `ledger.url` says it: libpq's connection URI (PostgreSQL documentation, *Connection
+/// Where a database is: libpq's connection URI (PostgreSQL documentation, *Connection
 /// URIs*), `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
 ///
 /// Secrets do not stand in it: a URL is printed, logged, and seen in backups of the configuration.
 public struct PostgreSQLURL: Sendable, Equatable {
     public let text: String
     /// libpq's parameters by their keywords, those that the URL gives.
-    let parameters: [String: String]
+    package let parameters: [String: String]
 
     /// The longest URL that is read, in bytes.
     static let maximumBytes = 2048
@@ -78,28 +77,12 @@ public struct PostgreSQLURL: Sendable, Equatable {
     /// The service, of a service file, that says what the URL leaves open; nil: none is named.
     public var service: String? { parameters["service"] }
 
-    /// What is insecure by the URL alone, without a look at a service file or at the server.
-    public var insecureSettings: Set<InsecureLedgerSetting> {
-        // A service file may say all that the URL leaves open; it is looked at when there is a connection.
-        if parameters["service"] != nil, parameters["sslmode"] == nil { return [] }
-        return Self.insecureSettings(of: parameters)
-    }
-
-    /// - Parameter parameters: libpq's, by their keywords.
-    static func insecureSettings(of parameters: [String: String]) -> Set<InsecureLedgerSetting> {
-        let hosts = list(parameters["host"])
-        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; none is too.
-        let isLocal =
-            hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") } && list(parameters["hostaddr"]).isEmpty
-        return isLocal || parameters["sslmode"] == "verify-full" ? [] : [.databaseTLS]
-    }
-
     /// How many elements libpq finds in a list, empty ones too.
     private static func count(_ text: String) -> Int {
         text.split(separator: ",", omittingEmptySubsequences: false).count
     }
 
-    private static func list(_ text: String?) -> [String] {
+    package static func list(_ text: String?) -> [String] {
         (text ?? "").split(separator: ",").map(String.init)
     }
 
@@ -125,13 +108,13 @@ public struct PostgreSQLURL: Sendable, Equatable {
     }
 }
 
-/// Why `ledger.url` is not taken.
+/// Why a URL is not taken.
 public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConvertible {
     case notAURL
     case unreadable
     /// A parameter of libpq that is a secret.
     case secret(parameter: String)
-    /// A parameter of libpq that the daemon sets itself.
+    /// A parameter of libpq that the program sets itself.
     case fixed(parameter: String)
     /// A parameter that has none of the values that libpq takes. What stands there may be anything, so it is not repeated.
     case choice(parameter: String, values: [String])
@@ -147,9 +130,9 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
         case .unreadable:
             "is no connection URI that libpq reads, as in postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
         case .secret(let parameter):
-            "must not contain a \(parameter): use ledger.password_file, peer authentication, a client certificate or a "
+            "must not contain a \(parameter): use password_file, peer authentication, a client certificate or a "
                 + "service file"
-        case .fixed(let parameter): "must not set \(parameter), which the daemon sets itself"
+        case .fixed(let parameter): "must not set \(parameter), which the program sets itself"
         case .choice(let parameter, let values):
             "has a \(parameter) that is none of \(values.joined(separator: ", "))"
         case .ports(let ports, let hosts):
@@ -159,72 +142,4 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
         case .port: "has a port that is no number from 1 to 65535"
         }
     }
-}
-
-/// Choices of a PostgreSQL ledger that are permitted and insecure: warned of, and `paytokend_insecure_settings`.
-public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, CustomStringConvertible {
-    /// The connection is over TCP, and TLS does not tell the server from an impostor.
-    case databaseTLS = "database_tls"
-    /// No synchronous standby is named: what was released may be lost with the server.
-    case databaseStandby = "database_standby"
-    /// `synchronous_commit` is turned off for the daemon's role. Every batch turns it on again for itself.
-    case databaseSynchronousCommit = "database_synchronous_commit"
-    /// The daemon logs in as a superuser or as one who owns the tables: no right binds it.
-    case databaseOwner = "database_owner"
-
-    public var description: String {
-        switch self {
-        case .databaseTLS:
-            "The ledger's server is reached over TCP with less than sslmode=verify-full: whoever is between can read and "
-                + "change what is released. Use sslmode=verify-full and sslrootcert in ledger.url."
-        case .databaseStandby:
-            "The ledger's server names no synchronous standby (synchronous_standby_names): when it is lost, claims are, "
-                + "and payment tokens could be released twice."
-        case .databaseSynchronousCommit:
-            "synchronous_commit is turned off for the daemon's role or database; the daemon turns it on for each of its "
-                + "transactions. Reset it."
-        case .databaseOwner:
-            "The daemon logs in to the ledger's server as a superuser, or as a role that owns the tables or can act as their owner: "
-                + "whoever has its login can change records and delete claims. Use a role of its own, with the rights that "
-                + "paytokenctl ledger create URL --grant ROLE gives."
-        }
-    }
-}
-
-/// What a PostgreSQL ledger's server said of itself, and of the nodes that share it.
-public struct PostgreSQLStatus: Sendable, Equatable {
-    /// Another or this daemon's name in the ledger.
-    public struct Node: Sendable, Equatable {
-        public let name: String
-        /// The daemon's version.
-        public let version: String
-        /// Its last commit, by the server's clock.
-        public let lastSeen: Date
-        /// Whether its lease has not run out.
-        public let isLeased: Bool
-    }
-
-    /// The host and port in use, `db1:5432`; a socket's directory.
-    public let host: String
-    public let database: String
-    public let role: String
-    /// Such as `15.18 (Debian 15.18-0+deb12u1)`.
-    public let serverVersion: String
-    public let systemIdentifier: String
-    /// Counted up by every promotion.
-    public let timeline: Int
-    /// `synchronous_standby_names`; nil when no synchronous standby is named.
-    public let standbys: String?
-    public let schemaVersion: Int
-    public let nodes: [Node]
-}
-
-/// This daemon's hold on its name.
-public struct NodeLeaseStatus: Sendable, Equatable {
-    /// Counted up each time that a daemon takes the name.
-    public let fencingNumber: Int64
-    /// Since the last commit that renewed it; `paytokend_node_lease_age_seconds`.
-    public let age: Duration
-    /// Another daemon has taken the name: this one commits nothing any more, and must be stopped.
-    public let isLost: Bool
 }

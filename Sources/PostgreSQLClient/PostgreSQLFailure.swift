@@ -1,61 +1,51 @@
 /// Why an exchange with the server did not come to its end. Nothing here holds a value of any row: of what the server says
 /// only the SQLSTATE is kept, since its texts may quote values.
-enum PostgreSQLFailure: Error, Sendable, Equatable {
+package enum PostgreSQLFailure: Error, Sendable, Equatable {
     /// The server refused a statement and goes on: a position in the exchange, from 0.
     case refused(SQLState, statement: Int)
     /// The session has ended, or never began.
     case lost(SQLState?)
     /// The deadline has passed. The connection is of no use any more.
     case late
-
-    var failure: LedgerFailure {
-        switch self {
-        case .refused(let state, _): .unavailable(reason: "PostgreSQL says \(state).")
-        case .lost(let state?): .unavailable(reason: "The session with PostgreSQL ended: \(state).")
-        case .lost(nil): .unavailable(reason: "The connection to PostgreSQL broke or cannot be made.")
-        case .late: .unavailable(reason: "PostgreSQL does not answer.")
-        }
-    }
 }
 
 /// A PostgreSQL error code (appendix A of its documentation): five characters.
-struct SQLState: Sendable, Hashable, CustomStringConvertible {
-    let code: String
+package struct SQLState: Sendable, Hashable, CustomStringConvertible {
+    package let code: String
 
-    init?(_ code: String) {
+    package init?(_ code: String) {
         guard code.utf8.count == 5, code.utf8.allSatisfy({ (48...57).contains($0) || (65...90).contains($0) }) else {
             return nil
         }
         self.code = code
     }
 
-    private init(known code: String) {
+    /// - Parameter code: five digits and upper-case letters.
+    package init(known code: String) {
         self.code = code
     }
 
-    static let lockNotAvailable = SQLState(known: "55P03")
-    static let deadlock = SQLState(known: "40P01")
-    static let serializationFailure = SQLState(known: "40001")
-    static let readOnly = SQLState(known: "25006")
-    static let undefinedTable = SQLState(known: "42P01")
-    static let undefinedFunction = SQLState(known: "42883")
-    static let invalidSchema = SQLState(known: "3F000")
-    static let insufficientPrivilege = SQLState(known: "42501")
-    static let undefinedObject = SQLState(known: "42704")
-    static let noDatabase = SQLState(known: "3D000")
-    /// This schema's own: a daemon wants the name of a node whose file is being moved into the database.
-    static let nodeIsMoving = SQLState(known: "PTM01")
+    package static let lockNotAvailable = SQLState(known: "55P03")
+    package static let deadlock = SQLState(known: "40P01")
+    package static let serializationFailure = SQLState(known: "40001")
+    package static let readOnly = SQLState(known: "25006")
+    package static let undefinedTable = SQLState(known: "42P01")
+    package static let undefinedFunction = SQLState(known: "42883")
+    package static let invalidSchema = SQLState(known: "3F000")
+    package static let insufficientPrivilege = SQLState(known: "42501")
+    package static let undefinedObject = SQLState(known: "42704")
+    package static let noDatabase = SQLState(known: "3D000")
 
     /// The row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22, 23, P0).
-    var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
+    package var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
 
     /// The server ends sessions or takes none, now: it stops, starts, is out of connections or of memory (classes 08, 53, 57).
-    var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
+    package var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
 
     /// The role, its password, its certificate, or pg_hba.conf (class 28).
-    var refusesLogin: Bool { code.hasPrefix("28") }
+    package var refusesLogin: Bool { code.hasPrefix("28") }
 
-    var description: String {
+    package var description: String {
         guard let meaning = Self.meanings[code] ?? Self.classes[String(code.prefix(2))] else { return code }
         return "\(code) (\(meaning))"
     }

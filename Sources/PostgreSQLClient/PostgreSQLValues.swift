@@ -1,5 +1,5 @@
 /// A parameter of a statement, in PostgreSQL's binary format.
-enum PostgreSQLValue {
+package enum PostgreSQLValue {
     case integer(Int64?)
     case text(String?)
     case bytes([UInt8]?)
@@ -52,7 +52,7 @@ enum PostgreSQLValue {
 }
 
 /// PostgreSQL's types by their numbers in pg_type.dat.
-enum PostgreSQLType: UInt32 {
+package enum PostgreSQLType: UInt32 {
     case boolean = 16
     case bytea = 17
     case int8 = 20
@@ -75,13 +75,13 @@ extension FixedWidthInteger {
 }
 
 /// A statement and its parameters.
-struct PostgreSQLStatement {
+package struct PostgreSQLStatement {
     /// Under which name the connection keeps it prepared; nil for one that is not worth it.
-    let name: String?
-    let sql: String
-    let values: [PostgreSQLValue]
+    package let name: String?
+    package let sql: String
+    package let values: [PostgreSQLValue]
 
-    init(_ sql: String, _ values: [PostgreSQLValue] = [], prepared name: String? = nil) {
+    package init(_ sql: String, _ values: [PostgreSQLValue] = [], prepared name: String? = nil) {
         self.name = name
         self.sql = sql
         self.values = values
@@ -89,59 +89,65 @@ struct PostgreSQLStatement {
 }
 
 /// What a statement gave.
-struct PostgreSQLResult: Sendable {
-    let rows: [PostgreSQLRow]
+package struct PostgreSQLResult: Sendable {
+    package let rows: [PostgreSQLRow]
     /// The command that was carried out, such as `COMMIT` or `INSERT 0 3`.
-    let tag: String
+    package let tag: String
     /// How many rows it changed.
-    let changes: Int
+    package let changes: Int
 }
 
 /// A row of a result. Columns are read by their places; one of another type than asked for throws, since a database may
 /// hold anything.
-struct PostgreSQLRow: Sendable {
-    let types: [UInt32]
-    let cells: [[UInt8]?]
+package struct PostgreSQLRow: Sendable {
+    package let types: [UInt32]
+    package let cells: [[UInt8]?]
 
-    func integer(_ column: Int) throws(LedgerFailure) -> Int64 { try present(integerIfAny(column), column) }
+    package func integer(_ column: Int) throws(PostgreSQLRowError) -> Int64 {
+        try present(integerIfAny(column), column)
+    }
 
-    func integerIfAny(_ column: Int) throws(LedgerFailure) -> Int64? {
+    package func integerIfAny(_ column: Int) throws(PostgreSQLRowError) -> Int64? {
         guard let cell = try cell(column, [.int8, .int4]) else { return nil }
         guard cell.count == 8 || cell.count == 4 else { throw unreadable(column) }
         let value = cell.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return cell.count == 8 ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
     }
 
-    func text(_ column: Int) throws(LedgerFailure) -> String { try present(textIfAny(column), column) }
+    package func text(_ column: Int) throws(PostgreSQLRowError) -> String { try present(textIfAny(column), column) }
 
-    func textIfAny(_ column: Int) throws(LedgerFailure) -> String? {
+    package func textIfAny(_ column: Int) throws(PostgreSQLRowError) -> String? {
         try cell(column, [.text]).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    func bytes(_ column: Int) throws(LedgerFailure) -> [UInt8] { try present(bytesIfAny(column), column) }
+    package func bytes(_ column: Int) throws(PostgreSQLRowError) -> [UInt8] { try present(bytesIfAny(column), column) }
 
-    func bytesIfAny(_ column: Int) throws(LedgerFailure) -> [UInt8]? { try cell(column, [.bytea]) }
+    package func bytesIfAny(_ column: Int) throws(PostgreSQLRowError) -> [UInt8]? { try cell(column, [.bytea]) }
 
-    func boolean(_ column: Int) throws(LedgerFailure) -> Bool {
+    package func boolean(_ column: Int) throws(PostgreSQLRowError) -> Bool {
         let cell = try present(cell(column, [.boolean]), column)
         guard cell.count == 1 else { throw unreadable(column) }
         return cell[0] != 0
     }
 
-    private func cell(_ column: Int, _ expected: [PostgreSQLType]) throws(LedgerFailure) -> [UInt8]? {
+    private func cell(_ column: Int, _ expected: [PostgreSQLType]) throws(PostgreSQLRowError) -> [UInt8]? {
         guard cells.indices.contains(column), expected.contains(where: { $0.rawValue == types[column] }) else {
             throw unreadable(column)
         }
         return cells[column]
     }
 
-    private func present<Value>(_ value: Value?, _ column: Int) throws(LedgerFailure) -> Value {
+    private func present<Value>(_ value: Value?, _ column: Int) throws(PostgreSQLRowError) -> Value {
         guard let value else { throw unreadable(column) }
         return value
     }
 
-    private func unreadable(_ column: Int) -> LedgerFailure {
-        .unavailable(
-            reason: "Column \(column + 1) of a row is not what this version knows: another program changed the ledger.")
-    }
+    private func unreadable(_ column: Int) -> PostgreSQLRowError { PostgreSQLRowError(column: column) }
+}
+
+/// A column that is not there, is NULL where that may not be, or has another type than the program knows: another program has
+/// changed the tables. The value is not in it.
+package struct PostgreSQLRowError: Error, Sendable, Equatable {
+    /// From 0.
+    package let column: Int
 }
