@@ -133,11 +133,13 @@ let package = Package(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
         // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
         .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
+        // A private, durable SQLite file: where it stands, who may have it, which settings its connections need.
+        .target(name: "SQLiteFiles", dependencies: [grdb], swiftSettings: house),
         .target(
             name: "Ledger",
             dependencies: [
                 "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
-                "SecretMemory", crypto, grdb, sqlite,
+                "SecretMemory", "SQLiteFiles", crypto, grdb, sqlite,
             ],
             swiftSettings: house),
         .target(
@@ -155,25 +157,36 @@ let package = Package(
             ],
             swiftSettings: house),
 
-        // What is paid: amounts and currencies. No card data, no HTTP.
-        .target(name: "Payments", swiftSettings: house),
+        // What is paid: amounts and currencies, states, and the store that sees to it that nothing is paid twice. No card data,
+        // no HTTP.
+        .target(name: "Payments", dependencies: ["Encodings", "SQLiteFiles", grdb], swiftSettings: house),
 
         // Radial's XML, in and out. No network, no HTTP, no database.
         .target(
             name: "Radial", dependencies: ["CLibxml2", "Encodings", "Payments", "SecretMemory", "StrictJSON"],
+            swiftSettings: house),
+        // Payment processors: what the gateway asks of one, and those that it knows.
+        .target(
+            name: "Processors",
+            dependencies: [
+                "Payments", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL, nioTLS,
+            ],
             swiftSettings: house),
 
         // The merchant server: a program of its own, which calls the daemon like any other backend.
         .target(
             name: "Gateway",
             dependencies: [
-                "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "ProductVersion",
-                "Refusals", "SecretMemory", "StrictJSON", "Telemetry", "TLSHandshake", yams, nioCore, nioPosix,
+                "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
+                "Processors", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", "Telemetry", "TLSHandshake",
+                yams, nioCore, nioPosix,
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),
 
         // The command line's side.
+        // Tables and text that is safe for a terminal.
+        .target(name: "CommandOutput", swiftSettings: house),
         .target(
             name: "KeyFiles", dependencies: ["CLibcrypto", "Encodings", "SecretMemory", x509, asn1],
             swiftSettings: house),
@@ -199,13 +212,15 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "Ledger",
+                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "Ledger",
                 "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", arguments, crypto,
                 signals,
             ],
             swiftSettings: house),
         .executableTarget(
-            name: "paytoken-gateway", dependencies: ["Gateway", "ProductVersion", arguments], swiftSettings: house),
+            name: "paytoken-gateway",
+            dependencies: ["CommandOutput", "DaemonAPI", "Encodings", "Gateway", "ProductVersion", arguments],
+            swiftSettings: house),
         .executableTarget(
             name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments],
             path: "Sources/TestEquipment/token-forge", swiftSettings: house),
@@ -280,7 +295,7 @@ let package = Package(
         .testTarget(
             name: "LedgerTests",
             dependencies: [
-                "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SQLiteFiles",
                 "WorkerProtocol", "TestSupport", crypto, grdb,
             ],
             swiftSettings: house),
@@ -303,15 +318,18 @@ let package = Package(
             name: "TLSHandshakeTests",
             dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioPosix, nioSSL],
             swiftSettings: house),
-        .testTarget(name: "PaymentsTests", dependencies: ["Payments"], swiftSettings: house),
+        .testTarget(
+            name: "PaymentsTests", dependencies: ["Encodings", "Payments", "TestSupport", crypto, grdb],
+            swiftSettings: house),
         .testTarget(
             name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],
             swiftSettings: house),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener",
-                "paytoken-gateway", "Refusals", "StrictJSON", "Telemetry", "TestSupport", "TLSHandshake", "TokenForge",
+                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener", "Payments",
+                "Processors", "ProcessorSimulator", "paytoken-gateway", "Refusals", "StrictJSON", "Telemetry",
+                "TestSupport", "TLSHandshake", "TokenForge",
                 logging, nioCore, nioEmbedded, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),
@@ -321,7 +339,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "AuditChain", "DaemonAPI", "Encodings", "KeySealing", "SecretMemory", "StrictJSON",
+                "paytokenctl", "AuditChain", "CommandOutput", "DaemonAPI", "Encodings", "KeySealing", "SecretMemory",
+                "StrictJSON",
                 "TestSupport",
                 "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1,
             ],
@@ -371,7 +390,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
-                "paytoken-gateway", "token-forge",
+                "paytoken-gateway", "processor-simulator", "token-forge",
                 crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL,
             ],
             swiftSettings: house),

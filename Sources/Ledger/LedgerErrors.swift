@@ -1,5 +1,6 @@
 public import AuditChain
 public import MerchantKeys
+import SQLiteFiles
 
 /// Why the ledger did not do what it was asked.
 public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
@@ -211,5 +212,19 @@ public enum LedgerBackupError: Error, Sendable, Equatable, CustomStringConvertib
         case .cannotWrite(let path, let reason): "The copy \(path) cannot be written: \(reason)"
         case .unavailable(let reason): "The ledger cannot be copied: \(reason)"
         }
+    }
+}
+
+extension LedgerOpeningError {
+    init(_ error: DatabaseFileError) {
+        self =
+            switch error {
+            case .noDirectory(let path): .noDirectory(path: path)
+            case .notPrivate(let path, let why): .notPrivate(path: path, why: why)
+            case .inUse(let path): .inUse(path: path)
+            case .notDurable(let path, let why): .notDurable(path: path, why: why)
+            case .cannotOpen(let path, let reason): .cannotOpen(path: path, reason: reason)
+            case .notNow(let path, let reason): .notNow(path: path, reason: reason)
+            }
     }
 }

@@ -20,6 +20,7 @@ struct PaytokenGateway: AsyncParsableCommand {
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml --check
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml
               paytoken-gateway new-key
+              paytoken-gateway payment list --state pending
 
             EXIT STATUS
               0   stopped by a signal, or --check found nothing wrong
@@ -28,7 +29,8 @@ struct PaytokenGateway: AsyncParsableCommand {
               75  another gateway serves the admin socket or the address
               78  the configuration is wrong
             """,
-        version: "paytoken-gateway \(ProductVersion.current)", subcommands: [Serve.self, NewKey.self],
+        version: "paytoken-gateway \(ProductVersion.current)",
+        subcommands: [Serve.self, NewKey.self, PaymentCommand.self],
         defaultSubcommand: Serve.self)
 
     static func main() async {

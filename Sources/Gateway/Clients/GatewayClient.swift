@@ -5,7 +5,14 @@ enum ClientOperation: String, CaseIterable, Sendable {
     case pay, status, session, decrypt
 
     /// Whether this version does it at all.
-    var isSupported: Bool { self == .session }
+    var isSupported: Bool { self != .decrypt }
+}
+
+/// A member of a payment's `expected` without which this client cannot pay.
+enum RequiredExpectation: String, CaseIterable, Sendable {
+    case amount, currency
+
+    static let standard: Set<RequiredExpectation> = [.amount, .currency]
 }
 
 /// A merchant's backend that the configuration's `clients` names.
@@ -17,6 +24,8 @@ struct GatewayClient: Sendable, Equatable {
     let merchants: [MerchantPattern]
     /// Names of hosts in lower case; `*.` at the beginning stands for one or more labels.
     let domains: [String]
+    /// What `expected` must state in each payment.
+    var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
 
     func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
 

@@ -54,11 +54,11 @@ extension GatewayClient {
         if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
             section.problem("domains", "is missing; operation session needs the domains that show the payment button")
         }
-        if section.node("require_expected") != nil {
-            section.problem("require_expected", "is for payments, which are not yet supported; leave it out")
-        }
+        let expectations = section.requiredExpectations(paying: operations.contains(.pay))
         guard let name, let credential else { return nil }
-        self.init(name: name, credential: credential, operations: operations, merchants: merchants, domains: domains)
+        self.init(
+            name: name, credential: credential, operations: operations, merchants: merchants, domains: domains,
+            requiredExpectations: expectations)
     }
 }
 
@@ -99,15 +99,31 @@ extension ConfigurationSection {
             guard operation.isSupported else {
                 reader.problem(
                     element.key, line: element.line,
-                    "\(operation.rawValue) is not yet supported; \(UnsupportedSections.supported)")
+                    "\(operation.rawValue) is not yet supported; leave it out")
                 continue
             }
             operations.insert(operation)
         }
         if node("operations") == nil || list("operations")?.isEmpty == true {
-            problem("operations", "is missing or empty, so nothing is allowed; give [session]")
+            problem(
+                "operations",
+                "is missing or empty, so nothing is allowed; give some of \(ClientOperation.allCases.filter(\.isSupported).map(\.rawValue).joined(separator: ", "))"
+            )
         }
         return operations
+    }
+
+    fileprivate func requiredExpectations(paying: Bool) -> Set<RequiredExpectation> {
+        guard node("require_expected") != nil else { return RequiredExpectation.standard }
+        let required = Set(
+            choices("require_expected", among: RequiredExpectation.allCases.map(\.rawValue))
+                .compactMap { RequiredExpectation(rawValue: $0.value) })
+        if !required.isSuperset(of: RequiredExpectation.standard), paying {
+            warning(
+                .noExpectations, "require_expected",
+                "a payment of this client need not state what it should cost, so a wrong amount is not found here")
+        }
+        return required
     }
 
     /// Names of hosts in lower case, A-labels where they are not ASCII (RFC 5890 §2.3.2.1).

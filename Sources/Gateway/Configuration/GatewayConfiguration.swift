@@ -7,9 +7,9 @@ import Telemetry
 ///
 /// `GatewayProgram` reads it at the start and for `--check`, `GatewayReload` at SIGHUP. One run finds every problem and names
 /// its file, line and key; an unknown or duplicate key is a problem; nothing is changed. What this version cannot do yet is a
-/// problem too (UnsupportedSections.swift), never accepted and ignored.
+/// problem too, never accepted and ignored.
 ///
-/// A file for each section: ListenerSection, TLSSection, LimitSettings, ClientSection, SessionSettings. Start reading at
+/// A file for each section: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection, SessionSettings. Start reading at
 /// ``load(path:environment:)``.
 struct GatewayConfiguration: Sendable {
     /// The absolute path it was read from.
@@ -18,6 +18,8 @@ struct GatewayConfiguration: Sendable {
     var limits: LimitSettings
     var paytokend: PaytokendSettings
     var clients: [GatewayClient]
+    /// nil: nobody can pay.
+    var payments: PaymentSettings?
     var sessions: SessionSettings
     var admin: AdminSettings
     var log: LogSettings
@@ -26,9 +28,10 @@ struct GatewayConfiguration: Sendable {
 }
 
 extension GatewayConfiguration {
-    static let keys = [
-        "listener", "limits", "paytokend", "store", "deadline", "clients", "processors", "sessions", "admin", "log",
-    ]
+    static let keys =
+        [
+            "listener", "limits", "paytokend", "clients", "sessions", "admin", "log",
+        ] + PaymentSettings.keys
 
     /// Reads and checks the whole file, and the files that it names.
     ///
@@ -48,7 +51,7 @@ extension GatewayConfiguration {
 
     /// nil after a reported problem.
     private static func read(_ root: ConfigurationSection) -> GatewayConfiguration? {
-        UnsupportedSections.refuse(root)
+        let payments = PaymentSettings(root)
         let listener = GatewayListenerSettings(root.section("listener", keys: GatewayListenerSettings.keys))
         let clients = GatewayClient.all(root, hasCertificateAuthorities: listener?.tls?.clientAuthorities != nil)
         if let listener, listener.tls == nil, let client = clients.first(where: \.credential.usesCertificate) {
@@ -61,9 +64,14 @@ extension GatewayConfiguration {
                 file: root.reader.file, listener: listener,
                 limits: LimitSettings(root.section("limits", keys: LimitSettings.keys)),
                 paytokend: PaytokendSettings(root.section("paytokend", keys: PaytokendSettings.keys)), clients: clients,
+                payments: payments,
                 sessions: SessionSettings(root.section("sessions", keys: SessionSettings.keys)),
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
+        }
+        if root.node("processors") == nil, let client = clients.first(where: { $0.has(.pay) }) {
+            root.problem(
+                "processors", "is missing, and \(client.name) has the operation pay; name where payments are submitted")
         }
         if case .unix(let path, _, _)? = configuration?.listener.address, path == configuration?.admin.socket {
             root.problem("admin", "has the listener's socket; give administration a socket of its own")

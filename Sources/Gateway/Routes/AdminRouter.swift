@@ -7,23 +7,26 @@ import Telemetry
 struct AdminRouter: RequestHandler {
     let routes: [AdminRoute]
     let log: GatewayRequestLog
+    /// Who is at the other end of the connection.
+    var uid: UInt32 = .max
 
     func admit(_ head: RequestHead) -> Admission {
-        let here = routes.filter { $0.path == head.path }
+        let here = routes.compactMap { route in route.path.match(head.path).map { (route: route, parameters: $0) } }
         let entry = GatewayRequestLog.Entry(
-            endpoint: here.first?.path ?? "other", address: "admin", source: .client("admin"),
+            endpoint: here.first?.route.path.text ?? "other", address: "admin", source: .client("admin"),
             trace: TraceContext(traceparent: head.values(of: "traceparent")))
         do throws(GatewayRefusal) {
             guard !here.isEmpty else {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path on the admin socket.")
             }
-            guard let route = here.first(where: { $0.method == head.method }) else {
-                throw .methodNotAllowed(of: here.map(\.method))
+            guard let (route, parameters) = here.first(where: { $0.route.method == head.method }) else {
+                throw .methodNotAllowed(of: here.map(\.route.method))
             }
             try head.requirePlain(takesBody: route.bodyLimit > 0)
-            return .accept(bodyLimit: route.bodyLimit) { [log] body in
+            return .accept(bodyLimit: route.bodyLimit) { [log, uid] body in
                 do throws(GatewayRefusal) {
-                    let answer = try await route.respond(AdminRequest(body: body, trace: entry.trace))
+                    let answer = try await route.respond(
+                        AdminRequest(uid: uid, parameters: parameters, body: body, trace: entry.trace))
                     log.finish(entry, answer: answer, isRoutine: route.bodyLimit == 0)
                     return answer.http
                 } catch {
@@ -33,7 +36,7 @@ struct AdminRouter: RequestHandler {
             }
         } catch {
             log.finish(entry, refusal: error)
-            return .refuse(HTTPAnswer(error, knowing: here.map(\.method)))
+            return .refuse(HTTPAnswer(error, knowing: here.map(\.route.method)))
         }
     }
 
@@ -52,7 +55,9 @@ struct AdminConnections: ConnectionService {
     static let maximum = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        AcceptedConnection(source: .user(try UnixSocketPeer.uid(of: channel)), handler: router)
+        var router = router
+        router.uid = try UnixSocketPeer.uid(of: channel)
+        return AcceptedConnection(source: .user(router.uid), handler: router)
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }

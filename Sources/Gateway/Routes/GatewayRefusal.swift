@@ -46,9 +46,12 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
 
     /// Of merchant sessions.
     case session(SessionCode)
+    /// Of payments.
+    case payment(PaymentCode)
 
     static let allCases: [GatewayCode] =
         [.unauthorized, .rateLimited] + RefusalCode.allCases.map(Self.daemon) + SessionCode.allCases.map(Self.session)
+        + PaymentCode.allCases.map(Self.payment)
 
     var rawValue: String {
         switch self {
@@ -56,6 +59,7 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
         case .unauthorized: "unauthorized"
         case .rateLimited: "rate_limited"
         case .session(let code): code.rawValue
+        case .payment(let code): code.rawValue
         }
     }
 
@@ -70,6 +74,7 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
         case .unauthorized: return (401, nil)
         case .rateLimited: return (429, 1)
         case .session(let code): return code.row
+        case .payment(let code): return code.row
         }
     }
 }

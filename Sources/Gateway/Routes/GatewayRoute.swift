@@ -9,21 +9,24 @@ import Telemetry
 /// body and writes the answer, and its description in openapi.json.
 struct GatewayRoute: Sendable {
     let method: String
-    /// Stands for itself; also the label in metrics.
-    let path: String
+    let path: RoutePath
     let operation: ClientOperation
     /// How many bytes of body are read; the body must then be JSON. 0 where there is none to read.
     let bodyLimit: Int
+    /// From the request's last byte to its answer; nil: `limits.request_timeout`.
+    let timeLimit: Duration?
     let respond: @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
 
     init(
-        _ method: String, _ path: String, operation: ClientOperation, bodyLimit: Int = 0,
+        _ method: String, _ path: RoutePath, operation: ClientOperation, bodyLimit: Int = 0,
+        timeLimit: Duration? = nil,
         respond: @escaping @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
     ) {
         self.method = method
         self.path = path
         self.operation = operation
         self.bodyLimit = bodyLimit
+        self.timeLimit = timeLimit
         self.respond = respond
     }
 }
@@ -32,6 +35,8 @@ struct GatewayRoute: Sendable {
 struct GatewayRequest: Sendable {
     /// Whose merchants and domains the route asks: ``GatewayClient/allows(merchant:)``, ``GatewayClient/allows(domain:)``.
     let client: GatewayClient
+    /// What stands in the path where the route's has a name in braces.
+    let parameters: [String: String]
     /// At most the route's `bodyLimit` bytes.
     let body: [UInt8]
     /// For what is asked of others on behalf of this request.
@@ -71,12 +76,12 @@ extension GatewayAnswer {
 /// One method on one path of the admin socket, which is for whoever may open that socket.
 struct AdminRoute: Sendable {
     let method: String
-    let path: String
+    let path: RoutePath
     let bodyLimit: Int
     let respond: @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
 
     init(
-        _ method: String, _ path: String, bodyLimit: Int = 0,
+        _ method: String, _ path: RoutePath, bodyLimit: Int = 0,
         respond: @escaping @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
     ) {
         self.method = method
@@ -88,6 +93,10 @@ struct AdminRoute: Sendable {
 
 /// What a route of the admin socket gets to see.
 struct AdminRequest: Sendable {
+    /// The account that asks, as the kernel tells it.
+    let uid: UInt32
+    /// What stands in the path where the route's has a name in braces.
+    let parameters: [String: String]
     let body: [UInt8]
     let trace: TraceContext
 }

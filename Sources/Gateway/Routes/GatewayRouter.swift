@@ -22,10 +22,10 @@ struct GatewayRouter: Sendable {
         _ head: RequestHead, peer: NetworkPeer, takesPlace: (GatewayClient) -> Bool
     ) -> Admission {
         let trace = TraceContext(traceparent: head.values(of: "traceparent"))
-        let here = routes.filter { $0.path == head.path }
-        let route = here.first { $0.method == head.method }
+        let here = routes.compactMap { route in route.path.match(head.path).map { (route: route, parameters: $0) } }
+        let chosen = here.first { $0.route.method == head.method }
         var entry = GatewayRequestLog.Entry(
-            endpoint: route?.path ?? "other", address: peer.address, source: peer.source, trace: trace)
+            endpoint: chosen?.route.path.text ?? "other", address: peer.address, source: peer.source, trace: trace)
         do throws(GatewayRefusal) {
             let client = try known(head, peer)
             entry.client = client.name
@@ -41,8 +41,8 @@ struct GatewayRouter: Sendable {
             guard !here.isEmpty else {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path.")
             }
-            guard let route else {
-                throw .methodNotAllowed(of: here.map(\.method))
+            guard let (route, parameters) = chosen else {
+                throw .methodNotAllowed(of: here.map(\.route.method))
             }
             guard client.has(route.operation) else {
                 throw GatewayRefusal(
@@ -52,11 +52,12 @@ struct GatewayRouter: Sendable {
             }
             try head.requirePlain(takesBody: route.bodyLimit > 0)
             return .accept(bodyLimit: route.bodyLimit) { [entry] body in
-                await respond(to: GatewayRequest(client: client, body: body, trace: trace), route, entry)
+                await respond(
+                    to: GatewayRequest(client: client, parameters: parameters, body: body, trace: trace), route, entry)
             }
         } catch {
             log.finish(entry, refusal: error)
-            var answer = HTTPAnswer(error, knowing: here.map(\.method))
+            var answer = HTTPAnswer(error, knowing: here.map(\.route.method))
             // A client that floods is not to come back on the same connection at once.
             if error.code == .rateLimited { answer.closes = true }
             return .refuse(answer)
@@ -97,7 +98,7 @@ struct GatewayRouter: Sendable {
         }
         let late = GatewayRefusal(
             .daemon(.deadlineExceeded), "The answer did not come in time; what was asked of others may have been done.")
-        let result = await answering.value(within: requestTimeout) ?? .failure(late)
+        let result = await answering.value(within: route.timeLimit ?? requestTimeout) ?? .failure(late)
         answering.cancel()
         switch result {
         case .success(let answer):

@@ -62,10 +62,15 @@ public enum GatewayProgram {
         let sessions = SessionRoutes(
             sessions: try .made(configuration, identities: identities, observer: metrics),
             maxRequestBytes: configuration.listener.maxRequestBytes)
+        let payments = try configuration.payments.map { settings throws(GatewayStartFailure) in
+            try PaymentService.made(settings, configuration, logger: logger)
+        }
         let assembly = try GatewayAssembly.make(
-            configuration, logger: logger, routes: sessions.routes, adminRoutes: sessions.adminRoutes,
-            instruments: [metrics])
+            configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
+            adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? []),
+            instruments: [metrics] + (payments.map { [$0.metrics] } ?? []))
         let listener = try await assembly.listen()
+        let upkeep = payments.map { payments in Task { await payments.upkeep.run() } }
         logger.notice(
             "serving",
             metadata: [
@@ -87,6 +92,9 @@ public enum GatewayProgram {
         service.notify(.stopping)
         await listener.shutdown(grace: drainTime)
         sessions.sessions.close()
+        upkeep?.cancel()
+        await upkeep?.value
+        await payments?.store.close()
         logger.notice("stopped")
         log.flush()
     }

@@ -65,7 +65,8 @@ extension GatewayConfiguration {
             && listener.maxRequestBytes == new.listener.maxRequestBytes
         return [
             ("listener", sameListener), ("limits", limits == new.limits), ("paytokend", paytokend == new.paytokend),
-            ("sessions", sessions == new.sessions), ("admin", admin == new.admin),
+            ("sessions", sessions == new.sessions), ("store, deadline, processors", payments == new.payments),
+            ("admin", admin == new.admin),
             ("log.format", log.format == new.log.format),
         ].filter { !$0.1 }.map(\.0)
     }

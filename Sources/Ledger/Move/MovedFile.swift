@@ -3,13 +3,14 @@ import Foundation
 import GRDB
 import Glibc
 import MerchantKeys
+import SQLiteFiles
 
 /// The file of a stopped host on its way into a database: nobody else uses it meanwhile.
 final class MovedFile {
     let path: String
     let node: AuditNode
     private(set) var mark: SQLiteMoveMark?
-    private let lock: LedgerLock
+    private let lock: DatabaseFileLock
     private let reader: DatabaseQueue
 
     private static let busyTimeout: TimeInterval = 2
@@ -23,13 +24,13 @@ final class MovedFile {
         guard (attributes[.ownerAccountID] as? NSNumber)?.uint32Value == geteuid() else {
             throw .anotherAccount(path: path)
         }
-        do throws(LedgerOpeningError) {
-            lock = try LedgerFile(path: path).prepare()
+        do throws(DatabaseFileError) {
+            lock = try PrivateDatabaseFile(path: path).prepare()
         } catch {
-            throw .file(error)
+            throw .file(LedgerOpeningError(error))
         }
         do {
-            reader = try SQLiteConnections.reading(path, label: "ledger.move", busyTimeout: Self.busyTimeout)
+            reader = try DurableSQLite.reading(path, label: "ledger.move", busyTimeout: Self.busyTimeout)
             (node, mark) = try reader.read { db in try Self.identify(db, path: path) }
         } catch {
             lock.release()
@@ -60,6 +61,7 @@ final class MovedFile {
         switch error {
         case let error as LedgerMoveError: error
         case let error as LedgerOpeningError: .file(error)
+        case let error as DatabaseFileError: .file(LedgerOpeningError(error))
         case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: .file(.notALedger(path: path))
         default: .file(.cannotOpen(path: path, reason: LedgerFailure(error).description))
         }
@@ -67,9 +69,10 @@ final class MovedFile {
 
     /// Durable when it returns.
     func put(_ mark: SQLiteMoveMark?) throws {
-        let writer = try SQLiteConnections.writing(path, busyTimeout: Self.busyTimeout)
+        let writer = try DurableSQLite.writing(
+            path, label: "ledger.move", checkpointPages: WALCheckpointing.mostPages, busyTimeout: Self.busyTimeout)
         try writer.writeWithoutTransaction { db in
-            try SQLiteConnections.requireDurability(db, path: path)
+            try DurableSQLite.requireDurability(db, path: path)
             try db.durably { if let mark { try mark.write(db) } else { try SQLiteMoveMark.remove(db) } }
         }
         try writer.close()

@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import GRDB
 import Glibc
+import SQLiteFiles
 
 /// Copies of the ledger's file, made by SQLite's backup interface: one consistent state, with what is still in the
 /// write-ahead log, while others read and write.
@@ -17,13 +18,13 @@ enum SQLiteBackup {
     ///   - isAwaited: called after each step, which extends the caller's deadline. False ends the copy: its caller waits
     ///     no more.
     static func copy(
-        of source: LedgerPlace, busyTimeout: TimeInterval, node: String, to path: String,
+        of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String,
         begin: () throws -> Void = {}, isAwaited: @escaping () -> Bool
     ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
                 try begin()
-                let connection = try SQLiteConnections.reading(
+                let connection = try DurableSQLite.reading(
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }
                 return try connection.read { db in
@@ -73,7 +74,7 @@ enum SQLiteBackup {
         _ path: String, from source: Database, node: String, isAwaited: @escaping () -> Bool
     ) throws -> Int {
         var configuration = Configuration()
-        configuration.qos = SQLiteConnections.threadQuality
+        configuration.qos = DurableSQLite.threadQuality
         configuration.prepareDatabase { db in
             // A copy that is not finished is not kept, and a finished one is synced below.
             try db.execute(sql: "PRAGMA journal_mode = OFF")

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import PostgreSQLClient
+import SQLiteFiles
 import Synchronization
 
 /// The connections to one ledger: one writes; one copies the write-ahead log into the file; one only reads what decisions
@@ -14,76 +15,23 @@ final class SQLiteConnections: Sendable {
     let reader: SQLiteReader
     private let searcher: SQLiteReader
 
-    /// GRDB's own choice is a higher one. libdispatch then raises the threads' priority, which an ordinary user may not,
-    /// and says so on standard error each time.
-    static let threadQuality = DispatchQoS.default
-
     /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
     ///
     /// - Parameter prepare: runs on the writing connection before the reading one is opened.
     init(
         path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
     ) throws {
-        writer = try Self.writing(path, busyTimeout: busyTimeout)
+        writer = try DurableSQLite.writing(
+            path, label: "ledger.writer", checkpointPages: WALCheckpointing.mostPages, busyTimeout: busyTimeout)
         try writer.writeWithoutTransaction { db in
-            try Self.requireDurability(db, path: path)
+            try DurableSQLite.requireDurability(db, path: path)
             try prepare(db)
         }
         checkpointing = try WALCheckpointing(path: path, busyTimeout: busyTimeout)
         reader = SQLiteReader(
-            try Self.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
+            try DurableSQLite.reading(path, label: "ledger.reader", busyTimeout: busyTimeout), deadlines: deadlines)
         searcher = SQLiteReader(
-            try Self.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
-    }
-
-    /// The one connection that writes, with the settings on which a commit's durability depends; blocks.
-    static func writing(_ path: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = "ledger.writer"
-        configuration.qos = Self.threadQuality
-        configuration.busyMode = .timeout(busyTimeout)
-        configuration.foreignKeysEnabled = true
-        // Otherwise GRDB ends the process when a rollback fails and leaves its transaction open; ``GRDB/Database/durably(_:)``
-        // deals with that.
-        configuration.allowsUnsafeTransactions = true
-        // Not GRDB's own journal modes: asked for WAL, it lowers synchronous to NORMAL, with which a loss of power
-        // takes back the last commits.
-        configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA journal_mode = WAL")
-            try db.execute(sql: "PRAGMA synchronous = FULL")
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(WALCheckpointing.mostPages)")
-            try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            // Savepoints need no room in a directory for temporary files, which may be full or not writable.
-            try db.execute(sql: "PRAGMA temp_store = MEMORY")
-        }
-        return try DatabaseQueue(path: path, configuration: configuration)
-    }
-
-    /// A connection that only reads; blocks.
-    static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = label
-        configuration.qos = Self.threadQuality
-        configuration.readonly = true
-        configuration.busyMode = .timeout(busyTimeout)
-        configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            try db.execute(sql: "PRAGMA temp_store = MEMORY")
-        }
-        return try DatabaseQueue(path: path, configuration: configuration)
-    }
-
-    /// Checks the settings that are in force, which need not be those that were asked for.
-    static func requireDurability(_ db: Database, path: String) throws {
-        let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
-        guard journal == "wal" else {
-            throw LedgerOpeningError.notDurable(
-                path: path, why: "SQLite uses the journal mode \(journal ?? "unknown") there, not wal")
-        }
-        let synchronous = try Int.fetchOne(db, sql: "PRAGMA synchronous")
-        guard synchronous == 2 else {
-            throw LedgerOpeningError.notDurable(path: path, why: "SQLite's synchronous setting is not FULL")
-        }
+            try DurableSQLite.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
     }
 
     /// Runs on the writing connection, after what was handed to it before; the caller does not wait.
@@ -123,32 +71,12 @@ extension LedgerFailure {
         case let error as ApprovalConflict: self = .approval(error)
         case let error as DatabaseError:
             self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
+        case let error as DatabaseFileReplaced: self = .unavailable(reason: error.description)
+        case is TransactionLeftOpen:
+            self = .unavailable(reason: "A transaction that failed cannot be rolled back.")
         case let error as PostgreSQLFailure: self = error.failure
         case let error as PostgreSQLRowError: self = error.failure
         default: self = .unavailable(reason: "\(type(of: error)).")
-        }
-    }
-}
-
-extension Database {
-    /// BEGIN IMMEDIATE … COMMIT: the lock is taken first, so that what is read inside stays true until the commit.
-    func durably<T>(_ body: () throws -> T) throws -> T {
-        try leaveTransaction()
-        var result: Result<T, any Error>?
-        try inTransaction(.immediate) {
-            result = .success(try body())
-            return .commit
-        }
-        guard let result else { throw LedgerFailure.unavailable(reason: "The transaction gave no result.") }
-        return try result.get()
-    }
-
-    /// A rollback can fail together with its transaction, when a disk vanishes. Until it has succeeded, reads see what was
-    /// never committed, and no other transaction can begin.
-    func leaveTransaction() throws {
-        if isInsideTransaction { try rollback() }
-        guard !isInsideTransaction else {
-            throw LedgerFailure.unavailable(reason: "A transaction that failed cannot be rolled back.")
         }
     }
 }

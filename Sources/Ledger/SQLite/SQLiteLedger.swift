@@ -4,6 +4,7 @@ public import Foundation
 import GRDB
 public import MerchantKeys
 public import PaymentToken
+import SQLiteFiles
 import Synchronization
 
 /// The ledger in one SQLite file, for one host.
@@ -21,13 +22,13 @@ public final class SQLiteLedger: OneNodeLedger {
     let connections: SQLiteConnections
     let writer: SQLiteWriter
     /// Nil once it is closed.
-    private let lock: Mutex<LedgerLock?>
+    private let lock: Mutex<DatabaseFileLock?>
     private let busyTimeout: TimeInterval
     let deadlines: LedgerDeadlines
     private let faults: LedgerFaults
     /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
     private let isCopying = Mutex(false)
-    let place: LedgerPlace
+    let place: DatabaseFilePlace
     let claims: SQLiteClaims
     let keys: SQLiteKeyRecords
     let chain: SQLiteChain
@@ -104,7 +105,8 @@ public final class SQLiteLedger: OneNodeLedger {
     ) throws(LedgerOpeningError) {
         let path = settings.path
         if let node = settings.node, AuditNode(node) == nil { throw .nodeName(node) }
-        let lock = try LedgerFile(path: path).prepare()
+        let lock: DatabaseFileLock
+        do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw LedgerOpeningError(error) }
         let schema = SQLiteSchema(path: path, node: settings.node)
         var prepared: AuditNode?
         let busyTimeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
@@ -119,6 +121,9 @@ public final class SQLiteLedger: OneNodeLedger {
         } catch let error as LedgerOpeningError {
             lock.release()
             throw error
+        } catch let error as DatabaseFileError {
+            lock.release()
+            throw LedgerOpeningError(error)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
             lock.release()
             throw .notALedger(path: path)
@@ -135,7 +140,7 @@ public final class SQLiteLedger: OneNodeLedger {
         self.busyTimeout = busyTimeout
         self.deadlines = deadlines
         self.faults = faults
-        place = LedgerPlace(path: path)
+        place = DatabaseFilePlace(path: path)
         claims = SQLiteClaims(node: node.name, repeatFor: settings.repeatFor)
         keys = SQLiteKeyRecords(node: node.name)
         chain = SQLiteChain(node: node)
@@ -288,7 +293,7 @@ public final class SQLiteLedger: OneNodeLedger {
         }
     }
 
-    private func takeLock() -> LedgerLock? {
+    private func takeLock() -> DatabaseFileLock? {
         lock.withLock { lock in
             defer { lock = nil }
             return lock

@@ -1,11 +1,12 @@
 import AuditChain
 import Foundation
 import GRDB
+import SQLiteFiles
 
 /// The one writer: takes what waits, commits it as one transaction, and then answers each.
 final class SQLiteWriter: Sendable {
     private let connections: SQLiteConnections
-    private let place: LedgerPlace
+    private let place: DatabaseFilePlace
     private let chain: SQLiteChain
     private let faults: LedgerFaults
     private let observe: @Sendable (LedgerEvent) -> Void
@@ -14,7 +15,7 @@ final class SQLiteWriter: Sendable {
     private let reads: TransactionReads
 
     init(
-        connections: SQLiteConnections, place: LedgerPlace, chain: SQLiteChain, capacity: Int,
+        connections: SQLiteConnections, place: DatabaseFilePlace, chain: SQLiteChain, capacity: Int,
         deadlines: LedgerDeadlines, reads: TransactionReads, faults: LedgerFaults,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
@@ -135,7 +136,7 @@ final class SQLiteWriter: Sendable {
                 try place.requireUnchanged()
             } catch {
                 // What would be found is gone with the process.
-                return batch.fail(error)
+                return batch.fail(LedgerFailure(error))
             }
             batch.readBack(after: failure, db)
             // What was committed without an acknowledgement is in the record like everything else.

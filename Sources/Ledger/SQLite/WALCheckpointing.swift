@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import GRDBSQLite
+import SQLiteFiles
 import Synchronization
 
 /// Copies what stands in the write-ahead log into the database's file, beside the writer.
@@ -39,7 +40,7 @@ final class WALCheckpointing: Sendable {
         self.interval = interval
         var configuration = Configuration()
         configuration.label = "ledger.checkpoints"
-        configuration.qos = SQLiteConnections.threadQuality
+        configuration.qos = DurableSQLite.threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
             // The file is synced before the log is begun anew.

@@ -20,22 +20,23 @@ public enum PaymentState: String, Sendable, CaseIterable {
     case notSent = "not_sent"
     /// The decrypted data went to the caller. Nothing is submitted from here, ever.
     case released
-    /// The token or the request was refused before anything was sent.
+    /// The token or the request was refused before anything was sent. The same client may try again, and what refused it then
+    /// will refuse it again, unless it was mended.
     case refused
 
     /// The states that may follow this one. No other change of state is stored.
     ///
-    /// `submitting` follows `decrypted` alone, and only `submitting` itself, by its owner who knows that no byte
-    /// left, leads back to it through `notSent`. `pending` leads to a fate and never to `notSent`: what may have been
-    /// sent is not sent again.
+    /// `submitting` follows `decrypted` alone. `pending` leads to a fate and never to `notSent`: what may have been sent
+    /// is not sent again. `notSent` and `refused` are an attempt's end and lead to the next attempt's `received`; so does
+    /// the `received` of an attempt that has been abandoned.
     public var successors: Set<PaymentState> {
         switch self {
-        case .received: [.decrypted, .refused]
-        case .decrypted: [.submitting, .notSent, .released, .refused]
+        case .received: [.received, .decrypted, .notSent, .refused]
+        case .decrypted: [.submitting, .released, .refused]
         case .submitting: [.authorized, .captured, .declined, .error, .pending, .notSent]
         case .pending: [.authorized, .captured, .declined, .error]
-        case .notSent: [.decrypted, .refused]
-        case .authorized, .captured, .declined, .error, .released, .refused: []
+        case .notSent, .refused: [.received]
+        case .authorized, .captured, .declined, .error, .released: []
         }
     }
 

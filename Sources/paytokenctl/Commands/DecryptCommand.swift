@@ -1,5 +1,6 @@
 import ArgumentParser
 import CLinux
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation

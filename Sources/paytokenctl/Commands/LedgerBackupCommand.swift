@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import Crypto
 import DaemonAPI
 import Encodings

@@ -1,3 +1,4 @@
+import CommandOutput
 import DaemonAPI
 import Glibc
 
@@ -41,31 +42,6 @@ enum Console {
             failure.exitStatus,
             "Standard output cannot be written: \(failure.reason). The result is lost or incomplete; what was asked of "
                 + "the daemon may have happened: look before repeating it.")
-    }
-}
-
-/// Text from elsewhere, made safe for a terminal: what would move the cursor, change colours, hide or reorder text is
-/// written as its code point.
-enum Printable {
-    static func text(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isUnprintable) else { return text }
-        var result = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
-            if isUnprintable(scalar) {
-                result.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars)
-            } else {
-                result.append(scalar)
-            }
-        }
-        return String(result)
-    }
-
-    private static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.properties.generalCategory {
-        // Format covers the marks that turn the direction of writing round.
-        case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: true
-        default: false
-        }
     }
 }
 

@@ -97,11 +97,10 @@ struct GatewayConfigurationTests {
             ("sessions: { proxy: \"https://p:1\" }", "7 sessions.proxy: must be http://HOST:PORT"),
             ("sessions: { proxy: \"http://u:p@h:1\" }", "7 sessions.proxy: must be http://HOST:PORT"),
             ("sessions: { trust: [absent.pem] }", "7 sessions.trust[0]: "),
-            // What has not come yet is refused, never ignored.
-            ("deadline: 25s", "7 deadline: is not yet supported"),
-            ("store: { url: \"sqlite:p\" }", "7 store: is not yet supported"),
-            ("store:", "7 store: is not yet supported"),
-            ("processors: [{ name: radial, kind: radial }]", "7 processors: is not yet supported"),
+            ("deadline: 25s", "7 deadline: is for payments, and there are no processors"),
+            ("store: { url: \"sqlite:p\" }", "7 store: is for payments, and there are no processors"),
+            ("store:", "7 store: is for payments, and there are no processors"),
+            ("processors: []", "7 processors: is empty"),
         ])
     func says(section: String, problem: String) {
         let found = problems(Self.minimum + section + "\n")
@@ -112,7 +111,7 @@ struct GatewayConfigurationTests {
     @Test(
         "what is wrong with a client is said with its line",
         arguments: [
-            ("operations: [session]", "operations: [pay]", "5 clients[0].operations[0]: pay is not yet supported"),
+            ("operations: [session]", "operations: [pay]", "1 processors: is missing, and shop has the operation pay"),
             (
                 "operations: [session]", "operations: [decrypt, session]",
                 "5 clients[0].operations[0]: decrypt is not yet"
@@ -134,8 +133,8 @@ struct GatewayConfigurationTests {
             ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),
             ("name: shop", "name: \"s h o p\"", "2 clients[0].name: must be 1 to 64 letters"),
             (
-                "    domains: [shop.example]", "    domains: [shop.example]\n    require_expected: [amount]",
-                "7 clients[0].require_expected: is for payments, which are not yet supported"
+                "    domains: [shop.example]", "    domains: [shop.example]\n    require_expected: [price]",
+                "7 clients[0].require_expected[0]: “price” is not known"
             ),
         ])
     func saysOfClients(old: String, new: String, problem: String) {

@@ -1,4 +1,6 @@
 import Foundation
+import Logging
+import Payments
 import StrictJSON
 import TestSupport
 import Testing
@@ -40,9 +42,15 @@ struct GatewayOpenAPITests {
             let sessions = SessionRoutes(
                 sessions: try .made(gateway.assembly.configuration, observer: HeardSessions()),
                 maxRequestBytes: gateway.assembly.configuration.listener.maxRequestBytes)
+            let directory = try FreshDirectory()
+            let payments = PaymentService(
+                store: try SQLitePaymentStore(path: directory.path("payments.sqlite")),
+                processors: ProcessorDirectory(processors: []), deadline: .seconds(1),
+                gateway.assembly.configuration, logger: Logger(label: "test"))
             let served =
-                (gateway.assembly.router.routes + sessions.routes).map { "\($0.method) \($0.path)" }
-                + (gateway.assembly.adminRouter.routes + sessions.adminRoutes).map { "\($0.method) \($0.path)" }
+                (gateway.assembly.router.routes + sessions.routes + payments.routes).map { "\($0.method) \($0.path)" }
+                + (gateway.assembly.adminRouter.routes + sessions.adminRoutes + payments.adminRoutes)
+                .map { "\($0.method) \($0.path)" }
             #expect(Set(described) == Set(served))
         }
     }

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SQLiteFiles
 import Synchronization
 import TestSupport
 import Testing
@@ -24,8 +25,8 @@ struct DurabilityTests {
         var configuration = Configuration()
         configuration.journalMode = .wal
         let queue = try DatabaseQueue(path: directory.path("other.sqlite"), configuration: configuration)
-        #expect(throws: LedgerOpeningError.self) {
-            try queue.writeWithoutTransaction { try SQLiteConnections.requireDurability($0, path: "other.sqlite") }
+        #expect(throws: DatabaseFileError.self) {
+            try queue.writeWithoutTransaction { try DurableSQLite.requireDurability($0, path: "other.sqlite") }
         }
     }
 
@@ -33,8 +34,8 @@ struct DurabilityTests {
     func rollbackJournalIsRefused() throws {
         let directory = try FreshDirectory()
         let queue = try DatabaseQueue(path: directory.path("other.sqlite"))
-        #expect(throws: LedgerOpeningError.self) {
-            try queue.writeWithoutTransaction { try SQLiteConnections.requireDurability($0, path: "other.sqlite") }
+        #expect(throws: DatabaseFileError.self) {
+            try queue.writeWithoutTransaction { try DurableSQLite.requireDurability($0, path: "other.sqlite") }
         }
     }
 

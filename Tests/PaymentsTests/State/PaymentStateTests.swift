@@ -34,6 +34,12 @@ import Testing
         #expect(state.isFinal || reachable(from: state).contains { $0.isFinal })
     }
 
+    @Test("whatever ended an attempt without sending leads to the next attempt's beginning and nowhere else")
+    func nextAttempt() {
+        #expect(PaymentState.notSent.successors == [.received])
+        #expect(PaymentState.refused.successors == [.received])
+    }
+
     @Test("what was released is never paid, and what may have been sent is never released")
     func releasedOrPaid() {
         #expect(PaymentState.released.isFinal)

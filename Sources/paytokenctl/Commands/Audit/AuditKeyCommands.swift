@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 
 struct AuditPublicKeyCommand: AsyncParsableCommand {

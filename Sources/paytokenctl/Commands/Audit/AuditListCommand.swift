@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 import StrictJSON
 

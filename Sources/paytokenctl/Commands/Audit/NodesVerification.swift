@@ -1,4 +1,5 @@
 import AuditChain
+import CommandOutput
 import DaemonAPI
 import Encodings
 import StrictJSON

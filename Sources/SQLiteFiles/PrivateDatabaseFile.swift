@@ -1,25 +1,27 @@
 import Foundation
 import Glibc
 
-/// The ledger's place in the file system: nobody but the daemon's account may read the file or put another in its
-/// place.
-struct LedgerFile {
-    let path: String
+/// A database's place in the file system: nobody but the program's own account may read the file or put another in its place.
+package struct PrivateDatabaseFile {
+    /// Absolute.
+    package let path: String
+
+    package init(path: String) { self.path = path }
 
     /// Checks the directory, takes the lock, and then makes the file, empty and for its owner alone, when there is none.
     ///
     /// In this order: closing any descriptor of a database gives up the locks that SQLite holds on it in the same
     /// process, so a file that is in use must not even be looked into.
-    func prepare() throws(LedgerOpeningError) -> LedgerLock {
+    package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
         try requirePrivateDirectory()
-        let lock = LedgerLock(descriptor: try openPrivately(path + ".lock"))
+        let lock = DatabaseFileLock(descriptor: try openPrivately(path + ".lock"))
         guard flock(lock.descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let error = errno
             lock.release()
             if error == EWOULDBLOCK { throw .inUse(path: path) }
             throw .cannotOpen(path: path + ".lock", reason: "flock failed with error number \(error).")
         }
-        do throws(LedgerOpeningError) {
+        do throws(DatabaseFileError) {
             close(try openPrivately(path))
         } catch {
             lock.release()
@@ -28,7 +30,7 @@ struct LedgerFile {
         return lock
     }
 
-    private func requirePrivateDirectory() throws(LedgerOpeningError) {
+    private func requirePrivateDirectory() throws(DatabaseFileError) {
         let parent = URL(filePath: path).deletingLastPathComponent().resolvingSymlinksInPath().path(
             percentEncoded: false)
         let directory = parent.count > 1 && parent.hasSuffix("/") ? String(parent.dropLast()) : parent
@@ -41,13 +43,14 @@ struct LedgerFile {
             throw .notPrivate(path: directory, why: "can be written by others (mode \(octal(mode))); use chmod go-w")
         }
         guard owner == geteuid() || owner == 0 else {
-            throw .notPrivate(path: directory, why: "belongs to uid \(owner), not to the daemon or root")
+            throw .notPrivate(
+                path: directory, why: "belongs to uid \(owner), neither to this program's account nor to root")
         }
     }
 
     /// Opens or makes a file without following a link; owner and mode are those of the descriptor, so that nobody can
     /// exchange the file between the check and the use. SQLite gives its own side files the same mode.
-    private func openPrivately(_ path: String) throws(LedgerOpeningError) -> Int32 {
+    private func openPrivately(_ path: String) throws(DatabaseFileError) -> Int32 {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw switch errno {
@@ -58,7 +61,7 @@ struct LedgerFile {
             default: .cannotOpen(path: path, reason: "open failed with error number \(errno).")
             }
         }
-        do throws(LedgerOpeningError) {
+        do throws(DatabaseFileError) {
             var status = stat()
             guard unsafe fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
                 throw .notPrivate(path: path, why: "is not a regular file")
@@ -68,7 +71,7 @@ struct LedgerFile {
                 throw .notPrivate(path: path, why: "can be used by others (mode \(mode)); use chmod 0600")
             }
             guard status.st_uid == geteuid() else {
-                throw .notPrivate(path: path, why: "belongs to uid \(status.st_uid), not to the daemon")
+                throw .notPrivate(path: path, why: "belongs to uid \(status.st_uid), not to this program's account")
             }
         } catch {
             close(descriptor)
@@ -80,41 +83,37 @@ struct LedgerFile {
     private func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 }
 
-/// The lock that one process holds for as long as it uses the ledger; it ends with ``release()``, or with the process
-/// however that ends. No child inherits it: a worker that outlives the daemon must not keep it.
+/// The lock that one process holds for as long as it uses the database; it ends with ``release()``, or with the process
+/// however that ends. No child inherits it: a child that outlives the program must not keep it.
 ///
 /// Its file stays: unlinking it would let two processes each lock a file of that name.
-struct LedgerLock: Sendable {
+package struct DatabaseFileLock: Sendable {
     fileprivate let descriptor: Int32
 
     /// Once only: the descriptor's number may be another file's afterwards.
-    func release() {
+    package func release() {
         // A child of this process that has not begun its program yet holds the descriptor too, for a moment.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
 
-/// The files of an open ledger, as they stood when it was opened.
+/// The files of an open database, as they stood when it was opened.
 ///
 /// SQLite goes on with the files that it has open when somebody removes them or puts others in their place, a restored
-/// copy say. What it commits from then on is gone with the process, and a transaction would be released again.
-struct LedgerPlace: Sendable {
-    let path: String
+/// copy say. What it commits from then on is gone with the process: a token would be released, or submitted, again.
+package struct DatabaseFilePlace: Sendable {
+    package let path: String
     private let opened: [FileIdentity?]
 
     /// Call when the database is open: SQLite's log of what is committed exists from then on, until it is closed.
-    init(path: String) {
+    package init(path: String) {
         self.path = path
         opened = Self.files(of: path)
     }
 
-    func requireUnchanged() throws(LedgerFailure) {
-        guard Self.files(of: path) == opened else {
-            throw .unavailable(
-                reason: "\(path) or its -wal was removed or replaced while it was in use, so nothing is written. Put "
-                    + "the files back, or stop the daemon and start it on those that are there.")
-        }
+    package func requireUnchanged() throws(DatabaseFileReplaced) {
+        guard Self.files(of: path) == opened else { throw DatabaseFileReplaced(path: path) }
     }
 
     private static func files(of path: String) -> [FileIdentity?] {

@@ -1,0 +1,58 @@
+public import Foundation
+public import Refusals
+
+/// The body of `POST /v1/payments/list` on the gateway's admin socket.
+public struct PaymentListRequest: StrictRequest {
+    public var client: String?
+    /// States, with commas between them.
+    public var states: String?
+    /// Received at this time or later.
+    public var since: Date?
+    /// 1 to 1000, in digits.
+    public var limit: String?
+
+    public enum CodingKeys: CodingKey, CaseIterable {
+        case client, states, since, limit
+    }
+
+    public init(client: String? = nil, states: String? = nil, since: Date? = nil, limit: Int? = nil) {
+        self.client = client
+        self.states = states
+        self.since = since
+        self.limit = limit.map(String.init)
+    }
+
+    public func validate() throws(Refusal) {
+        guard limit.map({ Int($0).map((1...1000).contains) ?? false }) ?? true else {
+            throw Refusal(.malformedRequest, "limit is not a number from 1 to 1000.", details: "limit")
+        }
+    }
+}
+
+/// The body of `POST /v1/payments/{transactionId}/resolve` on the gateway's admin socket.
+public struct PaymentResolution: StrictRequest {
+    /// ``statuses``.
+    public var status: String
+    /// Why: 1 to 200 characters, for the record.
+    public var reason: String
+
+    /// What can be said of a pending payment.
+    public static let statuses = ["authorized", "captured", "declined", "error"]
+
+    public enum CodingKeys: CodingKey, CaseIterable {
+        case status, reason
+    }
+
+    public init(status: String, reason: String) {
+        self.status = status
+        self.reason = reason
+    }
+
+    public func validate() throws(Refusal) {
+        guard Self.statuses.contains(status) else {
+            throw Refusal(
+                .malformedRequest, "status is none of \(Self.statuses.joined(separator: ", ")).", details: "status")
+        }
+        try validate(reason: reason)
+    }
+}

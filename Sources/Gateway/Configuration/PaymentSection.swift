@@ -1,0 +1,176 @@
+import ConfigurationFile
+import Processors
+import SecretMemory
+
+/// `store`, `deadline` and `processors`: what payments need.
+struct PaymentSettings: Sendable, Equatable {
+    enum Store: Sendable, Equatable {
+        /// The absolute path of one gateway's file.
+        case sqlite(path: String)
+    }
+
+    var store: Store
+    /// Of one payment, all in all.
+    var deadline: Duration
+    /// The first whose merchants match takes a payment.
+    var processors: [ProcessorSettings]
+}
+
+struct ProcessorSettings: Sendable, Equatable {
+    enum Kind: String, CaseIterable, Sendable {
+        case simulator
+    }
+
+    let name: String
+    let kind: Kind
+    let endpoint: ProcessorEndpoint
+    /// Of the file that `headers_file` names; secret.
+    let headers: [Header]
+    let merchants: [MerchantPattern]
+
+    struct Header: Sendable, Equatable {
+        let name: String
+        let value: String
+    }
+}
+
+extension PaymentSettings {
+    static let keys = ["store", "deadline", "processors"]
+    private static let mostProcessors = 100
+
+    /// nil where no processor is configured: then nobody can pay. A store or a deadline alone is a problem.
+    init?(_ root: ConfigurationSection) {
+        let store = root.section("store", keys: ["url", "password_file"])
+        guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
+            if root.node("processors") != nil || root.isEmpty("processors") {
+                root.problem("processors", "is empty; name a processor, or leave it out where nobody pays")
+            }
+            for name in ["store", "deadline"] where root.node(name) != nil || root.isEmpty(name) {
+                root.problem(name, "is for payments, and there are no processors; add one, or leave it out")
+            }
+            return nil
+        }
+        if elements.count > Self.mostProcessors {
+            root.problem("processors", "has more than \(Self.mostProcessors) entries")
+            return nil
+        }
+        deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(60), default: .seconds(25))
+        var processors: [ProcessorSettings] = []
+        for element in elements {
+            let section = ConfigurationSection(
+                element.value, path: element.key, keys: ProcessorSettings.keys, reader: root.reader)
+            guard let processor = ProcessorSettings(section) else { continue }
+            if processors.contains(where: { $0.name == processor.name }) {
+                section.problem("name", "another processor has this name; each needs its own")
+            }
+            if processor.kind == .simulator {
+                section.warning(.simulator, "kind", "payments to this processor are simulated, and no money moves")
+            }
+            processors.append(processor)
+        }
+        self.processors = processors
+        guard let place = Self.place(store) else { return nil }
+        self.store = place
+    }
+
+    private static func place(_ section: ConfigurationSection) -> Store? {
+        if section.node("password_file") != nil {
+            section.problem("password_file", "is for a store in PostgreSQL, and store.url names a file; leave it out")
+        }
+        guard
+            let url = section.node("url") == nil
+                ? "sqlite:/var/lib/paytoken-gateway/payments.sqlite" : section.text("url")
+        else { return nil }
+        if url.hasPrefix("postgres:") || url.hasPrefix("postgresql:") {
+            section.problem(
+                "url", "names a PostgreSQL server, which is not yet supported for payments; use sqlite:PATH")
+            return nil
+        }
+        let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)
+        guard url.hasPrefix("sqlite:"), !path.isEmpty, !path.hasPrefix("//"), !path.hasSuffix("/") else {
+            section.problem("url", "must be sqlite:PATH")
+            return nil
+        }
+        return .sqlite(path: section.reader.absolute(String(path)))
+    }
+}
+
+extension ProcessorSettings {
+    static let keys = ["name", "kind", "url", "headers_file", "merchants"]
+
+    fileprivate init?(_ section: ConfigurationSection) {
+        for name in Self.keys where section.isEmpty(name) {
+            section.problem(name, "has no value; give one, or leave it out")
+        }
+        let name = section.name("name")
+        guard section.node("kind") != nil else {
+            section.problem(
+                "kind", "is missing; give one of \(Kind.allCases.map(\.rawValue).joined(separator: ", "))")
+            return nil
+        }
+        let kind: Kind = section.choice("kind", default: .simulator)
+        let endpoint = section.written("url").flatMap { ProcessorEndpoint($0) }
+        guard let endpoint else {
+            section.problem(
+                "url", "must be https://HOST/PATH, or, on this host, http://127.0.0.1:PORT or unix:PATH")
+            return nil
+        }
+        if kind == .simulator, case .https = endpoint.place {
+            section.problem("url", "must be unix:PATH or http:// with a loopback address: a simulator is on this host")
+        }
+        let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
+        if merchants.isEmpty {
+            section.problem("merchants", "is missing or empty, so nobody's payments go here; [\"*\"] means all")
+        }
+        var headers: [Header] = []
+        if section.node("headers_file") != nil {
+            guard let read = Self.headers(section) else { return nil }
+            headers = read
+        }
+        guard let name else { return nil }
+        self.init(name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants)
+    }
+
+    /// `Name: value` a line (RFC 9110 §5), at most 32, none that the request itself has.
+    private static func headers(_ section: ConfigurationSection) -> [Header]? {
+        let most = 16 << 10
+        guard
+            let path = section.secretFile(
+                "headers_file", use: "can act as this gateway at the processor", maximumBytes: most, hasLines: true),
+            let secret = try? SecretBytes(contentsOfFile: path, maximumCount: most, hasLines: true)
+        else { return nil }
+        let text = unsafe secret.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+        var headers: [Header] = []
+        let own = ["host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "user-agent"]
+        for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+            let line = line.hasSuffix("\r") ? line.dropLast() : line
+            if line.isEmpty { continue }
+            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = parts.count == 2 ? parts[1].drop { $0 == " " || $0 == "\t" } : ""
+            guard parts.count == 2, !parts[0].isEmpty, !value.isEmpty, parts[0].utf8.allSatisfy(isTokenCharacter),
+                value.utf8.allSatisfy({ (0x20...0x7E).contains($0) }), !own.contains(parts[0].lowercased()),
+                headers.count < 32
+            else {
+                section.problem("headers_file", "line \(number + 1) is not `Name: value` with a header of your own")
+                return nil
+            }
+            headers.append(Header(name: String(parts[0]), value: String(value)))
+        }
+        return headers
+    }
+
+    /// RFC 9110 §5.6.2.
+    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+        }
+    }
+}
+
+extension ConfigurationWarning.Setting {
+    static let simulator = Self("simulator")
+    static let noExpectations = Self("no_expectations")
+}

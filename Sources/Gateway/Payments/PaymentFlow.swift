@@ -1,0 +1,262 @@
+// How a payment is made. In the order of a request:
+//     PaymentRequest.swift        what a client may send
+//     PaymentFlow.swift           here: the steps, and what each fault means for the payment
+//     PaytokendDecryption.swift   paytokend's release of the token
+//     ProcessorDirectory.swift    the processors, and which one takes a payment
+//     PaymentRefusals.swift       the tables from faults to answers
+//     PaymentRoutes.swift         the endpoints
+//     PaymentUpkeep.swift         what became of pending payments
+//
+// Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
+// it is `pending` unless the processor says otherwise, and is never sent again.
+
+import Foundation
+import Logging
+import Payments
+import Processors
+
+/// Takes payments from a request to their fate.
+struct PaymentFlow: Sendable {
+    let store: any PaymentStore
+    let decryption: PaytokendDecryption
+    let processors: ProcessorDirectory
+    /// Of one payment.
+    let deadline: Duration
+    /// This gateway, in the store.
+    let owner: String
+    let metrics: PaymentMetrics
+    let logger: Logger
+
+    /// What became of the token: the payment in a state that is a fate, or `pending`.
+    ///
+    /// It goes on to its end whatever becomes of the client's connection.
+    func pay(
+        _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
+    ) async throws(GatewayRefusal) -> Payment {
+        let began = ContinuousClock.now
+        // Not a child of the request's task, which is cancelled when its time is over.
+        let result = await Task {
+            do throws(GatewayRefusal) {
+                return Result<Payment, GatewayRefusal>.success(
+                    try await make(request, for: client, traceparent: traceparent, since: began))
+            } catch {
+                return .failure(error)
+            }
+        }.value
+        switch result {
+        case .success(let payment): metrics.ended(payment.state.rawValue, after: .now - began)
+        case .failure(let refusal): metrics.ended(refusal.code.rawValue, after: .now - began)
+        }
+        return try result.get()
+    }
+
+    private func make(
+        _ request: PaymentRequest, for client: GatewayClient, traceparent: String?,
+        since began: ContinuousClock.Instant
+    ) async throws(GatewayRefusal) -> Payment {
+        try check(request, of: client)
+        let ends = began + deadline
+        let arrival = PaymentArrival(
+            key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: .payment,
+            requestDigest: request.digest(for: .payment), orderId: request.orderId,
+            statedTransaction: request.stated.transaction,
+            attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
+        switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
+        case .known(let payment): return payment
+        case .usedDifferently:
+            throw GatewayRefusal(
+                .payment(.usedDifferently),
+                "This token was brought before with another orderId or other expectations; have the customer authorize anew."
+            )
+        case .underWay:
+            throw GatewayRefusal(
+                .payment(.underWay), "Another request has this token now; ask again to learn what became of it.")
+        case .begun(let payment, let after):
+            let released = try await release(
+                request, payment, after: after, traceparent: traceparent, before: ends)
+            return try await submit(released, request, payment, of: client, before: ends)
+        }
+    }
+
+    /// What can be known to be missing before the token is touched.
+    private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
+        let unstated = client.requiredExpectations.subtracting(request.expected.stated)
+        if let first = unstated.map(\.rawValue).min() {
+            throw GatewayRefusal(
+                .payment(.elementMissing), "expected.\(first) is missing; this client must state it in each payment.",
+                details: "expected.\(first)")
+        }
+        if let merchant = request.expected.merchantIdentifier, !client.allows(merchant: merchant) {
+            throw Self.merchantForbidden
+        }
+        let missing = request.customer.missing(
+            processors.needs(for: client, merchant: request.expected.merchantIdentifier), orderId: request.orderId)
+        if let first = missing.first {
+            throw GatewayRefusal(
+                .payment(.elementMissing), "\(first.name) is missing or blank, and the processor needs it.",
+                details: missing.map(\.name).joined(separator: ", "))
+        }
+    }
+
+    private static let merchantForbidden = GatewayRefusal(
+        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.")
+
+    /// paytokend's release, or the end of the attempt.
+    private func release(
+        _ request: PaymentRequest, _ payment: Payment, after: [[UInt8]], traceparent: String?,
+        before ends: ContinuousClock.Instant
+    ) async throws(GatewayRefusal) -> ReleasedToken {
+        let failure: DecryptionFailure
+        do {
+            return try await decryption.release(
+                request, for: payment, after: after, traceparent: traceparent, before: ends)
+        } catch { failure = error }
+        await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
+        throw failure.refusal
+    }
+
+    private func submit(
+        _ released: ReleasedToken, _ request: PaymentRequest, _ payment: Payment, of client: GatewayClient,
+        before ends: ContinuousClock.Instant
+    ) async throws(GatewayRefusal) -> Payment {
+        guard client.allows(merchant: released.merchantIdentifier) else {
+            await end(payment, as: .refused, "forbidden")
+            throw Self.merchantForbidden
+        }
+        let prepared: PreparedSubmission
+        switch prepare(released, request) {
+        case .success(let submission): prepared = submission
+        case .failure(let unsupported):
+            let transaction = PaymentTransaction(
+                identifier: released.transaction, merchantIdentifier: released.merchantIdentifier, amount: nil,
+                processor: nil)
+            _ = try await claim(
+                payment, transaction, as: .refused, PaymentOutcome(reason: unsupported.code.rawValue))
+            throw unsupported
+        }
+        let transaction = PaymentTransaction(
+            identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
+            amount: prepared.submission.amount, processor: prepared.processor.name)
+        let submitting = try await claim(payment, transaction, as: .submitting, nil)
+        // From here on the payment is submitting, on disk.
+        switch await prepared.processor.processor.authorize(prepared.submission, before: ends) {
+        case .answered(let answer): return await settle(submitting, as: answer.state, answer.outcome)
+        case .unknown(let fault):
+            logger.warning(
+                "a payment's fate is not known; it is not sent again",
+                metadata: [
+                    "transaction.id": "\(transaction.name)", "processor": "\(prepared.processor.name)",
+                    "reason": "\(fault.rawValue)",
+                ])
+            return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
+        case .notSent(let fault):
+            await end(submitting, as: .notSent, fault.rawValue)
+            throw GatewayRefusal(
+                .payment(.processorUnavailable),
+                "The processor cannot be reached, and nothing was sent; try again with the same request.",
+                details: fault.rawValue)
+        }
+    }
+
+    private struct PreparedSubmission {
+        let processor: ConfiguredProcessor
+        let submission: Submission
+    }
+
+    /// What goes to which processor; a refusal where it does not take what the token says.
+    private func prepare(
+        _ released: ReleasedToken, _ request: PaymentRequest
+    ) -> Result<PreparedSubmission, GatewayRefusal> {
+        guard let processor = processors.processor(for: released.merchantIdentifier) else {
+            return .failure(
+                GatewayRefusal(
+                    .payment(.noProcessor),
+                    "No processor is configured for this merchant: processors[].merchants has none.")
+            )
+        }
+        func unsupported(_ what: String) -> Result<PreparedSubmission, GatewayRefusal> {
+            .failure(
+                GatewayRefusal(
+                    .payment(.dataUnsupported), "The token's payment data cannot be submitted to this processor.",
+                    details: what))
+        }
+        let takes = processor.processor.capabilities
+        let (amount, credential): (Amount?, PaymentCredential)
+        do throws(PaymentDataReader.Fault) {
+            amount = try PaymentDataReader.amount(released.paymentData)
+            credential = try PaymentDataReader.credential(released.paymentData, bytes: released.bytes)
+        } catch {
+            switch error {
+            case .member(let name): return unsupported("\(name) is absent or not as documented")
+            case .unknownType: return unsupported("an unknown paymentDataType")
+            }
+        }
+        guard takes.paymentData.contains(credential.proof.type) else {
+            return unsupported("paymentDataType \(credential.proof.type.rawValue)")
+        }
+        guard takes.takesSeveralMerchants || credential.merchantResponses.isEmpty else {
+            return unsupported("authenticationResponses of several merchants")
+        }
+        guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
+        return .success(
+            PreparedSubmission(
+                processor: processor,
+                submission: Submission(
+                    transactionId: PaymentTransaction(
+                        identifier: released.transaction, merchantIdentifier: "", amount: nil, processor: nil
+                    ).name, merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
+                    credential: credential, customer: request.customer)))
+    }
+
+    private func claim(
+        _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?
+    ) async throws(GatewayRefusal) -> Payment {
+        let claim: PaymentClaim
+        do throws(PaymentStoreError) {
+            claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
+        } catch {
+            note(error)
+            // Nothing is sent. Where the change stands after all, this ends it too; where the store is silent, the payment is
+            // found abandoned.
+            await end(payment, as: .notSent, "store_unavailable")
+            throw GatewayRefusal(error)
+        }
+        guard case .claimed(let claimed) = claim else { throw .transactionReplayed }
+        return claimed
+    }
+
+    /// The payment in its new state, or as `pending` where that could not be stored: it is asked for, or settled, later.
+    private func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
+        do throws(PaymentStoreError) {
+            return try await store.settle(payment, as: state, outcome, at: Date())
+        } catch {
+            note(error)
+            logger.error(
+                "a payment's fate could not be stored; it counts as pending",
+                metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
+            var pending = payment
+            pending.state = .pending
+            return pending
+        }
+    }
+
+    private func end(_ payment: Payment, as state: PaymentState, _ reason: String) async {
+        do throws(PaymentStoreError) {
+            _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
+        } catch { note(error) }
+    }
+
+    private func stored<Value: Sendable>(
+        _ body: () async throws(PaymentStoreError) -> Value
+    ) async throws(GatewayRefusal) -> Value {
+        do throws(PaymentStoreError) { return try await body() } catch {
+            note(error)
+            throw GatewayRefusal(error)
+        }
+    }
+
+    private func note(_ error: PaymentStoreError) {
+        if case .superseded = error { return }
+        logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+import Payments
+import Telemetry
+
+/// How payments go.
+struct PaymentMetrics: Sendable {
+    /// `outcome` is the payment's state, or a refusal's code.
+    private let payments = Counter(
+        "paytoken_gateway_payments_total", help: "Payments asked for, by what became of them.", labels: ["outcome"])
+    private let paymentSeconds = Histogram(
+        "paytoken_gateway_payment_seconds", help: "From a payment's request to what became of it.",
+        bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
+    private let pending = Gauge(
+        "paytoken_gateway_pending_payments", help: "Payments whose fate is not known.")
+    private let oldest = Gauge(
+        "paytoken_gateway_oldest_pending_payment_seconds",
+        help: "The age of the oldest payment whose fate is not known; 0 when there is none.")
+    /// `outcome` is what the processor said, `no_trace`, or `not_answered`.
+    private let questions = Counter(
+        "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
+        labels: ["outcome"])
+
+    func ended(_ outcome: String, after duration: Duration) {
+        payments.increment([outcome])
+        paymentSeconds.observe(duration)
+    }
+
+    func show(_ pending: PendingPayments, at now: Date) {
+        self.pending.set(to: Double(pending.count))
+        oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
+    }
+
+    func asked(_ outcome: String) { questions.increment([outcome]) }
+}

@@ -1,0 +1,114 @@
+import DaemonAPI
+import Payments
+import Processors
+import Refusals
+
+/// The codes of payments that paytokend does not have; public contract.
+enum PaymentCode: String, CaseIterable, Sendable {
+    /// The processor said no.
+    case declined = "payment_declined"
+    /// The processor said that it did not process the payment.
+    case failed = "payment_failed"
+    /// The payment data hold what the processor does not take: EMV, several merchants, no amount.
+    case dataUnsupported = "payment_data_unsupported"
+    /// The same client has brought this token for another order, with other expectations, or for its data.
+    case usedDifferently = "token_used_differently"
+    /// Not in the table of ISO 4217.
+    case currencyUnknown = "currency_unknown"
+    /// The request lacks what the processor, or the client's rule, needs.
+    case elementMissing = "element_missing"
+    /// No processor is configured for this merchant.
+    case noProcessor = "no_processor"
+    /// Another request has this token now.
+    case underWay = "payment_under_way"
+    /// Nothing was sent; the processor could not be reached.
+    case processorUnavailable = "processor_unavailable"
+    case storeUnavailable = "store_unavailable"
+
+    /// HTTP status, and seconds for Retry-After where waiting helps.
+    var row: (status: Int, retryAfter: Int?) {
+        switch self {
+        case .currencyUnknown, .elementMissing: (400, nil)
+        case .declined, .failed, .dataUnsupported, .usedDifferently, .noProcessor: (422, nil)
+        case .underWay: (503, 1)
+        case .processorUnavailable, .storeUnavailable: (503, 2)
+        }
+    }
+}
+
+extension GatewayRefusal {
+    /// What a fate that is a refusal says, each time it is asked for by the same request.
+    init?(fateOf payment: Payment) {
+        let reason = payment.outcome?.reason
+        switch payment.state {
+        case .declined:
+            self.init(.payment(.declined), "The processor declined the payment.", details: reason)
+        case .error:
+            self.init(.payment(.failed), "The processor did not process the payment.", details: reason)
+        case .released:
+            self.init(
+                .payment(.usedDifferently), "The token's data were given to the client, so that it is not paid here.")
+        default: return nil
+        }
+    }
+
+    init(_ error: PaymentStoreError) {
+        switch error {
+        case .superseded:
+            self.init(
+                .payment(.underWay), "Another request has this token by now; ask again to learn what became of it.")
+        case .notFound: self.init(.daemon(.notFound), "There is no such payment.")
+        case .unavailable, .overloaded, .inDoubt, .damaged:
+            self.init(
+                .payment(.storeUnavailable),
+                "The store of payments cannot be used now, and nothing was sent; try again, with the same request.")
+        }
+    }
+
+    static let transactionReplayed = GatewayRefusal(
+        .daemon(.transactionReplayed), "This token was used before; have the customer authorize the payment anew.")
+}
+
+/// What paytokend's refusal of a token means for a payment: the one table of its codes.
+struct DecryptionFailure: Error, Sendable {
+    let refusal: GatewayRefusal
+    /// Whether the attempt ends as `refused`; else as `not_sent`, since another time may do better.
+    let isFinal: Bool
+
+    /// paytokend answered with a refusal.
+    init(code: String, message: String, details: String?, retryAfter: Int?) {
+        guard let known = RefusalCode(rawValue: code) else {
+            self.init(.defect, isFinal: false)
+            return
+        }
+        let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
+        switch known {
+        // About the token, or about what was expected of it: the caller's to read.
+        case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
+            .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
+            .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
+            self.init(passed, isFinal: true)
+        // What is expected stands in the request and goes to paytokend as it is.
+        case .malformedRequest: self.init(passed, isFinal: true)
+        case .forbidden:
+            self.init(
+                GatewayRefusal(
+                    .session(.paytokendForbids),
+                    "paytokend does not let this gateway decrypt for this merchant; its access rules need one with role decrypt."
+                ), isFinal: true)
+        case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded: self.init(passed, isFinal: false)
+        default: self.init(.defect, isFinal: false)
+        }
+    }
+
+    init(_ refusal: GatewayRefusal, isFinal: Bool) {
+        self.refusal = refusal
+        self.isFinal = isFinal
+    }
+
+    static let unreachable = DecryptionFailure(
+        GatewayRefusal(
+            .session(.paytokendUnavailable),
+            "paytokend does not answer; nothing was sent. Try again with the same request."
+        ), isFinal: false)
+}

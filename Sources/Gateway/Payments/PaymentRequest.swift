@@ -1,0 +1,244 @@
+import Crypto
+import Encodings
+import Foundation
+import NIOCore
+import Payments
+import Processors
+import Refusals
+import StrictJSON
+
+/// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with more members beside it.
+///
+/// Its outer members are closed, as everywhere here: a mistyped `expected` must not be taken for none. What stands inside
+/// `token` and inside the contacts is open, for Apple adds to both.
+struct PaymentRequest: Sendable {
+    /// PKPaymentToken, as it came.
+    let token: JSONObject
+    let stated: StatedToken
+    let orderId: String?
+    let customer: Customer
+    let expected: PaymentExpectations
+
+    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member and repeats nothing of it.
+    init(parsing body: [UInt8]) throws(GatewayRefusal) {
+        let value: JSONValue
+        do { value = try JSONValue(parsing: body) } catch {
+            let isToken = error.kind == .duplicateMember && error.outermostMember == "token"
+            throw GatewayRefusal(
+                .daemon(isToken ? .malformedToken : .malformedRequest), "The body is not strict JSON.",
+                details: "\(error)")
+        }
+        let known = ["token", "billingContact", "shippingContact", "orderId", "customerIPAddress", "expected"]
+        guard let object = value.objectValue, object.members.allSatisfy({ known.contains($0.name) }) else {
+            throw GatewayRefusal(
+                .daemon(.malformedRequest), "The body is not an object of the known members.",
+                details: "known are: \(known.joined(separator: ", "))")
+        }
+        guard let token = object["token"]?.objectValue else { throw Self.malformed("token", "is not an object") }
+        self.token = token
+        stated = try StatedToken(token)
+        orderId = try Self.orderId(object["orderId"])
+        customer = Customer(
+            billing: try PaymentContact(object["billingContact"], named: "billingContact"),
+            shipping: try PaymentContact(object["shippingContact"], named: "shippingContact"),
+            ipAddress: try Self.ipAddress(object["customerIPAddress"]))
+        expected = try PaymentExpectations(object["expected"])
+    }
+
+    static func malformed(_ member: String, _ fault: String) -> GatewayRefusal {
+        GatewayRefusal(.daemon(.malformedRequest), "\(member) \(fault).", details: member)
+    }
+
+    private static func orderId(_ value: JSONValue?) throws(GatewayRefusal) -> String? {
+        guard let value else { return nil }
+        guard let text = value.stringValue, (1...64).contains(text.utf8.count),
+            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw malformed("orderId", "is not 1 to 64 printable ASCII characters without blanks") }
+        return text
+    }
+
+    private static func ipAddress(_ value: JSONValue?) throws(GatewayRefusal) -> String? {
+        guard let value else { return nil }
+        guard let text = value.stringValue, text.utf8.count <= 45,
+            let address = try? SocketAddress(ipAddress: text, port: 0), address.ipAddress != nil
+        else { throw malformed("customerIPAddress", "is not an IPv4 or IPv6 address") }
+        return text
+    }
+
+    /// What makes two requests with one token the same: the order and what is expected of the payment. Contacts may be mended.
+    func digest(for purpose: Payment.Purpose) -> [UInt8] {
+        var json = JSONWriter(capacity: 512)
+        json.beginArray()
+        json.string(purpose.rawValue)
+        json.string(orderId ?? "")
+        json.bool(orderId != nil)
+        json.value(.object(expected.canonical))
+        json.endArray()
+        return Array(SHA256.hash(data: json.bytes))
+    }
+}
+
+/// What a token says of itself, which nobody has verified.
+struct StatedToken: Sendable {
+    /// `header.transactionId`, 32 bytes.
+    let transaction: [UInt8]
+    /// SHA-256 of paymentData, whatever the order of its members and what stands beside them.
+    let digest: [UInt8]
+
+    init(_ token: JSONObject) throws(GatewayRefusal) {
+        guard let data = token["paymentData"]?.objectValue, let header = data["header"]?.objectValue else {
+            throw Self.malformed("token.paymentData", "is not an object with a header")
+        }
+        for (name, isThere) in [
+            ("paymentMethod", token["paymentMethod"]?.objectValue != nil),
+            ("transactionIdentifier", token["transactionIdentifier"]?.stringValue != nil),
+        ] where !isThere { throw Self.malformed("token.\(name)", "is missing or of another type") }
+        guard let text = header["transactionId"]?.stringValue, let transaction = Hexadecimal.decode(text),
+            transaction.count == 32
+        else { throw Self.malformed("token.paymentData.header.transactionId", "is not 64 hexadecimal digits") }
+        self.transaction = transaction
+        var json = JSONWriter(capacity: 4096)
+        json.beginArray()
+        for value in [
+            data["version"], data["data"], data["signature"], header["ephemeralPublicKey"], header["wrappedKey"],
+            header["publicKeyHash"], header["applicationData"],
+        ] { json.value(value ?? .null) }
+        json.string(Hexadecimal.encode(transaction))
+        json.endArray()
+        digest = Array(SHA256.hash(data: json.bytes))
+    }
+
+    private static func malformed(_ member: String, _ fault: String) -> GatewayRefusal {
+        GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
+    }
+
+    /// By which paytokend lets this client, and no other, have the token's release again.
+    func reference(client: String) -> String {
+        Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
+    }
+}
+
+/// `expected`: what the token must say, in the words of `POST /v1/decrypt` of paytokend, or as `amount` (a decimal in major
+/// units) and `currency` (ISO 4217 letters).
+struct PaymentExpectations: Sendable {
+    /// For paytokend: `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash`, `merchantIdentifier`,
+    /// in this order, those that are there.
+    let canonical: JSONObject
+    let merchantIdentifier: String?
+    let stated: Set<RequiredExpectation>
+
+    init(_ value: JSONValue?) throws(GatewayRefusal) {
+        guard let value else {
+            (canonical, merchantIdentifier, stated) = (JSONObject(), nil, [])
+            return
+        }
+        let passed = [
+            "currencyCode", "transactionAmount", "applicationData", "applicationDataHash", "merchantIdentifier",
+        ]
+        guard let object = value.objectValue,
+            object.members.allSatisfy({ passed.contains($0.name) || ["amount", "currency"].contains($0.name) })
+        else {
+            throw GatewayRefusal(
+                .daemon(.malformedRequest), "expected is not an object of the known members.",
+                details: "known are: amount, currency, \(passed.joined(separator: ", "))")
+        }
+        var members: [(name: String, value: JSONValue)] = []
+        var stated: Set<RequiredExpectation> = []
+        let currency = try Self.currency(object)
+        if let currency { members.append(("currencyCode", .string(currency.number))) }
+        if let code = object["currencyCode"] { members.append(("currencyCode", code)) }
+        if !members.isEmpty { stated.insert(.currency) }
+        if let amount = object["amount"] {
+            guard object["transactionAmount"] == nil else {
+                throw PaymentRequest.malformed("expected", "has amount and transactionAmount; give one")
+            }
+            guard let currency else {
+                throw PaymentRequest.malformed("expected.amount", "needs expected.currency, which says its decimals")
+            }
+            guard let text = amount.stringValue, let parsed = Amount(decimal: text, currency: currency) else {
+                throw PaymentRequest.malformed(
+                    "expected.amount",
+                    "is not a decimal in a string, in major units, with at most \(currency.decimals) decimals, as in "
+                        + (currency.decimals == 0 ? "\"1000\"" : "\"10.99\""))
+            }
+            members.append(("transactionAmount", .number(JSONNumber(Int(parsed.minorUnits)))))
+            stated.insert(.amount)
+        } else if let amount = object["transactionAmount"] {
+            guard amount.numberValue != nil else {
+                throw PaymentRequest.malformed("expected.transactionAmount", "is not a number")
+            }
+            members.append(("transactionAmount", amount))
+            stated.insert(.amount)
+        }
+        for name in ["applicationData", "applicationDataHash", "merchantIdentifier"] {
+            if let value = object[name] { members.append((name, value)) }
+        }
+        merchantIdentifier = object["merchantIdentifier"]?.stringValue
+        guard merchantIdentifier != nil || object["merchantIdentifier"] == nil else {
+            throw PaymentRequest.malformed("expected.merchantIdentifier", "is not a string")
+        }
+        self.stated = stated
+        guard let canonical = JSONObject(members) else { throw .defect }
+        self.canonical = canonical
+    }
+
+    private static func currency(_ object: JSONObject) throws(GatewayRefusal) -> Currency? {
+        guard let value = object["currency"] else { return nil }
+        guard object["currencyCode"] == nil else {
+            throw PaymentRequest.malformed("expected", "has currency and currencyCode; give one")
+        }
+        guard let letters = value.stringValue else {
+            throw PaymentRequest.malformed("expected.currency", "is not a string")
+        }
+        guard let currency = Currency(letters: letters) else {
+            throw GatewayRefusal(
+                .payment(.currencyUnknown),
+                "expected.currency is not a currency of ISO 4217 in capital letters, such as USD.",
+                details: "expected.currency")
+        }
+        return currency
+    }
+
+    var isEmpty: Bool { canonical.members.isEmpty }
+}
+
+extension PaymentContact {
+    /// - Throws: `malformed_request` for what is no contact; nil where there is none.
+    fileprivate init?(_ value: JSONValue?, named name: String) throws(GatewayRefusal) {
+        guard let value else { return nil }
+        guard let object = value.objectValue else { throw PaymentRequest.malformed(name, "is not an object") }
+        func text(_ member: String) throws(GatewayRefusal) -> String? {
+            guard let value = object[member] else { return nil }
+            guard let text = value.stringValue, Self.isSuitable(text) else {
+                throw PaymentRequest.malformed(
+                    "\(name).\(member)", "is not a string of at most 256 characters without control characters")
+            }
+            return text
+        }
+        self.init()
+        phoneNumber = try text("phoneNumber")
+        emailAddress = try text("emailAddress")
+        givenName = try text("givenName")
+        familyName = try text("familyName")
+        locality = try text("locality")
+        administrativeArea = try text("administrativeArea")
+        postalCode = try text("postalCode")
+        countryCode = try text("countryCode")
+        // Read for their form only: nothing is done with them.
+        for member in ["phoneticGivenName", "phoneticFamilyName", "subLocality", "subAdministrativeArea", "country"] {
+            _ = try text(member)
+        }
+        guard let lines = object["addressLines"] else { return }
+        let read = lines.arrayValue?.compactMap(\.stringValue)
+        guard let read, read.count == lines.arrayValue?.count, read.count <= 10, read.allSatisfy(Self.isSuitable) else {
+            throw PaymentRequest.malformed(
+                "\(name).addressLines", "is not an array of at most 10 strings of at most 256 characters")
+        }
+        addressLines = read
+    }
+
+    private static func isSuitable(_ text: String) -> Bool {
+        text.unicodeScalars.count <= 256
+            && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}

@@ -1,0 +1,71 @@
+import DaemonAPI
+import Encodings
+import Foundation
+import Payments
+import StrictJSON
+
+/// `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
+struct PaymentRoutes: Sendable {
+    let flow: PaymentFlow
+    let maxRequestBytes: Int
+
+    /// Above a payment's own deadline: the answer must still be written.
+    private static let margin = Duration.seconds(5)
+
+    var routes: [GatewayRoute] {
+        [
+            GatewayRoute(
+                "POST", "/payments/apple-pay", operation: .pay, bodyLimit: maxRequestBytes,
+                timeLimit: flow.deadline + Self.margin, respond: pay),
+            GatewayRoute("GET", "/payments/apple-pay/{transactionId}", operation: .status, respond: status),
+        ]
+    }
+
+    private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let wanted = try PaymentRequest(parsing: request.body)
+        let payment = try await flow.pay(wanted, for: request.client, traceparent: request.trace.traceparent)
+        if let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
+        return try PaymentResult.answer(payment)
+    }
+
+    private func status(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let none = GatewayRefusal(.daemon(.notFound), "This client has submitted no payment of this transactionId.")
+        guard let transaction = request.parameters["transactionId"].flatMap({ Hexadecimal.decode($0) }),
+            transaction.count == 32
+        else { throw none }
+        let found: Payment?
+        do throws(PaymentStoreError) { found = try await flow.store.payment(transaction: transaction) } catch {
+            throw GatewayRefusal(error)
+        }
+        // Of another client's payments nothing is told, not that there are any.
+        guard let payment = found, payment.key.client == request.client.name, payment.state.mayHaveBeenSent else {
+            throw none
+        }
+        return try PaymentResult.answer(payment)
+    }
+}
+
+/// PaymentResult of the merchant server's API.
+enum PaymentResult {
+    /// `submitting` is told as `pending`: the caller cannot tell them apart, and need not.
+    static func answer(_ payment: Payment) throws(GatewayRefusal) -> GatewayAnswer {
+        guard let transaction = payment.transaction else { throw .defect }
+        let status = payment.state == .submitting ? PaymentState.pending : payment.state
+        var json = JSONWriter(capacity: 256)
+        json.beginObject()
+        json.member("transactionId", transaction.name)
+        json.member("status", status.rawValue)
+        if let code = payment.outcome?.authorizationCode { json.member("authorizationCode", code) }
+        if let amount = transaction.amount, let number = JSONNumber(text: amount.decimal) {
+            json.member("amount")
+            json.number(number)
+            json.member("currency", amount.currency.letters)
+        }
+        if let processedAt = payment.outcome?.processedAt { json.member("processedAt", RFC3339.string(processedAt)) }
+        json.endObject()
+        var answer = GatewayAnswer.bytes(json.bytes, contentType: "application/json")
+        answer.outcome = status.rawValue
+        answer.metadata = ["transaction.id": "\(transaction.name)"]
+        return answer
+    }
+}

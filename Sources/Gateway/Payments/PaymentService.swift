@@ -1,0 +1,52 @@
+import DaemonAPI
+import Foundation
+import Logging
+import Payments
+
+/// Everything that payments need, put together.
+struct PaymentService: Sendable {
+    let store: any PaymentStore
+    let metrics: PaymentMetrics
+    let upkeep: PaymentUpkeep
+    let routes: [GatewayRoute]
+    let adminRoutes: [AdminRoute]
+
+    init(
+        store: any PaymentStore, processors: ProcessorDirectory, deadline: Duration,
+        _ configuration: GatewayConfiguration, logger: Logger
+    ) {
+        self.store = store
+        metrics = PaymentMetrics()
+        upkeep = PaymentUpkeep(store, processors, metrics, logger)
+        let flow = PaymentFlow(
+            store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
+            deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics, logger: logger)
+        routes = PaymentRoutes(flow: flow, maxRequestBytes: configuration.listener.maxRequestBytes).routes
+        adminRoutes = PaymentAdministration(store: store).routes
+    }
+
+    /// As the configuration has it; opens the store.
+    static func made(
+        _ settings: PaymentSettings, _ configuration: GatewayConfiguration, logger: Logger
+    ) throws(GatewayStartFailure) -> PaymentService {
+        let store: any PaymentStore
+        switch settings.store {
+        case .sqlite(let path):
+            do { store = try SQLitePaymentStore(path: path) } catch {
+                throw GatewayStartFailure(error.exitStatus, "store: \(error)")
+            }
+        }
+        return PaymentService(
+            store: store, processors: try .made(settings.processors), deadline: settings.deadline, configuration,
+            logger: logger)
+    }
+}
+
+extension PaymentStoreOpeningError {
+    fileprivate var exitStatus: ExitStatus {
+        switch self {
+        case .inUse, .notNow: .tryAgainLater
+        case .noDirectory, .notPrivate, .notDurable, .notAStore, .newerSchema, .cannotOpen: .configuration
+        }
+    }
+}

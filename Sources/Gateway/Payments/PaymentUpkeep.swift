@@ -1,0 +1,97 @@
+import Foundation
+import Logging
+import Payments
+import Processors
+import Synchronization
+
+/// What goes on without a request: payments of gateways that stopped become pending, processors that can tell are asked about
+/// pending ones, and metrics show how many wait.
+///
+/// It sends no payment.
+final class PaymentUpkeep: Sendable {
+    private let store: any PaymentStore
+    private let processors: ProcessorDirectory
+    private let metrics: PaymentMetrics
+    private let logger: Logger
+    /// When a payment is to be asked about next; a payment that is not in it was just found.
+    private let due = Mutex<[Payment.Key: Date]>([:])
+
+    static let interval = Duration.seconds(1)
+    /// For one question.
+    private static let timeout = Duration.seconds(5)
+    private static let mostQuestions = 100
+
+    init(_ store: any PaymentStore, _ processors: ProcessorDirectory, _ metrics: PaymentMetrics, _ logger: Logger) {
+        self.store = store
+        self.processors = processors
+        self.metrics = metrics
+        self.logger = logger
+    }
+
+    /// Until its task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            await turn(at: Date())
+            try? await Task.sleep(for: Self.interval)
+        }
+    }
+
+    func turn(at now: Date) async {
+        do throws(PaymentStoreError) {
+            let count = try await store.takeOverAbandoned(at: now)
+            if count > 0 {
+                logger.warning(
+                    "payments were being submitted when their gateway stopped; their fate is not known",
+                    metadata: ["count": "\(count)"])
+            }
+            metrics.show(try await store.pending(), at: now)
+            await ask(about: try await store.payments(PaymentFilter(states: [.pending], limit: 1000)), at: now)
+        } catch {
+            logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func ask(about pending: [Payment], at now: Date) async {
+        let dueNow = due.withLock { due in
+            due = due.filter { key, _ in pending.contains { $0.key == key } }
+            // The oldest first.
+            return pending.reversed().filter { (due[$0.key] ?? .distantPast) <= now }.prefix(Self.mostQuestions)
+        }
+        await withTaskGroup(of: Void.self) { group in
+            for payment in dueNow {
+                guard
+                    let processor = payment.transaction?.processor.flatMap({ processors.processor(named: $0) })?
+                        .processor,
+                    processor.capabilities.tellsStatus
+                else { continue }
+                group.addTask { await self.ask(processor, about: payment, at: now) }
+            }
+        }
+    }
+
+    private func ask(_ processor: any Processor, about payment: Payment, at now: Date) async {
+        guard let transaction = payment.transaction else { return }
+        // Again after as long as it has been pending by then: once a second at first, once an hour at last.
+        let age = now.timeIntervalSince(payment.changedAt)
+        due.withLock { $0[payment.key] = now.addingTimeInterval(min(max(age, 1), 3600)) }
+        let submitted = SubmittedPayment(
+            transactionId: transaction.name, amount: transaction.amount, orderId: payment.orderId,
+            processorReference: payment.outcome?.processorReference)
+        switch await processor.status(of: submitted, before: .now + Self.timeout) {
+        case .noTrace: metrics.asked("no_trace")
+        case .notAnswered: metrics.asked("not_answered")
+        case .known(let answer):
+            metrics.asked(answer.state.rawValue)
+            guard answer.state != .pending else { return }
+            do throws(PaymentStoreError) {
+                _ = try await store.settle(payment, as: answer.state, answer.outcome, at: Date())
+                logger.notice(
+                    "the processor told what became of a payment",
+                    metadata: ["transaction.id": "\(transaction.name)", "state": "\(answer.state.rawValue)"])
+            } catch {
+                if case .superseded = error { return }
+                logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+}

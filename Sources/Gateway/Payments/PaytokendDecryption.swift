@@ -1,0 +1,60 @@
+import DaemonAPI
+import Encodings
+import Foundation
+import Payments
+import Refusals
+import StrictJSON
+
+/// What paytokend released: in memory until the processor has it.
+struct ReleasedToken: Sendable {
+    /// 32 bytes.
+    let transaction: [UInt8]
+    let merchantIdentifier: String
+    /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
+    let paymentData: JSONObject
+    /// The dictionary's bytes.
+    let bytes: [UInt8]
+}
+
+/// `POST /v1/decrypt` of paytokend, for one attempt at a payment.
+struct PaytokendDecryption: Sendable {
+    let settings: PaytokendSettings
+
+    /// - Parameters:
+    ///   - after: the earlier attempts after which paytokend may release the token to this one.
+    ///   - deadline: no answer is waited for after it.
+    func release(
+        _ request: PaymentRequest, for payment: Payment, after: [[UInt8]], traceparent: String?,
+        before deadline: ContinuousClock.Instant
+    ) async throws(DecryptionFailure) -> ReleasedToken {
+        let left = ContinuousClock.now.duration(to: deadline)
+        guard left > .zero else { throw .unreachable }
+        let client = UnixSocketClient(
+            path: settings.socket, maximumAnswerBytes: 1 << 20, deadline: min(settings.timeout, left))
+        var token = JSONWriter(capacity: 8192)
+        token.value(.object(request.token))
+        let body = DecryptRequest.body(
+            paymentToken: token.bytes, expected: request.expected.isEmpty ? nil : request.expected.canonical,
+            reference: request.stated.reference(client: payment.key.client), attempt: payment.attempt.name,
+            after: after.map { Hexadecimal.encode($0) })
+        let answer: ClientAnswer
+        do {
+            answer = try await client.send(
+                ClientRequest(method: "POST", target: "/v1/decrypt", body: body, traceparent: traceparent))
+        } catch { throw .unreachable }
+        guard answer.isSuccess else {
+            guard let refusal = answer.refusal else { throw .unreachable }
+            throw DecryptionFailure(
+                code: refusal.code, message: refusal.message, details: refusal.details,
+                retryAfter: answer.header("Retry-After").flatMap { Int($0) })
+        }
+        guard let (read, paymentData, _) = DecryptAnswer.read(answer.body),
+            let transaction = Hexadecimal.decode(read.transactionId), transaction == request.stated.transaction
+        else { throw DecryptionFailure(.defect, isFinal: false) }
+        var bytes = JSONWriter(capacity: 1024)
+        bytes.value(.object(paymentData))
+        return ReleasedToken(
+            transaction: transaction, merchantIdentifier: read.merchantIdentifier, paymentData: paymentData,
+            bytes: bytes.bytes)
+    }
+}

@@ -1,0 +1,60 @@
+import ConfigurationFile
+import Processors
+
+/// A processor by its name and merchants.
+struct ConfiguredProcessor: Sendable {
+    let name: String
+    let merchants: [MerchantPattern]
+    let processor: any Processor
+}
+
+/// Which processor takes a payment: the first whose merchants match.
+struct ProcessorDirectory: Sendable {
+    let processors: [ConfiguredProcessor]
+
+    func processor(for merchantIdentifier: String) -> ConfiguredProcessor? {
+        processors.first { $0.merchants.contains { $0.matches(merchantIdentifier) } }
+    }
+
+    func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
+
+    /// What a request must have, before it is known whose token it is: all that a processor needs to which it may come.
+    ///
+    /// - Parameter merchant: the merchant that the request expects; nil where it does not say.
+    func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
+        let candidates: [ConfiguredProcessor]
+        if let merchant {
+            candidates = processor(for: merchant).map { [$0] } ?? []
+        } else {
+            candidates = processors
+        }
+        var needs: [RequiredElement] = []
+        for element in candidates.flatMap(\.processor.capabilities.needs) where !needs.contains(element) {
+            needs.append(element)
+        }
+        return needs
+    }
+}
+
+extension ProcessorDirectory {
+    /// As the configuration has them. To add a kind: a case of `ProcessorSettings.Kind`, and its type here.
+    static func made(_ settings: [ProcessorSettings]) throws(GatewayStartFailure) -> ProcessorDirectory {
+        var processors: [ConfiguredProcessor] = []
+        for setting in settings {
+            let exchange: ProcessorExchange
+            do {
+                exchange = try ProcessorExchange(
+                    to: setting.endpoint, headers: setting.headers.map { (name: $0.name, value: $0.value) })
+            } catch {
+                throw GatewayStartFailure(.configuration, "processors: TLS for \(setting.name) cannot be set up.")
+            }
+            let processor: any Processor =
+                switch setting.kind {
+                case .simulator: SimulatorProcessor(exchange)
+                }
+            processors.append(
+                ConfiguredProcessor(name: setting.name, merchants: setting.merchants, processor: processor))
+        }
+        return ProcessorDirectory(processors: processors)
+    }
+}

@@ -1,0 +1,191 @@
+import Foundation
+import GRDB
+
+/// Payments as rows.
+enum SQLitePaymentRows {
+    static let columns = """
+        client, token_digest, purpose, request_digest, order_id, state, attempt, owner, deadline, transaction_id,
+        merchant_identifier, minor_units, currency, processor, reason, authorization_code, processor_reference,
+        processed_at, received_at, changed_at
+        """
+
+    static func find(_ key: Payment.Key, _ db: Database) throws -> Payment? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT \(columns) FROM payment WHERE client = ? AND token_digest = ?"),
+            arguments: [key.client, Data(key.tokenDigest)]
+        ).map(read)
+    }
+
+    static func find(transaction: [UInt8], _ db: Database) throws -> Payment? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT \(columns) FROM payment WHERE transaction_id = ?"),
+            arguments: [Data(transaction)]
+        ).map(read)
+    }
+
+    /// Writes all of it; a key that is known is overwritten.
+    static func put(_ payment: Payment, _ db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO payment (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (client, token_digest) DO UPDATE SET purpose = excluded.purpose,
+                    request_digest = excluded.request_digest, order_id = excluded.order_id, state = excluded.state,
+                    attempt = excluded.attempt, owner = excluded.owner, deadline = excluded.deadline,
+                    transaction_id = excluded.transaction_id, merchant_identifier = excluded.merchant_identifier,
+                    minor_units = excluded.minor_units, currency = excluded.currency, processor = excluded.processor,
+                    reason = excluded.reason, authorization_code = excluded.authorization_code,
+                    processor_reference = excluded.processor_reference, processed_at = excluded.processed_at,
+                    changed_at = excluded.changed_at
+                """
+        ).execute(arguments: [
+            payment.key.client, Data(payment.key.tokenDigest), payment.purpose.rawValue, Data(payment.requestDigest),
+            payment.orderId, payment.state.rawValue, Data(payment.attempt.identifier), payment.attempt.owner,
+            StoredTime.milliseconds(payment.attempt.deadline), payment.transaction.map { Data($0.identifier) },
+            payment.transaction?.merchantIdentifier, payment.transaction?.amount?.minorUnits,
+            payment.transaction?.amount?.currency.letters, payment.transaction?.processor, payment.outcome?.reason,
+            payment.outcome?.authorizationCode, payment.outcome?.processorReference,
+            payment.outcome?.processedAt.map(StoredTime.milliseconds), StoredTime.milliseconds(payment.receivedAt),
+            StoredTime.milliseconds(payment.changedAt),
+        ])
+    }
+
+    /// A line of history.
+    static func note(
+        _ payment: Payment, _ state: PaymentState, by person: String?, reason: String?, _ db: Database
+    ) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO payment_change (client, token_digest, state, attempt, at, by, reason)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            payment.key.client, Data(payment.key.tokenDigest), state.rawValue, Data(payment.attempt.identifier),
+            StoredTime.milliseconds(payment.changedAt), person ?? payment.attempt.owner, reason,
+        ])
+    }
+
+    /// The payment's attempts that ended without sending anything, the newest first, at most 100.
+    static func harmlessAttempts(at key: Payment.Key, _ db: Database) throws -> [[UInt8]] {
+        try Data.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT attempt FROM payment_change
+                    WHERE client = ? AND token_digest = ? AND state IN ('not_sent', 'refused')
+                    ORDER BY number DESC LIMIT 100
+                    """), arguments: [key.client, Data(key.tokenDigest)]
+        ).map { Array($0) }
+    }
+
+    static func history(of key: Payment.Key, _ db: Database) throws -> [PaymentChange] {
+        try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT number, state, attempt, at, by, reason FROM payment_change
+                    WHERE client = ? AND token_digest = ? ORDER BY number LIMIT 1000
+                    """), arguments: [key.client, Data(key.tokenDigest)]
+        ).map { row in
+            PaymentChange(
+                number: try row.value("number"), state: try state(row),
+                attempt: PaymentAttempt(
+                    identifier: Array(try row.value("attempt") as Data), owner: "", deadline: .distantPast
+                ).name, at: StoredTime.date(try row.value("at")), by: try row.value("by"),
+                reason: try row.value("reason"))
+        }
+    }
+
+    static func list(_ filter: PaymentFilter, _ db: Database) throws -> [Payment] {
+        var (conditions, arguments): ([String], StatementArguments) = ([], [])
+        if let client = filter.client {
+            conditions.append("client = ?")
+            arguments += [client]
+        }
+        if !filter.states.isEmpty {
+            conditions.append("state IN (\(filter.states.map { "'\($0.rawValue)'" }.sorted().joined(separator: ", ")))")
+        }
+        if let since = filter.since {
+            conditions.append("received_at >= ?")
+            arguments += [StoredTime.milliseconds(since)]
+        }
+        let clause = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
+        return try Row.fetchAll(
+            db, sql: "SELECT \(columns) FROM payment \(clause) ORDER BY received_at DESC, client, token_digest LIMIT ?",
+            arguments: arguments + [filter.limit]
+        ).map(read)
+    }
+
+    static func pending(_ db: Database) throws -> PendingPayments {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT count(*) AS count, min(received_at) AS oldest FROM payment WHERE state = 'pending'"))
+        let oldest: Int64? = try row?.value("oldest")
+        return PendingPayments(count: try row?.value("count") ?? 0, oldest: oldest.map(StoredTime.date))
+    }
+
+    static func abandoned(before deadline: Int64, _ db: Database) throws -> [Payment] {
+        try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT \(columns) FROM payment WHERE state = 'submitting' AND deadline < ? LIMIT 1000"),
+            arguments: [deadline]
+        ).map(read)
+    }
+
+    private static func state(_ row: Row) throws -> PaymentState {
+        guard let state = PaymentState(rawValue: try row.value("state")) else {
+            throw PaymentStoreError.damaged(reason: "a state")
+        }
+        return state
+    }
+
+    private static func read(_ row: Row) throws -> Payment {
+        guard let purpose = Payment.Purpose(rawValue: try row.value("purpose")) else {
+            throw PaymentStoreError.damaged(reason: "a purpose")
+        }
+        let (reason, code): (String?, String?) = (try row.value("reason"), try row.value("authorization_code"))
+        let reference: String? = try row.value("processor_reference")
+        let processedAt: Int64? = try row.value("processed_at")
+        let isEmpty = reason == nil && code == nil && reference == nil && processedAt == nil
+        return Payment(
+            key: .init(client: try row.value("client"), tokenDigest: Array(try row.value("token_digest") as Data)),
+            purpose: purpose, requestDigest: Array(try row.value("request_digest") as Data),
+            orderId: try row.value("order_id"), state: try state(row),
+            attempt: PaymentAttempt(
+                identifier: Array(try row.value("attempt") as Data), owner: try row.value("owner"),
+                deadline: StoredTime.date(try row.value("deadline"))),
+            transaction: try transaction(row),
+            outcome: isEmpty
+                ? nil
+                : PaymentOutcome(
+                    reason: reason, authorizationCode: code, processorReference: reference,
+                    processedAt: processedAt.map(StoredTime.date)),
+            receivedAt: StoredTime.date(try row.value("received_at")),
+            changedAt: StoredTime.date(try row.value("changed_at")))
+    }
+
+    private static func transaction(_ row: Row) throws -> PaymentTransaction? {
+        guard let identifier: Data = try row.value("transaction_id") else { return nil }
+        let (units, letters): (Int64?, String?) = (try row.value("minor_units"), try row.value("currency"))
+        var amount: Amount?
+        if let units, let letters {
+            amount = Currency(letters: letters).flatMap { Amount(minorUnits: units, currency: $0) }
+            guard amount != nil else { throw PaymentStoreError.damaged(reason: "an amount") }
+        }
+        return PaymentTransaction(
+            identifier: Array(identifier), merchantIdentifier: try row.value("merchant_identifier") ?? "",
+            amount: amount, processor: try row.value("processor"))
+    }
+}
+
+/// Times in the store: whole milliseconds since 1970.
+enum StoredTime {
+    static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1000).rounded()) }
+
+    static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+}
+
+extension Row {
+    /// A column's value, or nil for NULL where `T` is optional. GRDB's own subscripts end the process on an unexpected NULL
+    /// or a value of another type, which a damaged file may hold; this throws.
+    fileprivate func value<T: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> T {
+        try decode(T.self, forColumn: column)
+    }
+}

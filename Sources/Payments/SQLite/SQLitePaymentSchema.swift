@@ -1,0 +1,82 @@
+import GRDB
+
+/// The tables in SQLite. Times are milliseconds since 1970.
+enum SQLitePaymentSchema {
+    static let version = 1
+
+    /// Makes them in an empty file, or checks that they are there.
+    ///
+    /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
+    static func prepare(_ db: Database, path: String) throws {
+        let tables = try String.fetchSet(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        if tables.isEmpty {
+            try db.durably { try db.execute(sql: version1) }
+            return
+        }
+        guard tables.contains("payment_store"),
+            let found = try Int.fetchOne(db, sql: "SELECT schema_version FROM payment_store")
+        else { throw PaymentStoreOpeningError.notAStore(place: path) }
+        guard found <= version else {
+            throw PaymentStoreOpeningError.newerSchema(place: path, found: found, known: version)
+        }
+    }
+
+    /// The triggers hold against a slip of this program, and against a hand at the file that does not know them: history is
+    /// only added to, a name once given stays, and what may have been sent never becomes what may be sent.
+    private static let version1 = """
+        CREATE TABLE payment_store (schema_version INTEGER NOT NULL) STRICT;
+        INSERT INTO payment_store VALUES (1);
+
+        CREATE TABLE payment (
+            client TEXT NOT NULL,
+            token_digest BLOB NOT NULL CHECK (length(token_digest) = 32),
+            purpose TEXT NOT NULL,
+            request_digest BLOB NOT NULL CHECK (length(request_digest) = 32),
+            order_id TEXT,
+            state TEXT NOT NULL,
+            attempt BLOB NOT NULL CHECK (length(attempt) = 8),
+            owner TEXT NOT NULL,
+            deadline INTEGER NOT NULL,
+            transaction_id BLOB UNIQUE CHECK (length(transaction_id) = 32),
+            merchant_identifier TEXT,
+            minor_units INTEGER,
+            currency TEXT,
+            processor TEXT,
+            reason TEXT,
+            authorization_code TEXT,
+            processor_reference TEXT,
+            processed_at INTEGER,
+            received_at INTEGER NOT NULL,
+            changed_at INTEGER NOT NULL,
+            PRIMARY KEY (client, token_digest)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX payment_by_state ON payment (state, received_at);
+        CREATE INDEX payment_by_time ON payment (received_at);
+
+        CREATE TABLE payment_change (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            client TEXT NOT NULL,
+            token_digest BLOB NOT NULL,
+            state TEXT NOT NULL,
+            attempt BLOB NOT NULL,
+            at INTEGER NOT NULL,
+            by TEXT NOT NULL,
+            reason TEXT
+        ) STRICT;
+        CREATE INDEX payment_change_by_payment ON payment_change (client, token_digest);
+
+        CREATE TRIGGER payment_stays BEFORE DELETE ON payment BEGIN SELECT raise(ABORT, 'payments stay'); END;
+        CREATE TRIGGER payment_name_stays BEFORE UPDATE ON payment
+            WHEN old.transaction_id IS NOT NULL AND new.transaction_id IS NOT old.transaction_id
+            BEGIN SELECT raise(ABORT, 'a transaction stays'); END;
+        CREATE TRIGGER payment_sent_once BEFORE UPDATE ON payment
+            WHEN old.state IN ('authorized', 'captured', 'declined', 'error', 'released') AND new.state <> old.state
+                OR old.state = 'pending' AND new.state NOT IN ('pending', 'authorized', 'captured', 'declined', 'error')
+                OR old.state = 'submitting' AND new.state IN ('received', 'decrypted', 'released', 'refused')
+            BEGIN SELECT raise(ABORT, 'sent once'); END;
+        CREATE TRIGGER payment_change_stays BEFORE UPDATE ON payment_change
+            BEGIN SELECT raise(ABORT, 'history stays'); END;
+        CREATE TRIGGER payment_change_is_kept BEFORE DELETE ON payment_change
+            BEGIN SELECT raise(ABORT, 'history stays'); END;
+        """
+}

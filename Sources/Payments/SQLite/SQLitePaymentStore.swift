@@ -1,0 +1,240 @@
+import Dispatch
+public import Foundation
+import GRDB
+import SQLiteFiles
+import Synchronization
+
+/// Payments in one SQLite file, for one gateway. A lock beside the file (`.lock`) keeps a second one out.
+public final class SQLitePaymentStore: PaymentStore {
+    public let engine = "sqlite"
+    /// Absolute.
+    public let path: String
+    private let lock: Mutex<DatabaseFileLock?>
+    private let place: DatabaseFilePlace
+    private let commits: SQLiteCommits
+    private let reader: DatabaseQueue
+
+    /// A full disk or another program's lock is waited for so long; seconds.
+    private static let busyTimeout: TimeInterval = 2
+    /// Pages of write-ahead log after which a commit copies it into the file.
+    private static let checkpointPages = 1000
+
+    /// Opens the store, making it where there is none; blocks.
+    ///
+    /// - Parameter path: absolute; its directory is there and writable for nobody else.
+    public convenience init(path: String) throws(PaymentStoreOpeningError) {
+        try self.init(path: path, faults: SQLitePaymentFaults())
+    }
+
+    init(path: String, faults: SQLitePaymentFaults) throws(PaymentStoreOpeningError) {
+        let lock: DatabaseFileLock
+        do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
+        do {
+            let writer = try DurableSQLite.writing(
+                path, label: "payments.writer", checkpointPages: Self.checkpointPages, busyTimeout: Self.busyTimeout)
+            try writer.writeWithoutTransaction { db in
+                try DurableSQLite.requireDurability(db, path: path)
+                try SQLitePaymentSchema.prepare(db, path: path)
+            }
+            reader = try DurableSQLite.reading(path, label: "payments.reader", busyTimeout: Self.busyTimeout)
+            place = DatabaseFilePlace(path: path)
+            commits = SQLiteCommits(writer, place: place, faults: faults)
+        } catch {
+            lock.release()
+            throw PaymentStoreOpeningError(error, path: path)
+        }
+        self.path = path
+        self.lock = Mutex(lock)
+    }
+
+    public func begin(
+        _ arrival: PaymentArrival, at now: Date
+    ) async throws(PaymentStoreError) -> PaymentBeginning {
+        try await commits.write { db in
+            let found = try SQLitePaymentRows.find(arrival.key, db) ?? Self.stated(arrival, db)
+            if case .answer(let answer) = ArrivalRule(arrival, found: found, at: now) { return answer }
+            let payment = arrival.begun(found, at: now)
+            let after = found == nil ? [] : try SQLitePaymentRows.harmlessAttempts(at: payment.key, db)
+            try SQLitePaymentRows.put(payment, db)
+            try SQLitePaymentRows.note(payment, .received, by: nil, reason: nil, db)
+            return .begun(payment, after: after)
+        }
+    }
+
+    /// The client's own payment of the transaction that the token says it is.
+    private static func stated(_ arrival: PaymentArrival, _ db: Database) throws -> Payment? {
+        guard let transaction = arrival.statedTransaction else { return nil }
+        let found = try SQLitePaymentRows.find(transaction: transaction, db)
+        return found?.key.client == arrival.key.client ? found : nil
+    }
+
+    public func claim(
+        _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?,
+        at now: Date
+    ) async throws(PaymentStoreError) -> PaymentClaim {
+        precondition(PaymentState.decrypted.mayBecome(state))
+        return try await commits.write { db in
+            let row = try SQLitePaymentRows.find(payment.key, db)
+            var changed = try payment.changed(in: row, to: state, from: [.received], outcome, at: now)
+            if let other = try SQLitePaymentRows.find(transaction: transaction.identifier, db), other.key != payment.key
+            {
+                changed.state = .refused
+                changed.outcome = PaymentOutcome(reason: "transaction_replayed")
+                try SQLitePaymentRows.put(changed, db)
+                try SQLitePaymentRows.note(changed, .refused, by: nil, reason: changed.outcome?.reason, db)
+                return .usedBefore
+            }
+            changed.transaction = transaction
+            try SQLitePaymentRows.put(changed, db)
+            try SQLitePaymentRows.note(changed, .decrypted, by: nil, reason: nil, db)
+            try SQLitePaymentRows.note(changed, state, by: nil, reason: outcome?.reason, db)
+            return .claimed(changed)
+        }
+    }
+
+    public func end(
+        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
+    ) async throws(PaymentStoreError) -> Payment {
+        precondition([.notSent, .refused].contains(state))
+        return try await change(payment, to: state, from: Payment.endable, outcome, at: now)
+    }
+
+    public func settle(
+        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
+    ) async throws(PaymentStoreError) -> Payment {
+        precondition(state == .pending || Payment.fates.contains(state))
+        return try await commits.write { db in
+            let row = try SQLitePaymentRows.find(payment.key, db)
+            // A processor that answers twice, or the answer and a question about it, say the same.
+            if let row, row.attempt.identifier == payment.attempt.identifier, row.state == state { return row }
+            return try Self.write(
+                payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now), outcome, db)
+        }
+    }
+
+    public func resolve(
+        transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
+    ) async throws(PaymentStoreError) -> Payment {
+        precondition(Payment.fates.contains(state))
+        return try await commits.write { db in
+            guard let row = try SQLitePaymentRows.find(transaction: transaction, db) else {
+                throw PaymentStoreError.notFound
+            }
+            var outcome = row.outcome ?? PaymentOutcome()
+            (outcome.reason, outcome.processedAt) = ("resolved", now)
+            let changed = try row.changed(in: row, to: state, from: [.pending], outcome, at: now)
+            try SQLitePaymentRows.put(changed, db)
+            try SQLitePaymentRows.note(changed, state, by: person, reason: reason, db)
+            return changed
+        }
+    }
+
+    public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
+        let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
+        // Looked for first without the lock on writing: nearly always there is none.
+        guard try await read({ db in try !SQLitePaymentRows.abandoned(before: latest, db).isEmpty }) else { return 0 }
+        return try await commits.write { db in
+            let abandoned = try SQLitePaymentRows.abandoned(before: latest, db)
+            for payment in abandoned {
+                let outcome = PaymentOutcome(reason: "interrupted")
+                _ = try Self.write(
+                    payment.changed(in: payment, to: .pending, from: [.submitting], outcome, at: now), outcome, db)
+            }
+            return abandoned.count
+        }
+    }
+
+    public func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment? {
+        try await read { db in try SQLitePaymentRows.find(transaction: transaction, db) }
+    }
+
+    public func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment] {
+        try await read { db in try SQLitePaymentRows.list(filter, db) }
+    }
+
+    public func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange] {
+        try await read { db in try SQLitePaymentRows.history(of: key, db) }
+    }
+
+    public func pending() async throws(PaymentStoreError) -> PendingPayments {
+        try await read { db in try SQLitePaymentRows.pending(db) }
+    }
+
+    public func probe() async throws(PaymentStoreError) {
+        try await commits.write { db in
+            try db.execute(sql: "UPDATE payment_store SET schema_version = schema_version")
+        }
+    }
+
+    public func close() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            DispatchQueue.global().async { [self] in
+                // A connection that will not close is closed by the process's end.
+                try? reader.close()
+                try? commits.close()
+                lock.withLock { lock in
+                    lock?.release()
+                    lock = nil
+                }
+                continuation.resume()
+            }
+        }
+    }
+
+    private func change(
+        _ payment: Payment, to state: PaymentState, from states: Set<PaymentState>, _ outcome: PaymentOutcome,
+        at now: Date
+    ) async throws(PaymentStoreError) -> Payment {
+        try await commits.write { db in
+            let row = try SQLitePaymentRows.find(payment.key, db)
+            return try Self.write(payment.changed(in: row, to: state, from: states, outcome, at: now), outcome, db)
+        }
+    }
+
+    private static func write(_ changed: Payment, _ outcome: PaymentOutcome, _ db: Database) throws -> Payment {
+        try SQLitePaymentRows.put(changed, db)
+        try SQLitePaymentRows.note(changed, changed.state, by: nil, reason: outcome.reason, db)
+        return changed
+    }
+
+    private func read<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(PaymentStoreError) -> Value {
+        let result: Result<Value, PaymentStoreError> = await withCheckedContinuation { continuation in
+            reader.asyncRead { [place] database in
+                let result = Result {
+                    try place.requireUnchanged()
+                    return try body(database.get())
+                }
+                continuation.resume(returning: result.mapError(PaymentStoreError.init))
+            }
+        }
+        return try result.get()
+    }
+}
+
+extension PaymentStoreOpeningError {
+    fileprivate init(_ error: DatabaseFileError) {
+        self =
+            switch error {
+            case .noDirectory(let path): .noDirectory(path: path)
+            case .notPrivate(let path, let why): .notPrivate(path: path, why: why)
+            case .inUse(let path): .inUse(path: path)
+            case .notDurable(let path, let why): .notDurable(place: path, why: why)
+            case .cannotOpen(let path, let reason): .cannotOpen(place: path, reason: reason)
+            case .notNow(let path, let reason): .notNow(place: path, reason: reason)
+            }
+    }
+
+    fileprivate init(_ error: any Error, path: String) {
+        switch error {
+        case let error as PaymentStoreOpeningError: self = error
+        case let error as DatabaseFileError: self.init(error)
+        case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: self = .notAStore(place: path)
+        case let error as DatabaseError
+        where [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(error.resultCode):
+            self = .notNow(place: path, reason: PaymentStoreError.reason(of: error))
+        default: self = .cannotOpen(place: path, reason: PaymentStoreError.reason(of: error))
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+
+// What may follow what, for every engine: an engine reads the row, asks here, and writes what it is told.
+
+/// What an engine does about a client's token that arrives.
+enum ArrivalRule {
+    case begin
+    case answer(PaymentBeginning)
+
+    /// - Parameter found: the client's own payment by the token's digest, or by the transaction that the token states.
+    init(_ arrival: PaymentArrival, found: Payment?, at now: Date) {
+        guard let found else {
+            self = .begin
+            return
+        }
+        let isSame = found.requestDigest == arrival.requestDigest && found.purpose == arrival.purpose
+        switch found.state {
+        // Nothing came of it, so that it may be asked for otherwise now: with the right amount, say.
+        case .refused: self = .begin
+        case _ where !isSame: self = .answer(.usedDifferently)
+        case .notSent: self = .begin
+        case .received, .decrypted: self = found.isAbandoned(at: now) ? .begin : .answer(.underWay(found))
+        case .submitting, .pending, .authorized, .captured, .declined, .error, .released: self = .answer(.known(found))
+        }
+    }
+}
+
+extension PaymentArrival {
+    /// The payment as this attempt begins it. Its place is that of the row that was found, so that one token in two forms is
+    /// one payment.
+    func begun(_ found: Payment?, at now: Date) -> Payment {
+        Payment(
+            key: found?.key ?? key, purpose: purpose, requestDigest: requestDigest, orderId: orderId, state: .received,
+            attempt: attempt, transaction: found?.transaction, receivedAt: found?.receivedAt ?? now, changedAt: now)
+    }
+}
+
+extension Payment {
+    /// The payment in its next state.
+    ///
+    /// - Throws: `superseded`, where the row is another attempt's by now, or its state does not lead there.
+    func changed(
+        in row: Payment?, to state: PaymentState, from states: Set<PaymentState>, _ outcome: PaymentOutcome?,
+        at now: Date
+    ) throws(PaymentStoreError) -> Payment {
+        guard let row else { throw .notFound }
+        guard row.attempt.identifier == attempt.identifier, states.contains(row.state) else {
+            throw .superseded(row.state)
+        }
+        var changed = row
+        (changed.state, changed.changedAt) = (state, now)
+        if let outcome { changed.outcome = outcome }
+        return changed
+    }
+
+    /// From where an attempt ends without having sent anything.
+    static let endable: Set<PaymentState> = [.received, .decrypted, .submitting]
+    /// From where a processor's answer is taken.
+    static let settleable: Set<PaymentState> = [.submitting, .pending]
+    /// What a processor, or a person, can say of a payment.
+    static let fates: Set<PaymentState> = [.authorized, .captured, .declined, .error]
+}

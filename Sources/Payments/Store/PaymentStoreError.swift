@@ -1,0 +1,61 @@
+/// Why the store did not do what it was asked.
+public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// It can be neither written nor read now. Nothing was changed. The reason is for the log and holds no row's value.
+    case unavailable(reason: String)
+    /// A commit was not acknowledged: it may stand. Nothing is sent on the strength of it.
+    case inDoubt(reason: String)
+    /// More waits than is worth waiting for.
+    case overloaded
+    /// Another attempt has the payment, or it is no longer in a state that this change follows.
+    case superseded(PaymentState)
+    /// There is no payment of this name.
+    case notFound
+    /// What stands there is not what this version writes.
+    case damaged(reason: String)
+
+    public var description: String {
+        switch self {
+        case .unavailable(let reason): "The store of payments is not available: \(reason)"
+        case .inDoubt(let reason): "The store of payments did not acknowledge a change, which may stand: \(reason)"
+        case .overloaded: "Too many changes wait for the store of payments."
+        case .superseded(let state): "The payment is \(state.rawValue) by now."
+        case .notFound: "There is no such payment."
+        case .damaged(let reason): "The store of payments holds what this version does not know: \(reason)"
+        }
+    }
+}
+
+/// Why the store cannot be opened.
+public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
+    case noDirectory(path: String)
+    case notPrivate(path: String, why: String)
+    case inUse(path: String)
+    case notDurable(place: String, why: String)
+    /// A database, but none of payments; or no database at all.
+    case notAStore(place: String)
+    case newerSchema(place: String, found: Int, known: Int)
+    case cannotOpen(place: String, reason: String)
+    /// It may open later, as it is.
+    case notNow(place: String, reason: String)
+
+    public var description: String {
+        switch self {
+        case .noDirectory(let path):
+            "The directory \(path) of the payments' store does not exist. Make it for the gateway's account: "
+                + "install -d -m 0700 -o paytoken-gateway \(path)"
+        case .notPrivate(let path, let why): "The payments' store would not be private: \(path) \(why)."
+        case .inUse(let path):
+            "Another process uses the payments' store \(path). One gateway has one file; several gateways share a "
+                + "store in PostgreSQL (store.url)."
+        case .notDurable(let place, let why):
+            "The payments' store \(place) would not survive a loss of power: \(why). Put it on a local file system."
+        case .notAStore(let place): "\(place) is not a store of payments. Name another one in store.url."
+        case .newerSchema(let place, let found, let known):
+            "The payments' store \(place) has schema \(found), which a newer gateway wrote; this one knows schemas up to "
+                + "\(known). Run the newer program."
+        case .cannotOpen(let place, let reason): "The payments' store \(place) cannot be opened: \(reason)"
+        case .notNow(let place, let reason):
+            "The payments' store \(place) cannot be opened now: \(reason) Look at it, then start again."
+        }
+    }
+}

@@ -1,0 +1,96 @@
+public import Payments
+import SecretMemory
+public import StrictJSON
+
+/// Reads the decrypted dictionary.
+///
+/// The JSON's strings are ordinary memory until the reader has copied what is secret; a process that handles them is not
+/// dumpable.
+public enum PaymentDataReader {
+    /// Why the payment data cannot be submitted.
+    public enum Fault: Error, Sendable, Equatable {
+        /// A member is absent, or of another form than Apple documents.
+        case member(String)
+        /// `paymentDataType` is none that is known here.
+        case unknownType
+    }
+
+    /// - Parameters:
+    ///   - json: the dictionary.
+    ///   - bytes: the same, as it was decrypted.
+    public static func credential(_ json: JSONObject, bytes: [UInt8]) throws(Fault) -> PaymentCredential {
+        let number = try text("applicationPrimaryAccountNumber", in: json)
+        guard (8...19).contains(number.utf8.count), number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            throw .member("applicationPrimaryAccountNumber")
+        }
+        guard let expiration = ExpirationDate(try text("applicationExpirationDate", in: json)) else {
+            throw .member("applicationExpirationDate")
+        }
+        guard let type = PaymentDataType(rawValue: try text("paymentDataType", in: json)) else { throw .unknownType }
+        guard let detail = json["paymentData"]?.objectValue else { throw .member("paymentData") }
+        let proof: PaymentProof
+        switch type {
+        case .threeDSecure:
+            proof = .threeDSecure(
+                ThreeDSecureProof(
+                    cryptogram: secret(try text("onlinePaymentCryptogram", in: detail)),
+                    eciIndicator: detail["eciIndicator"]?.stringValue))
+        case .emv:
+            proof = .emv(
+                EMVProof(
+                    data: secret(try text("emvData", in: detail)),
+                    encryptedPIN: secret(detail["encryptedPINData"]?.stringValue ?? "")))
+        }
+        var metadata: [UInt8] = []
+        if let value = json["merchantTokenMetadata"] {
+            var writer = JSONWriter(capacity: 512)
+            writer.value(value)
+            metadata = writer.bytes
+        }
+        return PaymentCredential(
+            accountNumber: secret(number), expirationDate: expiration,
+            cardholderName: secret(json["cardholderName"]?.stringValue ?? ""),
+            deviceManufacturerIdentifier: json["deviceManufacturerIdentifier"]?.stringValue, proof: proof,
+            merchantResponses: try responses(json),
+            merchantTokenIdentifier: json["merchantTokenIdentifier"]?.stringValue,
+            merchantTokenMetadata: SecretBytes(copying: metadata), dictionary: SecretBytes(copying: bytes))
+    }
+
+    /// What is to be paid: nil where there is no amount. `transactionAmount` counts the minor unit (``Amount``).
+    ///
+    /// - Throws: an amount that is not a whole number of minor units, and one in a currency that is not in the table.
+    public static func amount(_ json: JSONObject) throws(Fault) -> Amount? {
+        guard let value = json["transactionAmount"], !value.isNull else { return nil }
+        guard let number = value.numberValue?.int else { throw .member("transactionAmount") }
+        guard let currency = json["currencyCode"]?.stringValue.flatMap({ Currency(number: $0) }) else {
+            throw .member("currencyCode")
+        }
+        guard let amount = Amount(minorUnits: Int64(number), currency: currency) else {
+            throw .member("transactionAmount")
+        }
+        return amount
+    }
+
+    private static func responses(_ json: JSONObject) throws(Fault) -> [MerchantResponse] {
+        guard let value = json["authenticationResponses"], !value.isNull else { return [] }
+        guard let elements = value.arrayValue, elements.count <= 100 else { throw .member("authenticationResponses") }
+        var responses: [MerchantResponse] = []
+        for element in elements {
+            guard let object = element.objectValue else { throw .member("authenticationResponses") }
+            let amount = object["transactionAmount"]
+            responses.append(
+                MerchantResponse(
+                    merchantIdentifier: try text("merchantIdentifier", in: object),
+                    authenticationData: secret(object["authenticationData"]?.stringValue ?? ""),
+                    transactionAmount: amount?.stringValue ?? amount?.numberValue?.text))
+        }
+        return responses
+    }
+
+    private static func text(_ name: String, in object: JSONObject) throws(Fault) -> String {
+        guard let text = object[name]?.stringValue, !text.isEmpty else { throw .member(name) }
+        return text
+    }
+
+    private static func secret(_ text: String) -> SecretBytes { SecretBytes(copying: Array(text.utf8)) }
+}

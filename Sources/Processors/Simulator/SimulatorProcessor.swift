@@ -1,0 +1,82 @@
+import Foundation
+import Payments
+import SecretMemory
+import StrictJSON
+
+/// The program `processor-simulator`, by its JSON over HTTP: nothing is paid.
+public struct SimulatorProcessor: Processor {
+    public let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure, .emv], tellsStatus: true)
+    private let exchange: ProcessorExchange
+
+    public init(_ exchange: ProcessorExchange) { self.exchange = exchange }
+
+    public func authorize(
+        _ submission: Submission, before deadline: ContinuousClock.Instant
+    ) async -> SubmissionOutcome {
+        let body = Self.body(submission)
+        switch await exchange.send("POST", "/authorizations", body: body, before: deadline) {
+        case .notSent(let fault): return .notSent(fault)
+        case .unknown(let fault): return .unknown(fault)
+        case .answer(let answer):
+            guard let known = Self.read(answer, of: submission.transactionId) else {
+                return .unknown(.answerNotUnderstood)
+            }
+            return .answered(known)
+        }
+    }
+
+    public func status(
+        of payment: SubmittedPayment, before deadline: ContinuousClock.Instant
+    ) async -> ProcessorStatus {
+        let path = "/authorizations/\(payment.transactionId)"
+        switch await exchange.send("GET", path, body: SecretBytes(count: 0), before: deadline) {
+        case .notSent(let fault), .unknown(let fault): return .notAnswered(fault.rawValue)
+        case .answer(let answer):
+            if answer.status == 404 { return .noTrace }
+            guard let known = Self.read(answer, of: payment.transactionId) else {
+                return .notAnswered(ExchangeFault.answerNotUnderstood.rawValue)
+            }
+            return .known(known)
+        }
+    }
+
+    private static func body(_ submission: Submission) -> SecretBytes {
+        var json = JSONWriter(capacity: 1024)
+        json.beginObject()
+        json.member("payment", submission.transactionId)
+        json.member("merchantIdentifier", submission.merchantIdentifier)
+        json.member("orderId", submission.orderId)
+        json.member("amount", submission.amount?.decimal)
+        json.member("currency", submission.amount?.currency.letters)
+        json.member("minorUnits", submission.amount.map { Int($0.minorUnits) })
+        let credential = submission.credential
+        json.member("accountNumber", text(credential.accountNumber))
+        let expiration = credential.expirationDate
+        json.member("expirationDate", expiration.year + expiration.month + expiration.day)
+        switch credential.proof {
+        case .threeDSecure(let proof):
+            json.member("cryptogram", text(proof.cryptogram))
+            json.member("eciIndicator", proof.eciIndicator)
+        case .emv(let proof): json.member("emvData", text(proof.data))
+        }
+        json.endObject()
+        return SecretBytes(copying: json.bytes)
+    }
+
+    private static func text(_ secret: borrowing SecretBytes) -> String {
+        unsafe secret.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+    }
+
+    private static func read(_ answer: ExchangeAnswer, of transactionId: String) -> ProcessorAnswer? {
+        guard answer.status == 200, let json = (try? JSONValue(parsing: answer.body))?.objectValue,
+            json["payment"]?.stringValue == transactionId, let status = json["status"]?.stringValue,
+            let state = PaymentState(rawValue: status),
+            [.authorized, .captured, .declined, .error, .pending].contains(state)
+        else { return nil }
+        return ProcessorAnswer(
+            state,
+            PaymentOutcome(
+                reason: json["reason"]?.stringValue, authorizationCode: json["authorizationCode"]?.stringValue,
+                processorReference: json["reference"]?.stringValue, processedAt: state == .pending ? nil : Date()))
+    }
+}

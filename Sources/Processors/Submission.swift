@@ -1,0 +1,209 @@
+public import Payments
+public import SecretMemory
+
+/// One payment for a processor. It lives in memory, between paytokend's answer and the processor's, and nowhere else.
+public struct Submission: Sendable {
+    /// The payment's name: the token's transaction identifier, 64 lower-case hex digits. Fit for an idempotency key.
+    public let transactionId: String
+    public let merchantIdentifier: String
+    public let orderId: String?
+    /// What the token says is to be paid. Nil and zero come only to processors that take them.
+    public let amount: Amount?
+    public let credential: PaymentCredential
+    public let customer: Customer
+
+    public init(
+        transactionId: String, merchantIdentifier: String, orderId: String?, amount: Amount?,
+        credential: PaymentCredential, customer: Customer
+    ) {
+        self.transactionId = transactionId
+        self.merchantIdentifier = merchantIdentifier
+        self.orderId = orderId
+        self.amount = amount
+        self.credential = credential
+        self.customer = customer
+    }
+}
+
+/// `paymentDataType` of Apple's payment data.
+public enum PaymentDataType: String, Sendable, CaseIterable {
+    case threeDSecure = "3DSecure"
+    case emv = "EMV"
+}
+
+/// The decrypted payment data ("Payment token format reference", *Payment data keys*), typed for whoever implements a processor.
+///
+/// Secrets are in memory that is wiped. What Apple adds to the dictionary is in ``dictionary``.
+public final class PaymentCredential: Sendable {
+    /// `applicationPrimaryAccountNumber`, digits.
+    public let accountNumber: SecretBytes
+    /// `applicationExpirationDate`.
+    public let expirationDate: ExpirationDate
+    /// `cardholderName`, UTF-8; empty where there is none.
+    public let cardholderName: SecretBytes
+    /// `deviceManufacturerIdentifier`, hexadecimal.
+    public let deviceManufacturerIdentifier: String?
+    /// What the card proves itself by.
+    public let proof: PaymentProof
+    /// `authenticationResponses`: a proof for each of several merchants.
+    public let merchantResponses: [MerchantResponse]
+    /// `merchantTokenIdentifier`, for later payments of the same customer.
+    public let merchantTokenIdentifier: String?
+    /// `merchantTokenMetadata`, as JSON; empty where there is none.
+    public let merchantTokenMetadata: SecretBytes
+    /// All of it, byte for byte as Apple wrote it.
+    public let dictionary: SecretBytes
+
+    public init(
+        accountNumber: consuming SecretBytes, expirationDate: ExpirationDate, cardholderName: consuming SecretBytes,
+        deviceManufacturerIdentifier: String?, proof: PaymentProof, merchantResponses: [MerchantResponse],
+        merchantTokenIdentifier: String?, merchantTokenMetadata: consuming SecretBytes,
+        dictionary: consuming SecretBytes
+    ) {
+        self.accountNumber = accountNumber
+        self.expirationDate = expirationDate
+        self.cardholderName = cardholderName
+        self.deviceManufacturerIdentifier = deviceManufacturerIdentifier
+        self.proof = proof
+        self.merchantResponses = merchantResponses
+        self.merchantTokenIdentifier = merchantTokenIdentifier
+        self.merchantTokenMetadata = merchantTokenMetadata
+        self.dictionary = dictionary
+    }
+}
+
+/// `paymentData` of the decrypted payment data.
+public enum PaymentProof: Sendable {
+    case threeDSecure(ThreeDSecureProof)
+    case emv(EMVProof)
+
+    public var type: PaymentDataType {
+        switch self {
+        case .threeDSecure: .threeDSecure
+        case .emv: .emv
+        }
+    }
+}
+
+public final class ThreeDSecureProof: Sendable {
+    /// `onlinePaymentCryptogram`, base64 as Apple wrote it.
+    public let cryptogram: SecretBytes
+    /// `eciIndicator`; some networks send none. Apple writes one digit or two: `5` is `05`.
+    public let eciIndicator: String?
+
+    public init(cryptogram: consuming SecretBytes, eciIndicator: String?) {
+        self.cryptogram = cryptogram
+        self.eciIndicator = eciIndicator
+    }
+}
+
+public final class EMVProof: Sendable {
+    /// `emvData`, base64 as Apple wrote it.
+    public let data: SecretBytes
+    /// `encryptedPINData`, hexadecimal; empty where there is none.
+    public let encryptedPIN: SecretBytes
+
+    public init(data: consuming SecretBytes, encryptedPIN: consuming SecretBytes) {
+        self.data = data
+        self.encryptedPIN = encryptedPIN
+    }
+}
+
+/// One merchant's part of a payment to several (`authenticationResponses`).
+public final class MerchantResponse: Sendable {
+    public let merchantIdentifier: String
+    /// `authenticationData`, as Apple wrote it.
+    public let authenticationData: SecretBytes
+    /// `transactionAmount`, as Apple wrote it.
+    public let transactionAmount: String?
+
+    public init(
+        merchantIdentifier: String, authenticationData: consuming SecretBytes, transactionAmount: String?
+    ) {
+        self.merchantIdentifier = merchantIdentifier
+        self.authenticationData = authenticationData
+        self.transactionAmount = transactionAmount
+    }
+}
+
+/// Six digits, YYMMDD.
+public struct ExpirationDate: Sendable, Equatable {
+    /// Two digits each.
+    public let year: String, month: String, day: String
+
+    /// Nil unless it is six digits with a month from 01 to 12 and a day from 01 to 31.
+    public init?(_ text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 6, digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+            return nil
+        }
+        func part(_ start: Int) -> String { String(decoding: digits[start..<(start + 2)], as: UTF8.self) }
+        (year, month, day) = (part(0), part(2), part(4))
+        guard let month = Int(month), (1...12).contains(month), let day = Int(day), (1...31).contains(day) else {
+            return nil
+        }
+    }
+}
+
+/// Who pays, as the request says: passed to the processor, stored nowhere.
+public struct Customer: Sendable, Equatable {
+    public var billing: PaymentContact?
+    public var shipping: PaymentContact?
+    /// Dotted quad (IPv4) or RFC 5952 (IPv6).
+    public var ipAddress: String?
+
+    public init(billing: PaymentContact? = nil, shipping: PaymentContact? = nil, ipAddress: String? = nil) {
+        self.billing = billing
+        self.shipping = shipping
+        self.ipAddress = ipAddress
+    }
+
+    /// billingContact's, or shippingContact's: Apple Pay often has them there only.
+    public var phoneNumber: String? { billing?.phoneNumber ?? shipping?.phoneNumber }
+    public var emailAddress: String? { billing?.emailAddress ?? shipping?.emailAddress }
+
+    /// Which of `elements` are absent, empty or blank.
+    public func missing(_ elements: [RequiredElement], orderId: String?) -> [RequiredElement] {
+        elements.filter { element in
+            let value: String? =
+                switch element {
+                case .orderId: orderId
+                case .customerIPAddress: ipAddress
+                case .billing(.phoneNumber): phoneNumber
+                case .billing(.emailAddress): emailAddress
+                case .billing(let element): billing?.value(of: element)
+                case .shipping(let element): shipping?.value(of: element)
+                }
+            return value?.contains { !$0.isWhitespace } != true
+        }
+    }
+}
+
+/// PaymentContact of the merchant server's API.
+public struct PaymentContact: Sendable, Equatable {
+    public var phoneNumber: String?
+    public var emailAddress: String?
+    public var givenName: String?
+    public var familyName: String?
+    public var addressLines: [String] = []
+    public var locality: String?
+    public var administrativeArea: String?
+    public var postalCode: String?
+    public var countryCode: String?
+
+    public init() {}
+
+    func value(of element: ContactElement) -> String? {
+        switch element {
+        case .givenName: givenName
+        case .familyName: familyName
+        case .phoneNumber: phoneNumber
+        case .emailAddress: emailAddress
+        case .addressLines: addressLines.first
+        case .locality: locality
+        case .administrativeArea: administrativeArea
+        case .postalCode: postalCode
+        case .countryCode: countryCode
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import ArgumentParser
+import CommandOutput
+import DaemonAPI
+import Encodings
+import Foundation
+
+/// Payments, for people.
+struct PaymentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "payment", abstract: "Shows payments, and says what became of those whose fate is not known.",
+        discussion: """
+            A payment is pending when it was submitted and no answer came. It is never sent again. Where the processor can be \
+            asked, the gateway asks by itself; otherwise look the payment up at the processor and resolve it.
+
+              paytoken-gateway payment list --state pending
+              paytoken-gateway payment show 0f3a…
+              paytoken-gateway payment resolve 0f3a… --status captured --reason "seen in the acquirer's report of May 3"
+            """, subcommands: [PaymentListCommand.self, PaymentShowCommand.self, PaymentResolveCommand.self])
+}
+
+/// What the commands share: the admin socket, and how a result is shown.
+struct PaymentOptions: ParsableArguments {
+    enum Output: String, ExpressibleByArgument, CaseIterable {
+        case table, json
+    }
+
+    @Option(help: ArgumentHelp("The gateway's admin socket.", valueName: "path"), completion: .file())
+    var socket = "/run/paytoken-gateway/admin.sock"
+
+    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
+    var output = Output.table
+
+    /// Asks; says what is wrong on standard error and ends with its status.
+    func ask<Answer: Decodable>(_ request: ClientRequest, for type: Answer.Type) async throws -> (Answer, [UInt8]) {
+        let answer: ClientAnswer
+        do { answer = try await UnixSocketClient(path: socket).send(request) } catch {
+            throw Self.failure(error.exitStatus, error.sentence(of: "paytoken-gateway"))
+        }
+        guard answer.isSuccess else {
+            guard let refusal = answer.refusal else {
+                throw Self.failure(.defect, "The gateway's answer \(answer.status) is not understood.")
+            }
+            let details = refusal.details.map { " (\($0))" } ?? ""
+            throw Self.failure(
+                refusal.exitStatus(httpStatus: answer.status), "\(refusal.code): \(refusal.message)\(details)")
+        }
+        guard let decoded = try? answer.decoded(as: type) else {
+            throw Self.failure(.defect, "The gateway's answer is not understood; is it of another version?")
+        }
+        return (decoded, answer.body)
+    }
+
+    func show(_ json: [UInt8], _ text: @autoclosure () -> String) {
+        switch output {
+        case .json: print(String(decoding: json, as: UTF8.self))
+        case .table: print(text(), terminator: "")
+        }
+    }
+
+    static func failure(_ status: ExitStatus, _ message: String) -> ExitCode {
+        FileHandle.standardError.write(Data((Printable.text(message) + "\n").utf8))
+        return ExitCode(status.rawValue)
+    }
+}
+
+struct PaymentListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Shows payments, the newest first.")
+
+    @Option(help: ArgumentHelp("Only payments in this state; may be repeated.", valueName: "state"))
+    var state: [String] = []
+
+    @Option(help: ArgumentHelp("Only payments of this client.", valueName: "name"))
+    var client: String?
+
+    @Option(help: ArgumentHelp("Only payments received since this time (RFC 3339).", valueName: "time"))
+    var since: String?
+
+    @Option(help: ArgumentHelp("How many at most, 1 to 1000.", valueName: "number"))
+    var limit = 100
+
+    @OptionGroup var options: PaymentOptions
+
+    static let states = [
+        "received", "decrypted", "submitting", "authorized", "captured", "declined", "error", "pending", "not_sent",
+        "released", "refused",
+    ]
+
+    func validate() throws {
+        for state in state where !Self.states.contains(state) {
+            throw ValidationError("--state is one of \(Self.states.joined(separator: ", ")).")
+        }
+        guard (1...1000).contains(limit) else { throw ValidationError("--limit is a number from 1 to 1000.") }
+        guard since.map({ RFC3339.date($0) != nil }) ?? true else {
+            throw ValidationError("--since is a time as in 2026-05-03T12:00:00Z.")
+        }
+    }
+
+    func run() async throws {
+        let request = PaymentListRequest(
+            client: client, states: state.isEmpty ? nil : state.joined(separator: ","),
+            since: since.flatMap { RFC3339.date($0) }, limit: limit)
+        let (list, bytes) = try await options.ask(
+            .post("/v1/payments/list", body: try JSONCoding.encode(request)), for: PaymentList.self)
+        var table = Table(columns: [
+            "RECEIVED", "STATE", "AMOUNT", "CLIENT", "ORDER", "PROCESSOR", "TRANSACTION", "REASON",
+        ])
+        for payment in list.items {
+            table.add([
+                RFC3339.string(payment.receivedAt), payment.state, PaymentShowCommand.amount(payment) ?? "-",
+                payment.client, payment.orderId ?? "-", payment.processor ?? "-", payment.transactionId ?? "-",
+                payment.reason ?? "",
+            ])
+        }
+        options.show(bytes, table.text)
+        if list.items.count == limit {
+            FileHandle.standardError.write(Data("These are \(limit); there may be more (--limit).\n".utf8))
+        }
+    }
+}
+
+struct PaymentShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Shows one payment and its history.")
+
+    @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
+    var transaction: String
+
+    @OptionGroup var options: PaymentOptions
+
+    func validate() throws { try Self.check(transaction) }
+
+    static func check(_ transaction: String) throws {
+        guard Hexadecimal.decode(transaction)?.count == 32 else {
+            throw ValidationError("A payment is named by its transactionId, 64 hexadecimal digits.")
+        }
+    }
+
+    func run() async throws {
+        let (payment, bytes) = try await options.ask(.get("/v1/payments/\(transaction)"), for: PaymentSummary.self)
+        options.show(bytes, Self.text(payment))
+    }
+
+    static func amount(_ payment: PaymentSummary) -> String? {
+        payment.amount.map { "\($0) \(payment.currency ?? "")" }
+    }
+
+    static func text(_ payment: PaymentSummary) -> String {
+        let pairs: [(String, String?)] = [
+            ("transaction", payment.transactionId), ("state", payment.state), ("amount", amount(payment)),
+            ("client", payment.client), ("order", payment.orderId), ("purpose", payment.purpose),
+            ("merchant", payment.merchantIdentifier), ("processor", payment.processor),
+            ("authorization code", payment.authorizationCode), ("processor reference", payment.processorReference),
+            ("reason", payment.reason), ("gateway", payment.gateway),
+            ("received", RFC3339.string(payment.receivedAt)), ("changed", RFC3339.string(payment.changedAt)),
+        ]
+        var history = Table(columns: ["TIME", "STATE", "BY", "ATTEMPT", "REASON"])
+        for change in payment.history ?? [] {
+            history.add([RFC3339.string(change.at), change.state, change.by, change.attempt, change.reason ?? ""])
+        }
+        return Table(pairs: pairs.map { ($0.0, $0.1 ?? "-") }).text + (history.isEmpty ? "" : "\n" + history.text)
+    }
+}
+
+struct PaymentResolveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resolve", abstract: "Says what became of a pending payment; who and why are recorded.",
+        discussion: "Look at the processor first: what is said here stays, and the client is told it.")
+
+    @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
+    var transaction: String
+
+    @Option(
+        help: ArgumentHelp(
+            "What became of it.", valueName: PaymentResolution.statuses.joined(separator: "|")))
+    var status: String
+
+    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    var reason: String
+
+    @OptionGroup var options: PaymentOptions
+
+    func validate() throws {
+        try PaymentShowCommand.check(transaction)
+        guard PaymentResolution.statuses.contains(status) else {
+            throw ValidationError("--status is one of \(PaymentResolution.statuses.joined(separator: ", ")).")
+        }
+        guard (1...200).contains(reason.unicodeScalars.count) else {
+            throw ValidationError("--reason has 1 to 200 characters.")
+        }
+    }
+
+    func run() async throws {
+        let body = try JSONCoding.encode(PaymentResolution(status: status, reason: reason))
+        let (payment, bytes) = try await options.ask(
+            .post("/v1/payments/\(transaction)/resolve", body: body), for: PaymentSummary.self)
+        options.show(bytes, PaymentShowCommand.text(payment))
+    }
+}

@@ -1,0 +1,294 @@
+import Foundation
+import Payments
+import TestSupport
+import Testing
+
+/// What every engine must do.
+@Suite struct PaymentStoreConformance {
+    @Test("a payment goes from received to its fate, and each step is in its history", arguments: Engine.allCases)
+    func wholeWay(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (store, now) = (fixture.store, fixture.now)
+        let (received, after) = try await fixture.begun(fixture.arrival())
+        #expect(received.state == .received)
+        #expect(after.isEmpty)
+        #expect(received.transaction == nil)
+
+        let transaction = try fixture.transaction()
+        let claim = try await store.claim(received, transaction, as: .submitting, nil, at: now)
+        guard case .claimed(let submitting) = claim else {
+            Issue.record("not claimed: \(claim)")
+            return
+        }
+        #expect(submitting.state == .submitting)
+        #expect(submitting.transaction == transaction)
+
+        let outcome = PaymentOutcome(authorizationCode: "A1B2C3", processorReference: "ref-1", processedAt: now)
+        let authorized = try await store.settle(submitting, as: .authorized, outcome, at: now)
+        #expect(authorized.state == .authorized)
+        #expect(authorized.outcome == outcome)
+        #expect(try await store.payment(transaction: transaction.identifier) == authorized)
+        #expect(
+            try await store.history(of: authorized.key).map(\.state) == [
+                .received, .decrypted, .submitting, .authorized,
+            ]
+        )
+        #expect(try await store.history(of: authorized.key).allSatisfy { $0.by == "gateway-1" })
+    }
+
+    @Test("the same request gets what became of the first", arguments: Engine.allCases)
+    func sameRequestAgain(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(submitting))
+        let declined = try await fixture.store.settle(
+            submitting, as: .declined, PaymentOutcome(reason: "insufficient_funds", processedAt: fixture.now),
+            at: fixture.now)
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(declined))
+    }
+
+    @Test("while one attempt has a token, another waits", arguments: Engine.allCases)
+    func underWay(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (payment, _) = try await fixture.begun(fixture.arrival())
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .underWay(payment))
+        // The deadline is 25 s ahead, and 5 s are for clocks that differ.
+        let last = fixture.now.addingTimeInterval(30)
+        #expect(try await fixture.store.begin(fixture.arrival(), at: last) == .underWay(payment))
+    }
+
+    @Test("the same token for another order, or another purpose, is told apart", arguments: Engine.allCases)
+    func usedDifferently(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        _ = try await fixture.submitting(fixture.arrival())
+        for arrival in [fixture.arrival(request: "another order"), fixture.arrival(purpose: .release)] {
+            #expect(try await fixture.store.begin(arrival, at: fixture.now) == .usedDifferently)
+        }
+    }
+
+    @Test(
+        "the same token of another client is a payment of its own until paytokend has spoken",
+        arguments: Engine.allCases)
+    func otherClient(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        _ = try await fixture.begun(fixture.arrival(client: "forger"))
+        let submitting = try await fixture.submitting(fixture.arrival(client: "shop"))
+        #expect(submitting.state == .submitting)
+    }
+
+    @Test("a transaction has one payment: a second claim of its name is refused", arguments: Engine.allCases)
+    func oneName(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        _ = try await fixture.submitting(fixture.arrival("one form"))
+        let (other, _) = try await fixture.begun(fixture.arrival("another form", client: "other"))
+        let claim = try await fixture.store.claim(
+            other, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        #expect(claim == .usedBefore)
+        #expect(try await fixture.store.history(of: other.key).map(\.state) == [.received, .refused])
+    }
+
+    @Test("the same token in another form is the same payment", arguments: Engine.allCases)
+    func otherForm(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival("one form"), "transaction")
+        let again = fixture.arrival("another form", stating: "transaction")
+        #expect(try await fixture.store.begin(again, at: fixture.now) == .known(submitting))
+        // To another client it tells nothing.
+        let stranger = fixture.arrival("another form", client: "other", stating: "transaction")
+        #expect(try await fixture.begun(stranger).0.transaction == nil)
+    }
+
+    @Test(
+        "what was not sent may be tried again, and the new attempt is told the harmless ones",
+        arguments: Engine.allCases)
+    func tryAgain(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (first, _) = try await fixture.begun(fixture.arrival())
+        _ = try await fixture.store.end(first, as: .notSent, PaymentOutcome(reason: "hsm_unavailable"), at: fixture.now)
+        let (second, after) = try await fixture.begun(fixture.arrival())
+        #expect(after == [first.attempt.identifier])
+        #expect(second.attempt != first.attempt)
+        guard
+            case .claimed(let submitting) = try await fixture.store.claim(
+                second, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        else { throw StoreFixture.NotBegun() }
+        _ = try await fixture.store.end(
+            submitting, as: .notSent, PaymentOutcome(reason: "not_connected"), at: fixture.now)
+        let (third, then) = try await fixture.begun(fixture.arrival())
+        #expect(Set(then) == [first.attempt.identifier, second.attempt.identifier])
+        #expect(third.transaction?.name == submitting.transaction?.name)
+    }
+
+    @Test(
+        "an attempt that was abandoned before paytokend spoke is taken over, and is not told as harmless",
+        arguments: Engine.allCases)
+    func abandonedReceived(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (first, _) = try await fixture.begun(fixture.arrival())
+        let later = fixture.now.addingTimeInterval(31)
+        let (second, after) = try await fixture.begun(fixture.arrival(deadline: 60), at: later)
+        #expect(after.isEmpty)
+        // The first one wakes up, and can do nothing any more.
+        for change in [
+            { try await fixture.store.claim(first, fixture.transaction(), as: .submitting, nil, at: later) }
+                as () async throws -> Any,
+            { try await fixture.store.end(first, as: .notSent, PaymentOutcome(), at: later) },
+            { try await fixture.store.settle(first, as: .authorized, PaymentOutcome(), at: later) },
+        ] {
+            await #expect(throws: PaymentStoreError.superseded(.received)) { _ = try await change() }
+        }
+        #expect(try await fixture.store.begin(fixture.arrival(), at: later) == .underWay(second))
+    }
+
+    @Test("what was refused may be asked for otherwise", arguments: Engine.allCases)
+    func refusedIsAskedOtherwise(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (first, _) = try await fixture.begun(fixture.arrival(request: "the wrong amount"))
+        _ = try await fixture.store.end(first, as: .refused, PaymentOutcome(reason: "amount_mismatch"), at: fixture.now)
+        let (second, after) = try await fixture.begun(fixture.arrival(request: "the right amount"))
+        #expect(after == [first.attempt.identifier])
+        #expect(second.requestDigest == StoreFixture.digest("the right amount"))
+        #expect(second.outcome == nil)
+    }
+
+    @Test(
+        "what was submitting when its gateway stopped becomes pending, and is never sent again",
+        arguments: Engine.allCases)
+    func takeOver(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        #expect(try await fixture.store.takeOverAbandoned(at: fixture.now.addingTimeInterval(30)) == 0)
+        let later = fixture.now.addingTimeInterval(30.001)
+        #expect(try await fixture.store.takeOverAbandoned(at: later) == 1)
+        #expect(try await fixture.store.takeOverAbandoned(at: later) == 0)
+        guard case .known(let pending) = try await fixture.store.begin(fixture.arrival(), at: later) else {
+            throw StoreFixture.NotBegun()
+        }
+        #expect(pending.state == .pending)
+        #expect(try await fixture.store.pending() == PendingPayments(count: 1, oldest: fixture.now))
+        // The old owner's "nothing was sent" comes too late to be believed; its processor's answer does not.
+        await #expect(throws: PaymentStoreError.superseded(.pending)) {
+            try await fixture.store.end(submitting, as: .notSent, PaymentOutcome(), at: later)
+        }
+        let settled = try await fixture.store.settle(
+            submitting, as: .captured, PaymentOutcome(authorizationCode: "X", processedAt: later), at: later)
+        #expect(settled.state == .captured)
+        #expect(try await fixture.store.pending() == PendingPayments(count: 0, oldest: nil))
+    }
+
+    @Test("a fate stays, and the same fate told twice is one", arguments: Engine.allCases)
+    func fateStays(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        let outcome = PaymentOutcome(reason: "do_not_honor", processedAt: fixture.now)
+        let declined = try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now)
+        #expect(try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now) == declined)
+        for state in [PaymentState.authorized, .captured, .error, .pending] {
+            await #expect(throws: PaymentStoreError.superseded(.declined)) {
+                try await fixture.store.settle(submitting, as: state, PaymentOutcome(), at: fixture.now)
+            }
+        }
+        #expect(try await fixture.store.history(of: declined.key).count == 4)
+    }
+
+    @Test(
+        "a person resolves what is pending, and nothing else; who and why are in the history",
+        arguments: Engine.allCases)
+    func resolve(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        let identifier = try fixture.transaction().identifier
+        func resolve() async throws -> Payment {
+            try await fixture.store.resolve(
+                transaction: identifier, as: .error, by: "alice (1000)", reason: "The acquirer has no trace of it.",
+                at: fixture.now)
+        }
+        await #expect(throws: PaymentStoreError.superseded(.submitting)) { try await resolve() }
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        #expect(try await resolve().state == .error)
+        await #expect(throws: PaymentStoreError.superseded(.error)) { try await resolve() }
+        let last = try #require(try await fixture.store.history(of: submitting.key).last)
+        #expect(last.by == "alice (1000)")
+        #expect(last.reason == "The acquirer has no trace of it.")
+        await #expect(throws: PaymentStoreError.notFound) {
+            try await fixture.store.resolve(
+                transaction: StoreFixture.digest("nothing"), as: .error, by: "alice", reason: "-", at: fixture.now)
+        }
+    }
+
+    @Test("what was released to the client is never paid", arguments: Engine.allCases)
+    func released(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (payment, _) = try await fixture.begun(fixture.arrival(purpose: .release))
+        guard
+            case .claimed(let released) = try await fixture.store.claim(
+                payment, fixture.transaction(), as: .released, nil, at: fixture.now)
+        else { throw StoreFixture.NotBegun() }
+        #expect(released.state == .released)
+        #expect(try await fixture.store.begin(fixture.arrival(purpose: .payment), at: fixture.now) == .usedDifferently)
+        #expect(try await fixture.store.begin(fixture.arrival(purpose: .release), at: fixture.now) == .known(released))
+    }
+
+    @Test("of thirty that bring the same token at once one has it", arguments: Engine.allCases)
+    func thirtyAtOnce(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let begun = try await withThrowingTaskGroup(of: Payment?.self) { group in
+            for _ in 0..<30 {
+                group.addTask {
+                    guard
+                        case .begun(let payment, _) = try await fixture.store.begin(fixture.arrival(), at: fixture.now)
+                    else { return nil }
+                    return payment
+                }
+            }
+            return try await group.reduce(into: []) { begun, payment in if let payment { begun.append(payment) } }
+        }
+        #expect(begun.count == 1)
+    }
+
+    @Test("of thirty clients that claim one transaction at once one has it", arguments: Engine.allCases)
+    func thirtyClaims(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let claimed = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<30 {
+                group.addTask {
+                    let (payment, _) = try await fixture.begun(fixture.arrival(client: "client \(number)"))
+                    let claim = try await fixture.store.claim(
+                        payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+                    if case .claimed = claim { return true }
+                    return false
+                }
+            }
+            return try await group.reduce(into: 0) { count, isClaimed in count += isClaimed ? 1 : 0 }
+        }
+        #expect(claimed == 1)
+    }
+
+    @Test("payments are listed by client, state and time, the newest first", arguments: Engine.allCases)
+    func lists(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        _ = try await fixture.begun(fixture.arrival("a", client: "one"))
+        _ = try await fixture.begun(fixture.arrival("b", client: "two"), at: fixture.now.addingTimeInterval(1))
+        _ = try await fixture.submitting(fixture.arrival("c", client: "one"))
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 3)
+        #expect(try await fixture.store.payments(PaymentFilter()).first?.key.client == "two")
+        #expect(try await fixture.store.payments(PaymentFilter(client: "one")).count == 2)
+        #expect(try await fixture.store.payments(PaymentFilter(states: [.submitting])).map(\.key.client) == ["one"])
+        #expect(
+            try await fixture.store.payments(PaymentFilter(since: fixture.now.addingTimeInterval(1))).map(\.key.client)
+                == ["two"])
+        #expect(try await fixture.store.payments(PaymentFilter(limit: 2)).count == 2)
+    }
+
+    @Test("what a processor writes is stored short and printable, whatever it sent", arguments: Engine.allCases)
+    func boundedOutcome(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        let outcome = PaymentOutcome(
+            reason: String(repeating: "x", count: 5000), authorizationCode: "A\u{0}\nB", processorReference: "\u{7}")
+        let settled = try await fixture.store.settle(submitting, as: .declined, outcome, at: fixture.now)
+        #expect(settled.outcome?.reason == String(repeating: "x", count: 100))
+        #expect(settled.outcome?.authorizationCode == "AB")
+        #expect(settled.outcome?.processorReference == nil)
+    }
+}

@@ -1,0 +1,128 @@
+import Foundation
+import GRDB
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Payments
+
+@Suite struct SQLitePaymentStoreTests {
+    @Test("what was acknowledged is there after the process was killed")
+    func survivesKill() async throws {
+        let fixture = try await StoreFixture()
+        let submitting = try await fixture.submitting(fixture.arrival())
+        // What a kill leaves: the files as they are.
+        let copy = try FreshDirectory()
+        for name in ["payments.sqlite", "payments.sqlite-wal"] {
+            try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
+        }
+        let again = try SQLitePaymentStore(path: copy.path("payments.sqlite"))
+        #expect(try await again.payment(transaction: fixture.transaction().identifier) == submitting)
+    }
+
+    @Test("a second gateway does not get the file")
+    func oneGateway() async throws {
+        let fixture = try await StoreFixture()
+        let path = fixture.directory.path("payments.sqlite")
+        #expect(throws: PaymentStoreOpeningError.inUse(path: path)) { try SQLitePaymentStore(path: path) }
+        await fixture.store.close()
+        _ = try SQLitePaymentStore(path: path)
+    }
+
+    @Test("a file that others can read, and one that is no store, are refused")
+    func unsuitableFiles() throws {
+        let directory = try FreshDirectory()
+        let open = try directory.write([], to: "open.sqlite", mode: 0o644)
+        #expect(throws: PaymentStoreOpeningError.self) { try SQLitePaymentStore(path: open) }
+        let text = try directory.write(Array("This is a text, and has been one for a long time.".utf8), to: "text")
+        #expect(throws: PaymentStoreOpeningError.notAStore(place: text)) { try SQLitePaymentStore(path: text) }
+        let other = directory.path("other.sqlite")
+        try DatabaseQueue(path: other).write { try $0.execute(sql: "CREATE TABLE other (a)") }
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: other)
+        #expect(throws: PaymentStoreOpeningError.notAStore(place: other)) { try SQLitePaymentStore(path: other) }
+        let newer = directory.path("newer.sqlite")
+        try DatabaseQueue(path: newer).write { db in
+            try db.execute(
+                sql: "CREATE TABLE payment_store (schema_version INTEGER); INSERT INTO payment_store VALUES (99)")
+        }
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: newer)
+        #expect(throws: PaymentStoreOpeningError.newerSchema(place: newer, found: 99, known: 1)) {
+            try SQLitePaymentStore(path: newer)
+        }
+        let missing = directory.path("missing/payments.sqlite")
+        #expect(throws: PaymentStoreOpeningError.noDirectory(path: directory.path("missing"))) {
+            try SQLitePaymentStore(path: missing)
+        }
+    }
+
+    private struct Fault: Error {}
+
+    @Test("a fault before the commit changes nothing; one at the commit is in doubt")
+    func doubt() async throws {
+        let fault = Mutex<Int?>(nil)
+        let fixture = try await StoreFixture(
+            faults: SQLitePaymentFaults(
+                beforeCommit: { if fault.withLock({ $0 }) == 1 { throw Fault() } },
+                afterCommit: { if fault.withLock({ $0 }) == 2 { throw Fault() } }))
+        fault.withLock { $0 = 1 }
+        await #expect(throws: PaymentStoreError.unavailable(reason: "Fault.")) {
+            try await fixture.begun(fixture.arrival())
+        }
+        fault.withLock { $0 = nil }
+        let (payment, _) = try await fixture.begun(fixture.arrival())
+        fault.withLock { $0 = 2 }
+        await #expect(throws: PaymentStoreError.inDoubt(reason: "Fault.")) {
+            try await fixture.store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        }
+        fault.withLock { $0 = nil }
+        // It stands: what is done about it is to wait until it is abandoned.
+        #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier)?.state == .submitting)
+    }
+
+    @Test("files that are replaced while they are in use are neither written nor read")
+    func replacedFile() async throws {
+        let fixture = try await StoreFixture()
+        _ = try await fixture.begun(fixture.arrival())
+        let path = fixture.directory.path("payments.sqlite")
+        let copy = fixture.directory.path("copy")
+        try FileManager.default.copyItem(atPath: path, toPath: copy)
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: copy, toPath: path)
+        await #expect(throws: PaymentStoreError.self) { try await fixture.begun(fixture.arrival("another")) }
+        await #expect(throws: PaymentStoreError.self) { try await fixture.store.payments(PaymentFilter()) }
+    }
+
+    @Test("the file itself holds against what this program never writes")
+    func triggers() async throws {
+        let fixture = try await StoreFixture()
+        let submitting = try await fixture.submitting(fixture.arrival())
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        let other = try DatabaseQueue(path: fixture.directory.path("payments.sqlite"))
+        for statement in [
+            "DELETE FROM payment", "UPDATE payment SET state = 'received'", "UPDATE payment SET state = 'not_sent'",
+            "UPDATE payment SET transaction_id = NULL", "DELETE FROM payment_change",
+            "UPDATE payment_change SET reason = 'x'",
+        ] {
+            #expect(throws: DatabaseError.self, "\(statement)") { try other.write { try $0.execute(sql: statement) } }
+        }
+    }
+
+    @Test("a store that was restored from a copy names no attempt that it does not know")
+    func restoredCopy() async throws {
+        let fixture = try await StoreFixture()
+        let (first, _) = try await fixture.begun(fixture.arrival())
+        _ = try await fixture.store.end(first, as: .notSent, PaymentOutcome(), at: fixture.now)
+        let copy = try FreshDirectory()
+        for name in ["payments.sqlite", "payments.sqlite-wal"] {
+            try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
+        }
+        // Here the payment goes on and is authorized; the copy does not know.
+        _ = try await fixture.store.settle(
+            fixture.submitting(fixture.arrival()), as: .authorized, PaymentOutcome(), at: fixture.now)
+        let restored = try SQLitePaymentStore(path: copy.path("payments.sqlite"))
+        guard case .begun(_, let after) = try await restored.begin(fixture.arrival(), at: fixture.now) else {
+            throw StoreFixture.NotBegun()
+        }
+        #expect(after == [first.attempt.identifier])
+    }
+}

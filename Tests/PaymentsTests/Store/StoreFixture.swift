@@ -1,0 +1,66 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Payments
+
+/// An engine under the conformance suite.
+enum Engine: String, CaseIterable, Sendable {
+    case sqlite
+}
+
+/// A fresh store, and payments to put into it.
+struct StoreFixture: Sendable {
+    let store: any PaymentStore
+    let directory: FreshDirectory
+    /// Whole milliseconds, so that what comes back is equal.
+    let now = Date(timeIntervalSince1970: 1_790_000_000)
+
+    init(_ engine: Engine = .sqlite, faults: SQLitePaymentFaults = .init()) async throws {
+        directory = try FreshDirectory()
+        switch engine {
+        case .sqlite: store = try SQLitePaymentStore(path: directory.path("payments.sqlite"), faults: faults)
+        }
+    }
+
+    /// What a client brings: tokens and requests of the same name have the same digests.
+    func arrival(
+        _ token: String = "token", client: String = "shop", purpose: Payment.Purpose = .payment,
+        request: String = "request", stating transaction: String? = nil, deadline: TimeInterval = 25
+    ) -> PaymentArrival {
+        PaymentArrival(
+            key: .init(client: client, tokenDigest: Self.digest(token)), purpose: purpose,
+            requestDigest: Self.digest(request), orderId: "order 1",
+            statedTransaction: transaction.map(Self.digest),
+            attempt: PaymentAttempt(owner: "gateway-1", deadline: now.addingTimeInterval(deadline)))
+    }
+
+    func transaction(_ name: String = "transaction") throws -> PaymentTransaction {
+        let dollars = try #require(Currency(letters: "USD"))
+        return PaymentTransaction(
+            identifier: Self.digest(name), merchantIdentifier: "merchant.com.example",
+            amount: Amount(minorUnits: 1099, currency: dollars), processor: "acquirer")
+    }
+
+    static func digest(_ name: String) -> [UInt8] { Array(SHA256.hash(data: Data(name.utf8))) }
+
+    /// The payment that begins; fails the test where none does.
+    func begun(_ arrival: PaymentArrival, at now: Date? = nil) async throws -> (Payment, after: [[UInt8]]) {
+        guard case .begun(let payment, let after) = try await store.begin(arrival, at: now ?? self.now) else {
+            throw NotBegun()
+        }
+        return (payment, after)
+    }
+
+    func submitting(_ arrival: PaymentArrival, _ name: String = "transaction") async throws -> Payment {
+        let payment = try await begun(arrival).0
+        guard
+            case .claimed(let claimed) = try await store.claim(
+                payment, transaction(name), as: .submitting, nil, at: now)
+        else { throw NotBegun() }
+        return claimed
+    }
+
+    struct NotBegun: Error {}
+}

@@ -1,0 +1,361 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// Payments with all the real programs: paytokend with its key in a token, the gateway, and the simulator, whose log is the
+/// judge of what was submitted.
+@Suite struct PaymentTests {
+    /// paytokend, a gateway before it and a simulator behind that.
+    private final class Shop: Sendable {
+        let harness: DaemonHarness
+        let merchant: ForgedMerchant
+        let directory: FreshDirectory
+        let keys: [String: String]
+        private let gateway: Shared<RunningProgram?>
+        private let simulator: Shared<RunningProgram?>
+
+        /// - Parameter deadline: of a payment.
+        init(deadline: String = "20s") async throws {
+            var configuration = DaemonConfiguration()
+            configuration.logLevel = "trace"
+            harness = try await DaemonHarness(configuration)
+            merchant = try SharedForge.ecMerchant
+            let imported = try await harness.importMerchant(merchant)
+            try #require(imported.status == 0, "\(imported)")
+            directory = try FreshDirectory()
+            var (keys, clients): ([String: String], String) = ([:], "")
+            for client in ["shop", "other"] {
+                let made = try await Program.run(Program.built("paytoken-gateway"), ["new-key", "--output", "json"])
+                let newKey = try #require(try JSONValue(parsing: made.outputBytes).objectValue)
+                keys[client] = try #require(newKey["key"]?.stringValue)
+                clients += """
+                      - name: \(client)
+                        key_sha256: "\(newKey["key_sha256"]?.stringValue ?? "")"
+                        merchants: ["*"]
+                        operations: [pay, status]
+
+                    """
+            }
+            self.keys = keys
+            try directory.write(
+                """
+                listener: { address: "unix:g" }
+                admin: { socket: a }
+                paytokend: { socket: "\(harness.socket)", timeout: 60s }
+                limits: { requests_per_second: 10000 }
+                store: { url: "sqlite:payments.sqlite" }
+                deadline: \(deadline)
+                processors:
+                  - { name: acquirer, kind: simulator, url: "unix:\(directory.path("s"))", merchants: ["*"] }
+                clients:
+                \(clients)log: { level: trace }
+                """, to: "c.yaml")
+            gateway = Shared(nil)
+            simulator = Shared(nil)
+            try await startSimulator()
+            try await startGateway()
+        }
+
+        func startSimulator() async throws {
+            let program = try RunningProgram(
+                Program.built("processor-simulator"),
+                ["--listen", "unix:\(directory.path("s"))", "--log", directory.path("log")])
+            simulator.change { $0 = program }
+            let socket = directory.path("s")
+            try await wait(for: "the simulator to listen") {
+                FileManager.default.fileExists(atPath: socket) || !program.isRunning
+            }
+        }
+
+        func startGateway() async throws {
+            let program = try RunningProgram(
+                Program.built("paytoken-gateway"), ["--config", directory.path("c.yaml")])
+            gateway.change { $0 = program }
+            try await wait(for: "the gateway to serve") { program.error.contains("\"serving\"") || !program.isRunning }
+        }
+
+        func stopGateway(by signal: Int32) async throws -> String {
+            guard let program = gateway.current else { return "" }
+            program.signal(signal)
+            _ = try await program.result()
+            return program.error
+        }
+
+        func stopSimulator() async throws {
+            simulator.current?.signal(SIGKILL)
+            _ = try await simulator.current?.result()
+            try? FileManager.default.removeItem(atPath: directory.path("s"))
+        }
+
+        /// A request over so many cents, with what a wallet made for them.
+        func request(
+            _ cents: Int, orderId: String = "order-1", expecting amount: String? = nil,
+            _ token: MintedToken? = nil, payload: PayloadRecipe? = nil
+        ) throws -> [UInt8] {
+            var recipe = payload ?? PayloadRecipe()
+            recipe.amount = "\(cents)"
+            let token =
+                try token ?? SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant, payload: recipe.json))
+            let decimal = amount ?? "\(cents / 100).\(String(format: "%02d", cents % 100))"
+            return Array("{\"token\":".utf8) + token.paymentToken
+                + Array(
+                    ",\"orderId\":\"\(orderId)\",\"expected\":{\"amount\":\"\(decimal)\",\"currency\":\"USD\"}}".utf8)
+        }
+
+        func pay(_ body: [UInt8], as client: String = "shop") async throws -> CurlAnswer {
+            try await Curl.request(
+                "/payments/apple-pay", socket: directory.path("g"), body: body,
+                arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"])
+        }
+
+        func status(_ transaction: String, as client: String = "shop") async throws -> CurlAnswer {
+            try await Curl.request(
+                "/payments/apple-pay/\(transaction)", socket: directory.path("g"),
+                arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"])
+        }
+
+        func command(_ arguments: String...) async throws -> ProgramResult {
+            try await Program.run(
+                Program.built("paytoken-gateway"), ["payment"] + arguments + ["--socket", directory.path("a")])
+        }
+
+        /// How often each payment was submitted, by the simulator's log.
+        func submissions() throws -> [String: Int] {
+            let text = try String(contentsOfFile: directory.path("log"), encoding: .utf8)
+            return try text.split(separator: "\n").reduce(into: [:]) { count, line in
+                let entry = try JSONValue(parsing: String(line)).objectValue
+                guard entry?["event"]?.stringValue == "submitted", let payment = entry?["payment"]?.stringValue else {
+                    return
+                }
+                count[payment, default: 0] += 1
+            }
+        }
+    }
+
+    private static func member(_ name: String, of answer: CurlAnswer) throws -> String? {
+        try JSONValue(parsing: answer.body).objectValue?[name]?.stringValue
+    }
+
+    @Test("each way in which a processor answers, or does not, has its answer; nothing is submitted twice")
+    func everyAnswer() async throws {
+        let shop = try await Shop(deadline: "4s")
+        // The simulator's amounts: what the client is told at once, and what is known in the end.
+        let rows: [(cents: Int, status: Int, at: String, end: String)] = [
+            (1000, 200, "authorized", "authorized"), (1080, 200, "captured", "captured"),
+            (1081, 422, "payment_declined", "declined"), (1083, 422, "payment_failed", "error"),
+            (1084, 200, "pending", "authorized"), (1085, 200, "pending", "pending"),
+            (1086, 200, "pending", "authorized"), (1087, 200, "pending", "authorized"),
+            (1089, 200, "authorized", "authorized"), (1090, 200, "pending", "authorized"),
+            (1091, 200, "pending", "error"), (1092, 200, "pending", "authorized"), (1093, 200, "pending", "authorized"),
+        ]
+        for row in rows {
+            let token = try SharedForge.mint.mint(
+                TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(row.cents).json))
+            let body = try shop.request(row.cents, token)
+            let answer = try await shop.pay(body)
+            #expect(answer.status == row.status, "\(row.cents): \(answer)")
+            let told = try Self.member("status", of: answer) ?? Self.member("code", of: answer)
+            #expect(told == row.at, "\(row.cents): \(answer)")
+            try await eventually("the fate of \(row.cents)") {
+                try await Self.member("status", of: shop.status(token.transactionIdentifier)) == row.end
+            }
+            // Again: what became of it.
+            let again = try await shop.pay(body)
+            let fate = try Self.member("status", of: again) ?? Self.member("code", of: again)
+            #expect(
+                fate == ["declined": "payment_declined", "error": "payment_failed"][row.end] ?? row.end,
+                "\(row.cents): \(again)")
+        }
+        #expect(try shop.submissions().values.allSatisfy { $0 == 1 })
+        // 85 is cut off before it is recorded.
+        #expect(try shop.submissions().count == rows.count - 1)
+    }
+
+    private static func payload(_ cents: Int) -> PayloadRecipe {
+        var payload = PayloadRecipe()
+        payload.amount = "\(cents)"
+        return payload
+    }
+
+    private func eventually(_ what: String, _ isSo: () async throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(120)
+        while try await !isSo() {
+            try #require(ContinuousClock.now < deadline, "\(what) did not come")
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    @Test("one token is one payment of one client, for one order")
+    func oneToken() async throws {
+        let shop = try await Shop()
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        let answers = try await withThrowingTaskGroup(of: CurlAnswer.self) { group in
+            for _ in 0..<30 { group.addTask { try await shop.pay(shop.request(1000, token)) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        // One pays; the others are told to wait, or what became of it.
+        #expect(answers.allSatisfy { [200, 503].contains($0.status) }, "\(answers)")
+        #expect(try answers.contains { try Self.member("status", of: $0) == "authorized" })
+        #expect(
+            try answers.filter { $0.status == 503 }.allSatisfy {
+                try Self.member("code", of: $0) == "payment_under_way"
+            })
+        #expect(try shop.submissions() == [token.transactionIdentifier: 1])
+
+        let otherOrder = try await shop.pay(shop.request(1000, orderId: "order-2", token))
+        #expect(otherOrder.status == 422 && otherOrder.text.contains("token_used_differently"), "\(otherOrder)")
+        let otherClient = try await shop.pay(shop.request(1000, token), as: "other")
+        #expect(otherClient.status == 409 && otherClient.text.contains("transaction_replayed"), "\(otherClient)")
+        #expect(!otherClient.text.contains("authorized") && !otherClient.text.contains("shop"), "\(otherClient)")
+        #expect(try await shop.status(token.transactionIdentifier, as: "other").status == 404)
+        #expect(try shop.submissions() == [token.transactionIdentifier: 1])
+    }
+
+    @Test("a forgery of another client's token does not keep that client from paying")
+    func forgery() async throws {
+        let shop = try await Shop()
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        var forged = String(decoding: token.paymentToken, as: UTF8.self)
+        let signature = try #require(
+            JSONValue(parsing: token.paymentData).objectValue?["signature"]?.stringValue)
+        forged = forged.replacing(signature, with: String(signature.reversed()))
+        let body = Array(
+            "{\"token\":\(forged),\"orderId\":\"order-1\",\"expected\":{\"amount\":\"10.00\",\"currency\":\"USD\"}}"
+                .utf8)
+        let refused = try await shop.pay(body, as: "other")
+        #expect([400, 422].contains(refused.status), "\(refused)")
+        #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+    }
+
+    @Test("what is expected and does not fit costs nothing: the right request pays after it")
+    func wrongAmount() async throws {
+        let shop = try await Shop()
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        // The factor of a hundred.
+        let wrong = try await shop.pay(shop.request(1000, expecting: "1000", token))
+        #expect(wrong.status == 422 && wrong.text.contains("amount_mismatch"), "\(wrong)")
+        let right = try await shop.pay(shop.request(1000, token))
+        #expect(right.status == 200, "\(right)")
+        #expect(right.text.contains("\"amount\":10.00"), "\(right)")
+    }
+
+    @Test("what is not submitted for want of the processor may be tried again")
+    func processorAway() async throws {
+        let shop = try await Shop()
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        try await shop.stopSimulator()
+        for _ in 0..<2 {
+            let answer = try await shop.pay(shop.request(1000, token))
+            #expect(answer.status == 503 && answer.text.contains("processor_unavailable"), "\(answer)")
+        }
+        try await shop.startSimulator()
+        #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+        #expect(try shop.submissions() == [token.transactionIdentifier: 1])
+    }
+
+    @Test("a gateway that is killed while it submits does not submit again; a person says what became of it")
+    func killedWhileSubmitting() async throws {
+        let shop = try await Shop(deadline: "2s")
+        // An amount that the simulator records and never answers.
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1084).json))
+        let body = try shop.request(1084, token)
+        async let lost = shop.pay(body)
+        try await eventually("the submission") { try shop.submissions()[token.transactionIdentifier] == 1 }
+        _ = try await shop.stopGateway(by: SIGKILL)
+        _ = try? await lost
+        // Nobody can be asked any more.
+        try await shop.stopSimulator()
+        try await shop.startGateway()
+        let again = try await shop.pay(body)
+        #expect(again.status == 200, "\(again)")
+        #expect(try Self.member("status", of: again) == "pending")
+        try await eventually("the payment to be taken over") {
+            try await shop.command("show", token.transactionIdentifier).output.contains("interrupted")
+        }
+        let resolved = try await shop.command(
+            "resolve", token.transactionIdentifier, "--status", "captured", "--reason", "seen in the report")
+        #expect(resolved.status == 0, "\(resolved)")
+        #expect(resolved.output.contains("seen in the report"), "\(resolved)")
+        #expect(try await Self.member("status", of: shop.pay(body)) == "captured")
+        let twice = try await shop.command(
+            "resolve", token.transactionIdentifier, "--status", "declined", "--reason", "second thoughts")
+        #expect(twice.status == 1 && twice.error.contains("invalid_state"), "\(twice)")
+        #expect(try shop.submissions() == [token.transactionIdentifier: 1])
+    }
+
+    @Test("a store that was restored from a copy pays nothing a second time")
+    func restoredStore() async throws {
+        let shop = try await Shop()
+        let tokens = try (0..<2).map { _ in
+            try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        }
+        // The copy knows an attempt at the first that ended without sending anything, and nothing of the second.
+        try await shop.stopSimulator()
+        #expect(try await shop.pay(shop.request(1000, tokens[0])).status == 503)
+        _ = try await shop.stopGateway(by: SIGTERM)
+        let store = shop.directory.path("payments.sqlite")
+        try FileManager.default.copyItem(atPath: store, toPath: store + ".copy")
+        try await shop.startSimulator()
+        try await shop.startGateway()
+        for token in tokens { #expect(try await shop.pay(shop.request(1000, token)).status == 200) }
+        _ = try await shop.stopGateway(by: SIGTERM)
+        for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: store + name) }
+        try FileManager.default.moveItem(atPath: store + ".copy", toPath: store)
+        try await shop.startGateway()
+        for _ in 0..<3 {
+            for token in tokens {
+                let answer = try await shop.pay(shop.request(1000, token))
+                #expect(answer.status == 409 && answer.text.contains("transaction_replayed"), "\(answer)")
+            }
+        }
+        #expect(try shop.submissions().values.sorted() == [1, 1])
+    }
+
+    @Test("card data are in no log, store, metric or list")
+    func secrecy() async throws {
+        let shop = try await Shop()
+        var payload = Self.payload(1000)
+        payload.cardholderName = "Secretive Cardholder"
+        let token = try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: payload.json))
+        #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+        var declined = Self.payload(1081)
+        declined.accountNumber = payload.accountNumber
+        _ = try await shop.pay(
+            shop.request(
+                1081, try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: declined.json))))
+        let metrics = try await Curl.request("/metrics", socket: shop.directory.path("a"))
+        let list = try await shop.command("list", "--output", "json")
+        let store = ["", "-wal"].flatMap { suffix in
+            [UInt8]((try? Data(contentsOf: URL(filePath: shop.directory.path("payments.sqlite" + suffix)))) ?? Data())
+        }
+        let log = try await shop.stopGateway(by: SIGTERM)
+        #expect(log.contains(token.transactionIdentifier))
+        let written: [(String, [UInt8])] = [
+            ("the log", Array(log.utf8)), ("metrics", metrics.body), ("a list", list.outputBytes), ("the store", store),
+            ("the simulator's log", Array(try Data(contentsOf: URL(filePath: shop.directory.path("log"))))),
+        ]
+        for secret in payload.secrets + declined.secrets + ["Secretive Cardholder"] {
+            for (place, bytes) in written {
+                #expect(Data(bytes).range(of: Data(secret.utf8)) == nil, "a secret in \(place)")
+            }
+        }
+        #expect(Data(store).range(of: Data(hex: token.transactionIdentifier)) != nil)
+    }
+}
+
+extension Data {
+    fileprivate init(hex text: String) {
+        let digits = Array(text.utf8)
+        self.init(
+            stride(from: 0, to: digits.count - 1, by: 2).compactMap {
+                UInt8(String(decoding: digits[$0...($0 + 1)], as: UTF8.self), radix: 16)
+            })
+    }
+}
