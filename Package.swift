@@ -325,6 +325,12 @@ let package = Package(
             name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],
             swiftSettings: house),
         .testTarget(
+            name: "ProcessorsTests",
+            dependencies: [
+                "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix,
+            ],
+            swiftSettings: house),
+        .testTarget(
             name: "GatewayTests",
             dependencies: [
                 "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener", "Payments",

@@ -101,6 +101,27 @@ struct GatewayConfigurationTests {
             ("store: { url: \"sqlite:p\" }", "7 store: is for payments, and there are no processors"),
             ("store:", "7 store: is for payments, and there are no processors"),
             ("processors: []", "7 processors: is empty"),
+            ("processors: [{ name: a, url: \"unix:/s\", merchants: [\"*\"] }]", "7 processors[0].kind: is missing"),
+            (
+                "processors: [{ name: a, kind: bank, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 processors[0].kind: must be one of"
+            ),
+            (
+                "processors: [{ name: a, kind: simulator, url: \"https://pay.example\", merchants: [\"*\"] }]",
+                "7 processors[0].url: must be unix:PATH or http:// with a loopback"
+            ),
+            (
+                "processors: [{ name: a, kind: simulator, url: \"http://10.0.0.1\", merchants: [\"*\"] }]",
+                "7 processors[0].url: must be https://HOST/PATH"
+            ),
+            (
+                "processors: [{ name: a, kind: simulator, url: \"unix:/s\" }]",
+                "7 processors[0].merchants: is missing or empty"
+            ),
+            (
+                "store: { url: \"postgresql://db/x\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 store.url: names a PostgreSQL server, which is not yet supported"
+            ),
         ])
     func says(section: String, problem: String) {
         let found = problems(Self.minimum + section + "\n")

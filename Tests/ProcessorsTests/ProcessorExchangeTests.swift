@@ -1,0 +1,139 @@
+import NIOCore
+import NIOPosix
+import SecretMemory
+import TestSupport
+import Testing
+
+@testable import Processors
+
+func text(_ secret: borrowing SecretBytes) -> String {
+    unsafe secret.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+}
+
+/// What is known of a request whose connection fails: whether a byte of it can have left.
+@Suite struct ProcessorExchangeTests {
+    /// Says `answer` to whatever comes, and closes.
+    private final class Answerer: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private let answer: String
+        private let heard: Shared<String>
+        private let closes: Bool
+
+        init(_ answer: String, _ heard: Shared<String>, closes: Bool) {
+            self.answer = answer
+            self.heard = heard
+            self.closes = closes
+        }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            let text = String(buffer: unwrapInboundIn(data))
+            heard.change { $0 += text }
+            guard heard.current.hasSuffix("payment") else { return }
+            if !answer.isEmpty {
+                context.writeAndFlush(NIOAny(ByteBuffer(string: answer)), promise: nil)
+            }
+            if closes { context.close(promise: nil) }
+        }
+    }
+
+    private struct Peer {
+        let directory: FreshDirectory
+        let channel: any Channel
+        let heard = Shared("")
+
+        init(_ answer: String, closes: Bool = true) async throws {
+            directory = try FreshDirectory()
+            let heard = heard
+            channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(Answerer(answer, heard, closes: closes))
+                    }
+                }
+                .bind(unixDomainSocketPath: directory.path("s")).get()
+        }
+
+        func post(within limit: Duration = .seconds(60)) async throws -> String {
+            let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
+            let exchange = try ProcessorExchange(to: endpoint, headers: [(name: "X-Key", value: "k")])
+            let result = await exchange.send(
+                "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + limit)
+            try? await channel.close()
+            return switch result {
+            case .answer(let answer): "\(answer.status) \(String(decoding: answer.body, as: UTF8.self))"
+            case .notSent(let fault): "not sent: \(fault.rawValue)"
+            case .unknown(let fault): "unknown: \(fault.rawValue)"
+            }
+        }
+    }
+
+    @Test(
+        "an answer, and all that may come instead of one",
+        arguments: [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "200 ok"),
+            ("HTTP/1.1 302 Found\r\nLocation: http://evil.example\r\nContent-Length: 0\r\n\r\n", "302 "),
+            ("", "unknown: connection_lost"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "unknown: connection_lost"),
+            // Without a length an answer that was cut short would look whole.
+            ("HTTP/1.1 200 OK\r\n\r\nok", "unknown: not_http"), ("no HTTP at all\r\n\r\n", "unknown: not_http"),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + String(repeating: "x", count: 100_000),
+                "unknown: answer_too_large"
+            ),
+        ])
+    func answers(answer: String, expected: String) async throws {
+        let peer = try await Peer(answer)
+        #expect(try await peer.post() == expected)
+        #expect(peer.heard.current.hasPrefix("POST /p HTTP/1.1\r\n"))
+        #expect(peer.heard.current.contains("X-Key: k\r\n"))
+    }
+
+    @Test("a silent processor is waited for until the deadline")
+    func silent() async throws {
+        let peer = try await Peer("", closes: false)
+        #expect(try await peer.post(within: .milliseconds(300)) == "unknown: no_answer_in_time")
+    }
+
+    @Test("after the deadline nothing is sent")
+    func tooLate() async throws {
+        let peer = try await Peer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        #expect(try await peer.post(within: .zero) == "not sent: too_late")
+        #expect(peer.heard.current.isEmpty)
+    }
+
+    @Test("where nobody listens, nothing is sent")
+    func nobody() async throws {
+        let directory = try FreshDirectory()
+        let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
+        let result = try await ProcessorExchange(to: endpoint).send(
+            "POST", "/p", body: SecretBytes(copying: [1]), before: .now + .seconds(60))
+        guard case .notSent(.notConnected) = result else {
+            Issue.record("\(result)")
+            return
+        }
+    }
+
+    @Test("a peer that does not speak TLS gets no byte of the payment")
+    func noTLS() async throws {
+        let heard = Shared("")
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Answerer("", heard, closes: true))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = try #require(channel.localAddress?.port)
+        let endpoint = try #require(ProcessorEndpoint("https://127.0.0.1:\(port)"))
+        let result = try await ProcessorExchange(to: endpoint).send(
+            "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + .milliseconds(500))
+        try? await channel.close()
+        guard case .notSent = result else {
+            Issue.record("\(result)")
+            return
+        }
+        #expect(!heard.current.contains("payment"))
+    }
+}
