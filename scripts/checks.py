@@ -15,7 +15,7 @@ import tempfile
 import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
-         "boundary", "differential", "sessions"]
+         "boundary", "differential", "sessions", "payments"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           ["scripts/test-demo-page"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
