@@ -94,8 +94,9 @@ public struct ProcessorAnswer: Sendable, Equatable {
     public let state: PaymentState
     public let outcome: PaymentOutcome
 
+    /// - Parameter state: anything but those becomes `pending`: what is not understood is not known.
     public init(_ state: PaymentState, _ outcome: PaymentOutcome) {
-        self.state = state
+        self.state = [.authorized, .captured, .declined, .error].contains(state) ? state : .pending
         self.outcome = outcome
     }
 }

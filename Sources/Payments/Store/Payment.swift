@@ -135,10 +135,24 @@ public struct PaymentOutcome: Sendable, Equatable {
         reason: String? = nil, authorizationCode: String? = nil, processorReference: String? = nil,
         processedAt: Date? = nil
     ) {
-        self.reason = Self.bounded(reason)
+        self.reason = Self.bounded(reason).map(Self.withoutAccountNumber)
         self.authorizationCode = Self.bounded(authorizationCode)
         self.processorReference = Self.bounded(processorReference)
         self.processedAt = processedAt
+    }
+
+    /// Twelve digits or more together, blanks and hyphens not counted, may be an account number that a processor repeats.
+    private static func withoutAccountNumber(_ text: String) -> String {
+        var (digits, longest) = (0, 0)
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digits += 1
+            case UInt8(ascii: " "), UInt8(ascii: "-"): break
+            default: digits = 0
+            }
+            longest = max(longest, digits)
+        }
+        return longest < 12 ? text : "not shown"
     }
 
     /// What a processor writes is not trusted to be short, or text.

@@ -290,5 +290,10 @@ import Testing
         #expect(settled.outcome?.reason == String(repeating: "x", count: 100))
         #expect(settled.outcome?.authorizationCode == "AB")
         #expect(settled.outcome?.processorReference == nil)
+        // A processor that repeats an account number in its reason.
+        for text in ["card 4111111111111111", "card 4111 1111 1111 1111", "4111-1111-1111-1111"] {
+            #expect(PaymentOutcome(reason: text).reason == "not shown")
+        }
+        #expect(PaymentOutcome(reason: "code 51, limit 10000").reason == "code 51, limit 10000")
     }
 }
