@@ -72,6 +72,13 @@ public final class PaymentCredential: Sendable {
     }
 }
 
+extension PaymentOutcome {
+    /// Without those texts of a processor that have the account number in them.
+    public func withoutAccountNumber(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
+        withoutDigits(unsafe accountNumber.withUnsafeBytes { unsafe Array($0) })
+    }
+}
+
 /// `paymentData` of the decrypted payment data.
 public enum PaymentProof: Sendable {
     case threeDSecure(ThreeDSecureProof)

@@ -96,6 +96,54 @@ func text(_ secret: borrowing SecretBytes) -> String {
         #expect(try await peer.post(within: .milliseconds(300)) == "unknown: no_answer_in_time")
     }
 
+    @Test("under a name with several addresses each payment is sent once, and is never taken for not sent")
+    func severalAddresses() async throws {
+        // Silent at both of localhost's addresses, or at the one that this host has.
+        let heard = Shared<[Int]>([])
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Listener(heard))
+                }
+            }
+        let first = try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
+        let port = try #require(first.localAddress?.port)
+        let second = try? await bootstrap.bind(host: "::1", port: port).get()
+        for hasBoth in [true, false] {
+            if !hasBoth { try? await second?.close() }
+            heard.change { $0 = [] }
+            let exchange = try ProcessorExchange(to: #require(ProcessorEndpoint("http://localhost:\(port)")))
+            let results = await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<50 {
+                    group.addTask {
+                        let result = await exchange.send(
+                            "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + .seconds(2))
+                        if case .unknown(.noAnswerInTime) = result { return true }
+                        return false
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.allSatisfy { $0 }, "\(results)")
+            #expect(heard.current.count == 50)
+        }
+        try await first.close()
+    }
+
+    /// Counts requests, and says nothing.
+    private final class Listener: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private let heard: Shared<[Int]>
+        private var text = ""
+
+        init(_ heard: Shared<[Int]>) { self.heard = heard }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            text += String(buffer: unwrapInboundIn(data))
+            if text.hasSuffix("payment") { heard.change { $0.append(1) } }
+        }
+    }
+
     @Test("after the deadline nothing is sent")
     func tooLate() async throws {
         let peer = try await Peer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

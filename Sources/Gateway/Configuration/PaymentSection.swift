@@ -54,7 +54,8 @@ extension PaymentSettings {
             root.problem("processors", "has more than \(Self.mostProcessors) entries")
             return nil
         }
-        deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(60), default: .seconds(25))
+        // A gateway that stops waits 28 s for what is under way.
+        deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(27), default: .seconds(25))
         var processors: [ProcessorSettings] = []
         for element in elements {
             let section = ConfigurationSection(

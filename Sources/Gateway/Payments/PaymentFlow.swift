@@ -25,17 +25,20 @@ struct PaymentFlow: Sendable {
     /// This gateway, in the store.
     let owner: String
     let metrics: PaymentMetrics
+    let underWay: PaymentsUnderWay
     let logger: Logger
 
     /// What became of the token: the payment in a state that is a fate, or `pending`.
     ///
-    /// It goes on to its end whatever becomes of the client's connection.
+    /// It goes on to its end whatever becomes of the client's connection; a gateway that stops waits for it (``underWay``).
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
         let began = ContinuousClock.now
+        underWay.begin()
         // Not a child of the request's task, which is cancelled when its time is over.
         let result = await Task {
+            defer { underWay.end() }
             do throws(GatewayRefusal) {
                 return Result<Payment, GatewayRefusal>.success(
                     try await make(request, for: client, traceparent: traceparent, since: began))
@@ -54,7 +57,11 @@ struct PaymentFlow: Sendable {
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?,
         since began: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> Payment {
-        try check(request, of: client)
+        do throws(GatewayRefusal) { try check(request, of: client) } catch {
+            // What was submitted under other rules keeps its fate.
+            if let known = await submitted(request, by: client) { return known }
+            throw error
+        }
         let ends = began + deadline
         let arrival = PaymentArrival(
             key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: .payment,
@@ -76,6 +83,15 @@ struct PaymentFlow: Sendable {
                 request, payment, after: after, traceparent: traceparent, before: ends)
             return try await submit(released, request, payment, of: client, before: ends)
         }
+    }
+
+    /// The client's payment of the same request, where it may have been sent.
+    private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
+        guard let found = try? await store.payment(transaction: request.stated.transaction),
+            found.key.client == client.name, found.requestDigest == request.digest(for: .payment),
+            found.state.mayHaveBeenSent
+        else { return nil }
+        return found
     }
 
     /// What can be known to be missing before the token is touched.
@@ -140,7 +156,9 @@ struct PaymentFlow: Sendable {
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
         // From here on the payment is submitting, on disk.
         switch await prepared.processor.processor.authorize(prepared.submission, before: ends) {
-        case .answered(let answer): return await settle(submitting, as: answer.state, answer.outcome)
+        case .answered(let answer):
+            let outcome = answer.outcome.withoutAccountNumber(prepared.submission.credential.accountNumber)
+            return await settle(submitting, as: answer.state, outcome)
         case .unknown(let fault):
             logger.warning(
                 "a payment's fate is not known; it is not sent again",
@@ -150,7 +168,7 @@ struct PaymentFlow: Sendable {
                 ])
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
         case .notSent(let fault):
-            await end(submitting, as: .notSent, fault.rawValue)
+            if let pending = await end(submitting, as: .notSent, fault.rawValue) { return pending }
             throw GatewayRefusal(
                 .payment(.processorUnavailable),
                 "The processor cannot be reached, and nothing was sent; try again with the same request.",
@@ -240,10 +258,27 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    private func end(_ payment: Payment, as state: PaymentState, _ reason: String) async {
-        do throws(PaymentStoreError) {
-            _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
-        } catch { note(error) }
+    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times.
+    ///
+    /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
+    @discardableResult
+    private func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
+        for isLast in [false, false, true] {
+            do throws(PaymentStoreError) {
+                _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
+                return nil
+            } catch {
+                if case .superseded(let state) = error {
+                    guard state == .pending else { return nil }
+                    var pending = payment
+                    pending.state = .pending
+                    return pending
+                }
+                note(error)
+                if !isLast { try? await Task.sleep(for: .milliseconds(200)) }
+            }
+        }
+        return nil
     }
 
     private func stored<Value: Sendable>(

@@ -61,12 +61,15 @@ extension GatewayRefusal {
         case .unavailable, .overloaded, .inDoubt, .damaged:
             self.init(
                 .payment(.storeUnavailable),
-                "The store of payments cannot be used now, and nothing was sent; try again, with the same request.")
+                "The store of payments cannot be used now; the same request, sent again later, gets what became of the payment."
+            )
         }
     }
 
     static let transactionReplayed = GatewayRefusal(
-        .daemon(.transactionReplayed), "This token was used before; have the customer authorize the payment anew.")
+        .daemon(.transactionReplayed),
+        "This token was used before, and is not paid here. If an earlier request with it may have gone unanswered, look at the processor before the customer pays anew."
+    )
 }
 
 /// What paytokend's refusal of a token means for a payment: the one table of its codes.

@@ -8,6 +8,7 @@ struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
     let upkeep: PaymentUpkeep
+    let underWay = PaymentsUnderWay()
     let routes: [GatewayRoute]
     let adminRoutes: [AdminRoute]
 
@@ -20,7 +21,8 @@ struct PaymentService: Sendable {
         upkeep = PaymentUpkeep(store, processors, metrics, logger)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
-            deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics, logger: logger)
+            deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
+            underWay: underWay, logger: logger)
         routes = PaymentRoutes(flow: flow, maxRequestBytes: configuration.listener.maxRequestBytes).routes
         adminRoutes = PaymentAdministration(store: store).routes
     }

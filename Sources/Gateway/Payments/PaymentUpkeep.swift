@@ -45,25 +45,30 @@ final class PaymentUpkeep: Sendable {
                     metadata: ["count": "\(count)"])
             }
             metrics.show(try await store.pending(), at: now)
-            await ask(about: try await store.payments(PaymentFilter(states: [.pending], limit: 1000)), at: now)
+            await ask(
+                about: try await store.payments(
+                    PaymentFilter(states: [.pending], limit: 1000, oldestFirst: true)), at: now)
         } catch {
             logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
         }
     }
 
     private func ask(about pending: [Payment], at now: Date) async {
+        // Those that nobody can be asked about, of a processor that is gone say, must not stand in the way of the others.
+        let askable = pending.compactMap { payment -> (payment: Payment, processor: any Processor)? in
+            let name = payment.transaction?.processor
+            guard let processor = name.flatMap({ processors.processor(named: $0) })?.processor,
+                processor.capabilities.tellsStatus
+            else { return nil }
+            return (payment, processor)
+        }
+        let keys = Set(askable.map(\.payment.key))
         let dueNow = due.withLock { due in
-            due = due.filter { key, _ in pending.contains { $0.key == key } }
-            // The oldest first.
-            return pending.reversed().filter { (due[$0.key] ?? .distantPast) <= now }.prefix(Self.mostQuestions)
+            due = due.filter { keys.contains($0.key) }
+            return askable.filter { (due[$0.payment.key] ?? .distantPast) <= now }.prefix(Self.mostQuestions)
         }
         await withTaskGroup(of: Void.self) { group in
-            for payment in dueNow {
-                guard
-                    let processor = payment.transaction?.processor.flatMap({ processors.processor(named: $0) })?
-                        .processor,
-                    processor.capabilities.tellsStatus
-                else { continue }
+            for (payment, processor) in dueNow {
                 group.addTask { await self.ask(processor, about: payment, at: now) }
             }
         }

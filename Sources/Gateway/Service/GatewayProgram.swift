@@ -90,7 +90,9 @@ public enum GatewayProgram {
             break
         }
         service.notify(.stopping)
+        let ends = ContinuousClock.now + drainTime
         await listener.shutdown(grace: drainTime)
+        await payments?.underWay.wait(until: ends)
         sessions.sessions.close()
         upkeep?.cancel()
         await upkeep?.value

@@ -108,7 +108,9 @@ enum SQLitePaymentRows {
         }
         let clause = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
         return try Row.fetchAll(
-            db, sql: "SELECT \(columns) FROM payment \(clause) ORDER BY received_at DESC, client, token_digest LIMIT ?",
+            db,
+            sql:
+                "SELECT \(columns) FROM payment \(clause) ORDER BY received_at \(filter.oldestFirst ? "ASC" : "DESC"), client, token_digest LIMIT ?",
             arguments: arguments + [filter.limit]
         ).map(read)
     }

@@ -35,6 +35,10 @@ public final class SQLitePaymentStore: PaymentStore {
             try writer.writeWithoutTransaction { db in
                 try DurableSQLite.requireDurability(db, path: path)
                 try SQLitePaymentSchema.prepare(db, path: path)
+                // Whoever had them has ended: the lock says so. Nobody need wait for their deadlines, or believe a clock.
+                try db.durably {
+                    try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
+                }
             }
             reader = try DurableSQLite.reading(path, label: "payments.reader", busyTimeout: Self.busyTimeout)
             place = DatabaseFilePlace(path: path)
@@ -106,7 +110,10 @@ public final class SQLitePaymentStore: PaymentStore {
         return try await commits.write { db in
             let row = try SQLitePaymentRows.find(payment.key, db)
             // A processor that answers twice, or the answer and a question about it, say the same.
-            if let row, row.attempt.identifier == payment.attempt.identifier, row.state == state { return row }
+            if let row, row.attempt.identifier == payment.attempt.identifier, row.state == state {
+                guard state == .pending, row.outcome?.processorReference == nil, outcome.processorReference != nil
+                else { return row }
+            }
             return try Self.write(
                 payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now), outcome, db)
         }

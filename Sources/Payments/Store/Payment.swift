@@ -141,14 +141,38 @@ public struct PaymentOutcome: Sendable, Equatable {
         self.processedAt = processedAt
     }
 
-    /// Twelve digits or more together, blanks and hyphens not counted, may be an account number that a processor repeats.
+    /// With what was known before and is not said anew: by it a person finds the payment at the processor.
+    func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
+        var outcome = self
+        outcome.processorReference = processorReference ?? earlier?.processorReference
+        outcome.authorizationCode = authorizationCode ?? earlier?.authorizationCode
+        return outcome
+    }
+
+    /// Without those texts that have these digits in them, whatever stands between them.
+    ///
+    /// - Parameter accountNumber: of the payment.
+    public func withoutDigits(_ accountNumber: [UInt8]) -> PaymentOutcome {
+        func kept(_ text: String?) -> String? {
+            guard let text, !accountNumber.isEmpty else { return text }
+            let digits = text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+            let places = 0...max(0, digits.count - accountNumber.count)
+            let isThere = places.contains { digits.dropFirst($0).starts(with: accountNumber) }
+            return isThere ? "not shown" : text
+        }
+        return PaymentOutcome(
+            reason: kept(reason), authorizationCode: kept(authorizationCode),
+            processorReference: kept(processorReference), processedAt: processedAt)
+    }
+
+    /// Twelve digits or more with no letter between them may be an account number that a processor repeats.
     private static func withoutAccountNumber(_ text: String) -> String {
         var (digits, longest) = (0, 0)
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): digits += 1
-            case UInt8(ascii: " "), UInt8(ascii: "-"): break
-            default: digits = 0
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): digits = 0
+            default: break
             }
             longest = max(longest, digits)
         }

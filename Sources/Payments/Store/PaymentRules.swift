@@ -49,7 +49,7 @@ extension Payment {
         }
         var changed = row
         (changed.state, changed.changedAt) = (state, now)
-        if let outcome { changed.outcome = outcome }
+        if let outcome { changed.outcome = outcome.added(to: row.outcome) }
         return changed
     }
 

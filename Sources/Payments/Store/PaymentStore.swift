@@ -54,7 +54,7 @@ public protocol PaymentStore: Sendable {
     /// - Parameter transaction: 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
-    /// The newest first.
+    /// The newest first, unless the filter says otherwise.
     func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment]
 
     /// In the order in which it happened.
@@ -127,8 +127,13 @@ public struct PaymentFilter: Sendable {
     public var since: Date?
     /// 1 to 1000.
     public var limit: Int
+    public var oldestFirst: Bool
 
-    public init(client: String? = nil, states: Set<PaymentState> = [], since: Date? = nil, limit: Int = 100) {
+    public init(
+        client: String? = nil, states: Set<PaymentState> = [], since: Date? = nil, limit: Int = 100,
+        oldestFirst: Bool = false
+    ) {
+        self.oldestFirst = oldestFirst
         self.client = client
         self.states = states
         self.since = since

@@ -99,21 +99,9 @@ public struct ProcessorExchange: Sendable {
         guard left > .zero else { return .notSent(.tooLate) }
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let done = loop.makePromise(of: Result.self)
-        let amount = TimeAmount(left)
-        let bootstrap = ClientBootstrap(group: loop).connectTimeout(amount).channelInitializer { channel in
-            channel.eventLoop.makeCompletedFuture {
-                let pipeline = channel.pipeline.syncOperations
-                if let tls, case .https(let host, _) = endpoint.place {
-                    // An IP address is verified as such, and sent as no name (RFC 6066 §3).
-                    let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
-                    try pipeline.addHandler(
-                        NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host))
-                }
-                try pipeline.addHTTPClientHandlers()
-                try pipeline.addHandler(
-                    SubmissionHandler(head, body, waitsForTLS: tls != nil, deadline: deadline, done))
-            }
-        }
+        // Nothing is in the pipeline while it connects: a name with several addresses is tried on several connections, of which
+        // more than one may come to stand. Only the one that is chosen gets the request.
+        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left))
         let connected =
             switch endpoint.place {
             case .https(let host, let port), .loopback(let host, let port): bootstrap.connect(host: host, port: port)
@@ -124,7 +112,31 @@ public struct ProcessorExchange: Sendable {
             let isName = error.map { $0.connectionErrors.isEmpty && ($0.dnsAError != nil || $0.dnsAAAAError != nil) }
             done.succeed(.notSent(isName == true ? .nameNotResolved : .notConnected))
         }
+        connected.whenSuccess { channel in
+            channel.eventLoop.execute { begin(head, body, on: channel, deadline, done) }
+        }
         do { return try await done.futureResult.get() } catch { return .unknown(.connectionLost) }
+    }
+
+    /// On the event loop of a connection that stands.
+    private func begin(
+        _ head: HTTPRequestHead, _ body: ByteBuffer, on channel: any Channel, _ deadline: ContinuousClock.Instant,
+        _ done: EventLoopPromise<Result>
+    ) {
+        let handler = SubmissionHandler(head, body, waitsForTLS: tls != nil, deadline: deadline, done)
+        do {
+            let pipeline = channel.pipeline.syncOperations
+            if let tls, case .https(let host, _) = endpoint.place {
+                // An IP address is verified as such, and sent as no name (RFC 6066 §3).
+                let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+                try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host))
+            }
+            try pipeline.addHTTPClientHandlers()
+            try pipeline.addHandler(handler)
+        } catch {
+            done.succeed(.notSent(.notWritten))
+            channel.close(promise: nil)
+        }
     }
 }
 
@@ -162,11 +174,13 @@ private final class SubmissionHandler: ChannelInboundHandler {
         alarm = context.eventLoop.scheduleTask(in: TimeAmount(max(ContinuousClock.now.duration(to: deadline), .zero))) {
             handler.value.fail(handler.value.isSent ? .noAnswerInTime : .tooLate, channel)
         }
+        guard context.channel.isActive else { return fail(.notConnected, context.channel) }
+        if !waitsForTLS { write(context) }
     }
 
-    func channelActive(context: ChannelHandlerContext) {
-        if !waitsForTLS { write(context) }
-        context.fireChannelActive()
+    func handlerRemoved(context: ChannelHandlerContext) {
+        alarm?.cancel()
+        alarm = nil
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -264,6 +264,20 @@ import Testing
         #expect(claimed == 1)
     }
 
+    @Test(
+        "by what the processor called a payment it is found again, whenever that was said", arguments: Engine.allCases)
+    func referenceIsKept(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        let named = try await fixture.store.settle(
+            submitting, as: .pending, PaymentOutcome(processorReference: "ref-7"), at: fixture.now)
+        #expect(named.outcome?.processorReference == "ref-7")
+        let settled = try await fixture.store.settle(
+            submitting, as: .captured, PaymentOutcome(authorizationCode: "A1"), at: fixture.now)
+        #expect(settled.outcome?.processorReference == "ref-7" && settled.outcome?.authorizationCode == "A1")
+    }
+
     @Test("payments are listed by client, state and time, the newest first", arguments: Engine.allCases)
     func lists(_ engine: Engine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -278,6 +292,7 @@ import Testing
             try await fixture.store.payments(PaymentFilter(since: fixture.now.addingTimeInterval(1))).map(\.key.client)
                 == ["two"])
         #expect(try await fixture.store.payments(PaymentFilter(limit: 2)).count == 2)
+        #expect(try await fixture.store.payments(PaymentFilter(oldestFirst: true)).last?.key.client == "two")
     }
 
     @Test("what a processor writes is stored short and printable, whatever it sent", arguments: Engine.allCases)
@@ -294,6 +309,12 @@ import Testing
         for text in ["card 4111111111111111", "card 4111 1111 1111 1111", "4111-1111-1111-1111"] {
             #expect(PaymentOutcome(reason: text).reason == "not shown")
         }
+        #expect(PaymentOutcome(reason: "4111/1111.1111,1111").reason == "not shown")
         #expect(PaymentOutcome(reason: "code 51, limit 10000").reason == "code 51, limit 10000")
+        let account = Array("4111111111111111".utf8)
+        let repeated = PaymentOutcome(authorizationCode: "A41111111/11111111", processorReference: "98765432109876")
+            .withoutDigits(account)
+        #expect(repeated.authorizationCode == "not shown")
+        #expect(repeated.processorReference == "98765432109876")
     }
 }
