@@ -49,6 +49,8 @@ public struct ProcessorExchange: Sendable {
     /// With each request; may be secret.
     public let headers: [(name: String, value: String)]
     private let tls: NIOSSLContext?
+    /// Instead of the system's, for tests.
+    var resolver: (any Resolver & Sendable)?
 
     /// - Parameter trust: DER certificates of the roots instead of the system's.
     /// - Throws: NIOSSL's errors, where the roots cannot be read.
@@ -101,7 +103,7 @@ public struct ProcessorExchange: Sendable {
         let done = loop.makePromise(of: Result.self)
         // Nothing is in the pipeline while it connects: a name with several addresses is tried on several connections, of which
         // more than one may come to stand. Only the one that is chosen gets the request.
-        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left))
+        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(resolver)
         let connected =
             switch endpoint.place {
             case .https(let host, let port), .loopback(let host, let port): bootstrap.connect(host: host, port: port)
