@@ -51,7 +51,7 @@ public final class PaymentCredential: Sendable {
     public let merchantTokenIdentifier: String?
     /// `merchantTokenMetadata`, as JSON; empty where there is none.
     public let merchantTokenMetadata: SecretBytes
-    /// All of it, byte for byte as Apple wrote it.
+    /// All of it, as JSON: members, texts and numbers as Apple wrote them, without blanks between them.
     public let dictionary: SecretBytes
 
     public init(

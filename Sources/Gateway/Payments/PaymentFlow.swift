@@ -10,6 +10,7 @@
 // Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
 // it is `pending` unless the processor says otherwise, and is never sent again.
 
+import Encodings
 import Foundation
 import Logging
 import Payments
@@ -220,9 +221,8 @@ struct PaymentFlow: Sendable {
             PreparedSubmission(
                 processor: processor,
                 submission: Submission(
-                    transactionId: PaymentTransaction(
-                        identifier: released.transaction, merchantIdentifier: "", amount: nil, processor: nil
-                    ).name, merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
+                    transactionId: Hexadecimal.encode(released.transaction),
+                    merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
                     credential: credential, customer: request.customer)))
     }
 

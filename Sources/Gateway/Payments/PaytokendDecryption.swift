@@ -12,7 +12,7 @@ struct ReleasedToken: Sendable {
     let merchantIdentifier: String
     /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
     let paymentData: JSONObject
-    /// The dictionary's bytes.
+    /// The same as JSON, written anew.
     let bytes: [UInt8]
 }
 

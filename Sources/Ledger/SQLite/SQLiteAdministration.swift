@@ -3,6 +3,7 @@ public import Foundation
 import GRDB
 import MerchantKeys
 import PaymentToken
+import SQLiteFiles
 import WorkerProtocol
 
 /// What administrative work reads and writes in SQLite.

@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import MerchantKeys
 import PaymentToken
+import SQLiteFiles
 
 /// The approvals' statements.
 struct SQLiteApprovals {

@@ -1,6 +1,7 @@
 public import AuditChain
 import Foundation
 import GRDB
+import SQLiteFiles
 
 /// The audit keys' statements.
 struct SQLiteAuditKeys {

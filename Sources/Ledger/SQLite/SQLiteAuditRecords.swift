@@ -2,6 +2,7 @@ public import AuditChain
 import Encodings
 import Foundation
 import GRDB
+import SQLiteFiles
 
 /// The statements that read audit records.
 struct SQLiteAuditRecords {

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import GRDB
+import SQLiteFiles
 
 /// The chain's statements. Whoever appends does so inside a transaction, and from the head that it read there.
 struct SQLiteChain {

@@ -4,6 +4,7 @@ import GRDB
 import MerchantKeys
 import PaymentToken
 import Refusals
+import SQLiteFiles
 import Synchronization
 
 /// A release inside the batch's transaction: the key's state, the claim and the record together.
@@ -247,12 +248,4 @@ final class TransactionReads: Sendable {
 
 extension [UInt8] {
     var blob: Data { Data(self) }
-}
-
-extension Row {
-    /// A column's value, or nil for NULL where `T` is optional. GRDB's own subscripts end the process on an unexpected
-    /// NULL or a value of another type, which a damaged file may hold; this throws.
-    func value<T: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> T {
-        try decode(T.self, forColumn: column)
-    }
 }

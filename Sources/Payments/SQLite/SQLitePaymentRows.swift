@@ -1,5 +1,7 @@
+import Encodings
 import Foundation
 import GRDB
+import SQLiteFiles
 
 /// Payments as rows.
 enum SQLitePaymentRows {
@@ -86,9 +88,8 @@ enum SQLitePaymentRows {
         ).map { row in
             PaymentChange(
                 number: try row.value("number"), state: try state(row),
-                attempt: PaymentAttempt(
-                    identifier: Array(try row.value("attempt") as Data), owner: "", deadline: .distantPast
-                ).name, at: StoredTime.date(try row.value("at")), by: try row.value("by"),
+                attempt: Hexadecimal.encode(Array(try row.value("attempt") as Data)),
+                at: StoredTime.date(try row.value("at")), by: try row.value("by"),
                 reason: try row.value("reason"))
         }
     }
@@ -182,12 +183,4 @@ enum StoredTime {
     static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1000).rounded()) }
 
     static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
-}
-
-extension Row {
-    /// A column's value, or nil for NULL where `T` is optional. GRDB's own subscripts end the process on an unexpected NULL
-    /// or a value of another type, which a damaged file may hold; this throws.
-    fileprivate func value<T: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> T {
-        try decode(T.self, forColumn: column)
-    }
 }

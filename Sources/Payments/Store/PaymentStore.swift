@@ -63,9 +63,6 @@ public protocol PaymentStore: Sendable {
     /// How many are pending, and since when the oldest is.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Whether it can be read and written now.
-    func probe() async throws(PaymentStoreError)
-
     /// What is under way is finished first.
     func close() async
 }
