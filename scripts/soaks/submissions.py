@@ -1,162 +1,45 @@
 """Payments through paytoken-gateway to processor-simulator, whose log is the judge: no payment is submitted twice, and what
 became of each is known.
 
-Three kinds of rounds. In the first the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random
-answer under load, in which one payment in ten is lost in some way at the simulator (not answered, cut off, answered by
-another's answer or by none that can be read). All three are started again, and every payment without an answer, or with a 503,
-is sent again as it was until it has one. In the second the gateway's store is copied under load, goes on, and is replaced by the
-copy; then every payment of before is sent again. Last is the rate of payments beside that of paytokend's own releases.
+Five kinds of rounds, under load in which one payment in ten is lost in some way at the simulator (not answered, cut off,
+answered by another's answer or by none that can be read):
+  kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again
+  cut      two proxies, one before paytokend and one before the simulator, cut one connection in four: before the request, in
+           it, after it, or in the answer; and one client in ten leaves before its answer
+  disk     the store is on a small file system, which is filled at a random answer and freed after refusals
+  restore  the store is copied under load, goes on, and is replaced by the copy; then every payment of before is sent again
+  rate     payments a second beside paytokend's own releases
+Every payment without an answer, or with a 503, is sent again as it was until it has one.
 
 Wrong is: a payment that was submitted twice; one that the client was told is refused and that was submitted; one that was told
-authorized, captured or declined and was not, or otherwise; one that is pending in the end and cannot be resolved.
+authorized, captured or declined and was not, or otherwise; one that is pending in the end and cannot be resolved, or whose
+fate is then another than the simulator's; a step of a payment at which no kill has met one.
 What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
 import argparse
 import collections
-import json
+import contextlib
 import os
 import pathlib
 import random
+import shutil
+import socket
 import sqlite3
-import subprocess
 import sys
 import time
 
+import cutter
+import full_disk
 import load
 import proof
 import service
+from shop import ASK, Payment, Shop
 
-# The simulator's amounts, in cents, and how many in a hundred have them.
-PLAIN = {1000: 80, 1080: 5, 1081: 5}
-LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
 VICTIMS = ("gateway", "paytokend", "simulator")
-ASK = b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n"
-
-
-class Program:
-    """The gateway or the simulator."""
-
-    def __init__(self, socket, *command):
-        self.socket, self.command, self.process = socket, command, None
-
-    def start(self):
-        with open(f"{self.socket}.log", "ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
-        until = time.monotonic() + service.GUARD
-        while not load.connects(self.socket):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise service.Failed(f"{self.command[0]} does not serve: "
-                                     + pathlib.Path(f"{self.socket}.log").read_text(errors="replace")[-500:])
-            time.sleep(0.01)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self):
-        self.process.terminate()
-        if self.process.wait(service.GUARD) != 0:
-            raise service.Failed(f"{self.command[0]} ended with {self.process.returncode}")
-
-
-class Payment:
-    """One payment token, and what its client was told."""
-    __slots__ = ("identifier", "cents", "request", "told", "code")
-
-    def __init__(self, token, cents, key):
-        self.identifier = json.loads(token)["paymentData"]["header"]["transactionId"]
-        self.cents, self.told, self.code = cents, None, None
-        body = (b'{"token":' + token.strip() + b',"orderId":"order-%s","expected":{"amount":"%d.%02d","currency":"USD"}}'
-                % (self.identifier[:12].encode(), cents // 100, cents % 100))
-        self.request = load.post(b"/payments/apple-pay", body).replace(
-            b"\r\nContent-Type", b"\r\nAuthorization: Bearer " + key + b"\r\nContent-Type", 1)
-
-    def take(self, status, body):
-        """Whether that was an answer; 503 and none are not."""
-        if status == 200:
-            self.told = json.loads(body)["status"]
-        elif status == 422 and json.loads(body)["code"] in ("payment_declined", "payment_failed"):
-            self.told = {"payment_declined": "declined", "payment_failed": "error"}[json.loads(body)["code"]]
-        elif status in (None, 0, 503):
-            return False
-        else:
-            self.told, self.code = "refused", f"{status} {json.loads(body).get('code')}"
-        return True
-
-
-class Shop:
-    """All three programs, and the payments so far."""
-
-    def __init__(self, daemon, chance):
-        self.daemon, self.chance = daemon, chance
-        here, key = os.getcwd(), json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
-        self.key = key["key"].encode()
-        pathlib.Path("gateway.yaml").write_text(
-            "listener: { address: 'unix:gateway.sock' }\nadmin: { socket: gateway-admin.sock }\n"
-            f"paytokend: {{ socket: {daemon.socket}, timeout: 2s }}\n"
-            "limits: { requests_per_second: 100000, burst: 100000, max_connections_per_client: 1024 }\n"
-            "store: { url: 'sqlite:store/payments.sqlite' }\ndeadline: 3s\n"
-            f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{here}/simulator.sock', merchants: ['*'] }}]\n"
-            f"clients: [{{ name: shop, key_sha256: '{key['key_sha256']}', merchants: ['*'], operations: [pay, status] }}]\n"
-            "log: { level: warning }\n")
-        os.makedirs("store", mode=0o700, exist_ok=True)
-        self.gateway = Program("gateway.sock", "paytoken-gateway", "--config", "gateway.yaml")
-        self.simulator = Program("simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock",
-                                 "--log", f"{here}/simulator.log")
-        self.payments, self.counts = [], collections.Counter()
-
-    def mint(self, count):
-        """So many payments, with amounts mixed by chance."""
-        amounts = {**PLAIN, **LOST}
-        wanted = collections.Counter(self.chance.choices(list(amounts), list(amounts.values()), k=count))
-        minted = [Payment(token, cents, self.key) for cents, number in wanted.items()
-                  for token in service.mint(number, "--amount", str(cents))]
-        self.chance.shuffle(minted)
-        self.payments += minted
-        return minted
-
-    def send(self, payments, clients, tick=None):
-        """Each of them once. Returns those without an answer."""
-        left = []
-
-        def answered(payment, status, body, began, ended):
-            self.counts["answers" if status else "broken"] += 1
-            if not payment.take(status, body):
-                left.append(payment)
-            if tick:
-                tick()
-        load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
-        seen = {id(payment) for payment in left}
-        # Those that were not even sent, since nobody accepted any more.
-        return left + [payment for payment in payments if payment.told is None and id(payment) not in seen]
-
-    def settle(self, payments):
-        """Sends again what has no answer until all have one."""
-        until = time.monotonic() + service.GUARD
-        while payments:
-            if time.monotonic() > until:
-                raise service.Failed(f"{len(payments)} payments had no answer {service.GUARD} s after the last fault")
-            self.counts["sent again"] += len(payments)
-            payments = self.send(payments, 8)
-            time.sleep(0.2)
-
-    def pending(self):
-        return [item["transactionId"] for item in json.loads(service.run(
-            "paytoken-gateway", "payment", "list", "--state", "pending", "--limit", "1000", "--output", "json", "--socket",
-            "gateway-admin.sock"))["items"]]
-
-    def status(self, payment):
-        status, body = load.once(self.gateway.socket, ASK % (b"/payments/apple-pay/" + payment.identifier.encode(), self.key))
-        return json.loads(body)["status"] if status == 200 else status
-
-    def submissions(self):
-        """By payment, the outcome of each submission, by the simulator's log."""
-        found = collections.defaultdict(list)
-        for line in pathlib.Path("simulator.log").read_text().splitlines():
-            entry = json.loads(line)
-            if entry["event"] == "submitted":
-                found[entry["payment"]].append(entry["outcome"])
-        return found
+# What the simulator's outcomes are, where they are not authorized.
+FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor": "declined", "error": "error"}
+# Where a gateway's kill meets its payments: before paytokend's release is stored, before the simulator has it, after that.
+STEPS = ("received", "submitting", "submitted")
 
 
 def crash(shop, number, victim, clients, short):
@@ -173,12 +56,96 @@ def crash(shop, number, victim, clients, short):
     left = shop.send(payments, clients, tick)
     if not killed:
         raise service.Failed(f"round {number}: the load was over before answer {last}")
+    if victim == "gateway":
+        shop.steps += steps(shop)
     if victim == "paytokend":
         shop.daemon.start()
     else:
         getattr(shop, victim).start()
     shop.settle(left)
     print(f"round {number:3}  {victim:9} killed at answer {last:3}: {len(left):3} of {len(payments)} sent again", flush=True)
+
+
+def steps(shop):
+    """At which step the killed gateway's payments are. The store is looked at in a copy: opening it would mend it."""
+    found, submitted = collections.Counter(), shop.submissions()
+    shutil.rmtree("looked-at", ignore_errors=True)
+    shutil.copytree("store", "looked-at")
+    with contextlib.closing(sqlite3.connect("looked-at/payments.sqlite")) as database:
+        for state, transaction in database.execute(
+                "SELECT state, lower(hex(transaction_id)) FROM payment WHERE state IN ('received', 'submitting')"):
+            found[state if state == "received" else "submitted" if transaction in submitted else "submitting"] += 1
+    return found
+
+
+def leave(shop, payments):
+    """Clients that send a payment and do not wait for its answer."""
+    for payment in payments:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(shop.gateway.socket)
+            connection.sendall(payment.request)
+
+
+def cut(shop, number, clients, short):
+    """One round with connections that are cut on both sides of the gateway."""
+    payments = shop.mint(60 if short else 200)
+    seed = shop.chance.randrange(1 << 32)
+    shop.gateway.stop()
+    with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed) as before, \
+            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as behind:
+        shop.configure(paytokend="cut-paytokend.sock", simulator="cut-simulator.sock")
+        shop.gateway.start()
+        leave(shop, payments[::10])
+        left = shop.send(payments, clients)
+        shop.settle(left)
+        shop.gateway.stop()
+        print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(behind.cuts.values())} to the "
+              f"simulator: {len(left)} of {len(payments)} sent again", flush=True)
+        shop.cuts += before.cuts + behind.cuts
+    shop.configure()
+    shop.gateway.start()
+
+
+def disk(shop, number, clients, short):
+    """The store's disk is full for a while."""
+    payments = shop.mint(60 if short else 200)
+    at, seen, full = shop.chance.randint(1, len(payments) // 2), 0, []
+    shop.gateway.stop()
+    os.makedirs("small/store", mode=0o700, exist_ok=True)
+    for file in pathlib.Path("store").glob("payments.sqlite*"):
+        shutil.copy2(file, "small/store")
+    shop.configure(store="small/store")
+    shop.gateway.start()
+
+    def tick():
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            full.append(True)
+            full_disk.fill("small/filler")
+    left = shop.send(payments, clients, tick)
+    # Where the file itself still has room it goes on for a while: rightly so.
+    extra = []
+    until = time.monotonic() + service.GUARD
+    while not any(payment.code == "503 store_unavailable" for payment in left):
+        if time.monotonic() > until:
+            raise service.Failed(f"disk {number}: no refusal came while the disk was full")
+        full_disk.fill("small/filler")
+        more = shop.mint(20)
+        extra += more
+        left += shop.send(more, clients)
+    refused = sum(payment.code == "503 store_unavailable" for payment in left)
+    os.unlink("small/filler")
+    shop.settle(left)
+    shop.gateway.stop()
+    for file in pathlib.Path("small/store").glob("payments.sqlite*"):
+        shutil.copy2(file, "store")
+    shutil.rmtree("small/store")
+    shop.configure()
+    shop.gateway.start()
+    print(f"disk {number:4}  full at answer {at:3}: {refused} of {len(payments) + len(extra)} refused, and answered afterwards",
+          flush=True)
+    shop.counts["refused for the disk"] += refused
 
 
 def restore(shop, number, clients, short):
@@ -251,6 +218,16 @@ def resolve(shop):
     return [f"{identifier} is still pending" for identifier in shop.pending()]
 
 
+def fates(shop):
+    """Whether those that were told pending are by now what the simulator has them as."""
+    wrong, known = [], shop.submissions()
+    for payment in shop.payments:
+        outcomes = known.get(payment.identifier)
+        if payment.told == "pending" and outcomes and (now := shop.status(payment)) != FATES.get(outcomes[0], "authorized"):
+            wrong.append(f"{payment.identifier} was told pending, is {now}, and was submitted as {outcomes[0]}")
+    return wrong
+
+
 def rates(shop, seconds, clients):
     """Payments a second, and paytokend's own releases a second; in turns, the medians."""
     def measure(socket, requests):
@@ -279,11 +256,17 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=50, help="how often each program is killed (50; 1 with --short)")
     parser.add_argument("--restores", type=int, default=10, help="how often the store is restored (10; 1 with --short)")
+    parser.add_argument("--cuts", type=int, default=10, help="rounds with connections that are cut (10; 1 with --short)")
+    parser.add_argument("--disks", type=int, default=10, help="how often the store's disk is full (10; 1 with --short)")
     parser.add_argument("--clients", type=int, default=32, help="connections (32)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
     options = service.arguments(parser)
-    rounds, restores = (1, 1) if options.short else (options.rounds, options.restores)
-    print(f"{rounds} rounds, {restores} restores, {options.clients} clients, --seed {options.seed}")
+    rounds, restores, cuts, disks = (1, 1, 1, 1) if options.short else (
+        options.rounds, options.restores, options.cuts, options.disks)
+    if not os.path.ismount("small"):
+        disks = 0
+        print("disk        skipped: it needs root, or user namespaces, to mount a small file system")
+    print(f"{rounds} rounds, {cuts} cuts, {disks} disks, {restores} restores, {options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
         daemon.start()
         daemon.import_merchant()
@@ -294,13 +277,21 @@ def main():
             for number in range(1, rounds + 1):
                 for victim in VICTIMS:
                     crash(shop, number, victim, options.clients, options.short)
-            wrong = resolve(shop)
+            for number in range(1, cuts + 1):
+                cut(shop, number, options.clients, options.short)
+            for number in range(1, disks + 1):
+                disk(shop, number, options.clients, options.short)
+            wrong = resolve(shop) + fates(shop)
             for number in range(1, restores + 1):
                 restore(shop, number, options.clients, options.short)
             wrong += resolve(shop) + judge(shop)
             print(f"requests    {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
                   f"{shop.counts['sent again']} sent again")
+            print("killed at   " + ", ".join(f"{shop.steps[step]} {step}" for step in STEPS))
+            print("cut         " + ", ".join(f"{shop.cuts[place]} {place}" for place in cutter.PLACES))
             if not options.short:
+                wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS if not shop.steps[step]]
+                wrong += [f"no connection was cut {place}" for place in cutter.PLACES if not shop.cuts[place]]
                 rates(shop, 10, options.clients)
             shop.gateway.stop()
             shop.simulator.stop()
