@@ -229,9 +229,16 @@ def fates(shop):
 
 
 def rates(shop, seconds, clients):
-    """Payments a second, and paytokend's own releases a second; in turns, the medians."""
+    """Payments a second, and paytokend's own releases a second, in turns, the medians; and what a payment takes of the
+    processors, in each program, of what a release takes of paytokend."""
+    programs = {"gateway": [shop.gateway.process.pid], "simulator": [shop.simulator.process.pid],
+                "paytokend": shop.daemon.processes()}
+
+    def times():
+        return {name: sum(map(service.processor_time, processes)) for name, processes in programs.items()}
+
     def measure(socket, requests):
-        done, began = 0, time.monotonic()
+        done, began, before = 0, time.monotonic(), times()
 
         def answered(tag, status, body, start, end):
             nonlocal done
@@ -239,7 +246,8 @@ def rates(shop, seconds, clients):
                 raise service.Failed(f"answered {status} {body[:200]}")
             done += 1
         load.drive(socket, clients, requests, answered)
-        return done / (time.monotonic() - began)
+        took = time.monotonic() - began
+        return done / took, {name: (now - before[name]) / done for name, now in times().items()}
     figures = {"payments": [], "releases": []}
     for turn in range(3):
         tokens = service.mint(400 * seconds, "--amount", "1000")
@@ -247,8 +255,12 @@ def rates(shop, seconds, clients):
             (number, load.decrypt(token, b"rate-%d-%d" % (turn, number))) for number, token in enumerate(tokens)]))
         payments = [Payment(token, 1000, shop.key) for token in service.mint(400 * seconds, "--amount", "1000")]
         figures["payments"].append(measure(shop.gateway.socket, [(one, one.request) for one in payments]))
-    payments, releases = (sorted(figures[name])[1] for name in ("payments", "releases"))
+    (payments, each), (releases, alone) = (sorted(figures[name], key=lambda figure: figure[0])[1]
+                                           for name in ("payments", "releases"))
     print(f"rate        {clients} clients: {payments:.0f} payments/s, {releases:.0f} releases/s: {payments / releases:.2f}")
+    print("processors  a payment takes, of a release's time in paytokend: " + ", ".join(
+        f"{name} {each[name] / alone['paytokend']:.1f}" for name in ("paytokend", "gateway", "simulator"))
+        + f"; in all {sum(each.values()) * payments:.2f} of {os.cpu_count()} processors")
 
 
 def main():
@@ -290,8 +302,9 @@ def main():
             print("killed at   " + ", ".join(f"{shop.steps[step]} {step}" for step in STEPS))
             print("cut         " + ", ".join(f"{shop.cuts[place]} {place}" for place in cutter.PLACES))
             if not options.short:
-                wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS if not shop.steps[step]]
-                wrong += [f"no connection was cut {place}" for place in cutter.PLACES if not shop.cuts[place]]
+                wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS
+                          if rounds and not shop.steps[step]]
+                wrong += [f"no connection was cut {place}" for place in cutter.PLACES if cuts and not shop.cuts[place]]
                 rates(shop, 10, options.clients)
             shop.gateway.stop()
             shop.simulator.stop()
