@@ -169,7 +169,7 @@ let package = Package(
         .target(
             name: "Processors",
             dependencies: [
-                "Payments", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL, nioTLS,
+                "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL, nioTLS,
             ],
             swiftSettings: house),
 
@@ -327,7 +327,8 @@ let package = Package(
         .testTarget(
             name: "ProcessorsTests",
             dependencies: [
-                "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioPosix,
+                "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioHTTP1,
+                nioPosix,
             ],
             swiftSettings: house),
         .testTarget(

@@ -11,6 +11,14 @@ public import Payments
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
 
+    /// What of a request does not suit this processor: a city that is too long, say. Asked before the token is touched, and for
+    /// requests that have all that ``ProcessorCapabilities/needs`` names.
+    func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement]
+
+    /// Why a submission cannot be put to this processor, in a few words without a value of it; nil where it can. Asked before
+    /// the payment is `submitting`, for what can be known only of a decrypted token.
+    func objection(to submission: Submission) -> String?
+
     /// Submits, once: on a connection of its own, so that a failure before the first byte is known for what it is. No retry,
     /// no redirect.
     ///
@@ -24,6 +32,10 @@ public protocol Processor: Sendable {
 }
 
 extension Processor {
+    public func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement] { [] }
+
+    public func objection(to submission: Submission) -> String? { nil }
+
     public func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus
     {
         .notAnswered("this processor tells nothing of a payment")
@@ -71,6 +83,18 @@ public enum RequiredElement: Sendable, Hashable {
         case .billing(let element): "billingContact.\(element.rawValue)"
         case .shipping(let element): "shippingContact.\(element.rawValue)"
         }
+    }
+}
+
+/// An element of a payment request that a processor cannot take as it is.
+public struct UnsuitableElement: Sendable, Equatable {
+    public let element: RequiredElement
+    /// What it must be, in a few words. Never its value.
+    public let reason: String
+
+    public init(_ element: RequiredElement, _ reason: String) {
+        self.element = element
+        self.reason = reason
     }
 }
 

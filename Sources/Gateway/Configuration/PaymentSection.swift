@@ -18,7 +18,10 @@ struct PaymentSettings: Sendable, Equatable {
 
 struct ProcessorSettings: Sendable, Equatable {
     enum Kind: String, CaseIterable, Sendable {
-        case simulator
+        case simulator, radial
+
+        /// Whether money moves.
+        var isReal: Bool { self != .simulator }
     }
 
     let name: String
@@ -27,6 +30,8 @@ struct ProcessorSettings: Sendable, Equatable {
     /// Of the file that `headers_file` names; secret.
     let headers: [Header]
     let merchants: [MerchantPattern]
+    /// Of a simulator: whether it may stand beside a processor that moves money.
+    var mayStandBesideReal = false
 
     struct Header: Sendable, Equatable {
         let name: String
@@ -57,6 +62,7 @@ extension PaymentSettings {
         // A gateway that stops waits 28 s for what is under way.
         deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(27), default: .seconds(25))
         var processors: [ProcessorSettings] = []
+        var sections: [ConfigurationSection] = []
         for element in elements {
             let section = ConfigurationSection(
                 element.value, path: element.key, keys: ProcessorSettings.keys, reader: root.reader)
@@ -64,14 +70,38 @@ extension PaymentSettings {
             if processors.contains(where: { $0.name == processor.name }) {
                 section.problem("name", "another processor has this name; each needs its own")
             }
-            if processor.kind == .simulator {
+            switch processor.kind {
+            case .simulator:
                 section.warning(.simulator, "kind", "payments to this processor are simulated, and no money moves")
+            case .radial:
+                section.warning(
+                    .untriedProcessor, "kind",
+                    "is written by public documents and was never tried against Radial; try it with a test store first")
             }
             processors.append(processor)
+            sections.append(section)
         }
+        Self.checkSimulators(processors, sections)
         self.processors = processors
         guard let place = Self.place(store) else { return nil }
         self.store = place
+    }
+
+    /// A payment that goes to a simulator by mistake is shipped and never paid.
+    private static func checkSimulators(_ processors: [ProcessorSettings], _ sections: [ConfigurationSection]) {
+        guard processors.contains(where: \.kind.isReal) else { return }
+        for (processor, section) in zip(processors, sections) where !processor.kind.isReal {
+            if processor.mayStandBesideReal {
+                section.warning(
+                    .simulatorBesideReal, "beside_real",
+                    "a simulator stands beside a processor that moves money; what goes to it is told as paid, and is not"
+                )
+            } else {
+                section.problem(
+                    "kind",
+                    "is a simulator beside a processor that moves money; leave one out, or say beside_real: true")
+            }
+        }
     }
 
     private static func place(_ section: ConfigurationSection) -> Store? {
@@ -97,7 +127,7 @@ extension PaymentSettings {
 }
 
 extension ProcessorSettings {
-    static let keys = ["name", "kind", "url", "headers_file", "merchants"]
+    static let keys = ["name", "kind", "url", "headers_file", "merchants", "beside_real"]
 
     fileprivate init?(_ section: ConfigurationSection) {
         for name in Self.keys where section.isEmpty(name) {
@@ -119,6 +149,14 @@ extension ProcessorSettings {
         if kind == .simulator, case .https = endpoint.place {
             section.problem("url", "must be unix:PATH or http:// with a loopback address: a simulator is on this host")
         }
+        if kind == .radial, !endpoint.isEncrypted {
+            section.problem(
+                "url",
+                "must be https://HOST/v1.0/stores/STORE/payments: Radial is reached over TLS, and with nothing else")
+        }
+        if kind.isReal, section.node("beside_real") != nil {
+            section.problem("beside_real", "is for a simulator; leave it out here")
+        }
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
         if merchants.isEmpty {
             section.problem("merchants", "is missing or empty, so nobody's payments go here; [\"*\"] means all")
@@ -129,7 +167,9 @@ extension ProcessorSettings {
             headers = read
         }
         guard let name else { return nil }
-        self.init(name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants)
+        self.init(
+            name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants,
+            mayStandBesideReal: section.boolean("beside_real", default: false))
     }
 
     /// `Name: value` a line (RFC 9110 §5), at most 32, none that the request itself has.
@@ -173,5 +213,7 @@ extension ProcessorSettings {
 
 extension ConfigurationWarning.Setting {
     static let simulator = Self("simulator")
+    static let simulatorBesideReal = Self("simulator_beside_real")
+    static let untriedProcessor = Self("untried_processor")
     static let noExpectations = Self("no_expectations")
 }

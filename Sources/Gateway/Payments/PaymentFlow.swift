@@ -113,6 +113,13 @@ struct PaymentFlow: Sendable {
                 .payment(.elementMissing), "\(first.name) is missing or blank, and the processor needs it.",
                 details: missing.map(\.name).joined(separator: ", "))
         }
+        let unsuitable = processors.unsuitable(
+            request.customer, orderId: request.orderId, merchant: request.expected.merchantIdentifier)
+        if let first = unsuitable.first {
+            throw GatewayRefusal(
+                .daemon(.malformedRequest), "\(first.element.name) does not suit the processor: \(first.reason).",
+                details: unsuitable.map(\.element.name).joined(separator: ", "))
+        }
     }
 
     private static let merchantForbidden = GatewayRefusal(
@@ -217,13 +224,12 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
-        return .success(
-            PreparedSubmission(
-                processor: processor,
-                submission: Submission(
-                    transactionId: Hexadecimal.encode(released.transaction),
-                    merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
-                    credential: credential, customer: request.customer)))
+        let submission = Submission(
+            transactionId: Hexadecimal.encode(released.transaction),
+            merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,
+            credential: credential, customer: request.customer)
+        if let objection = processor.processor.objection(to: submission) { return unsupported(objection) }
+        return .success(PreparedSubmission(processor: processor, submission: submission))
     }
 
     private func claim(

@@ -22,17 +22,22 @@ struct ProcessorDirectory: Sendable {
     ///
     /// - Parameter merchant: the merchant that the request expects; nil where it does not say.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
-        let candidates: [ConfiguredProcessor]
-        if let merchant {
-            candidates = processor(for: merchant).map { [$0] } ?? []
-        } else {
-            candidates = processors
-        }
         var needs: [RequiredElement] = []
-        for element in candidates.flatMap(\.processor.capabilities.needs) where !needs.contains(element) {
+        for element in candidates(merchant: merchant).flatMap(\.processor.capabilities.needs)
+        where !needs.contains(element) {
             needs.append(element)
         }
         return needs
+    }
+
+    /// What does not suit a processor to which the request may come.
+    func unsuitable(_ customer: Customer, orderId: String?, merchant: String?) -> [UnsuitableElement] {
+        candidates(merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
+    }
+
+    private func candidates(merchant: String?) -> [ConfiguredProcessor] {
+        guard let merchant else { return processors }
+        return processor(for: merchant).map { [$0] } ?? []
     }
 }
 
@@ -51,6 +56,7 @@ extension ProcessorDirectory {
             let processor: any Processor =
                 switch setting.kind {
                 case .simulator: SimulatorProcessor(exchange)
+                case .radial: RadialProcessor(exchange)
                 }
             processors.append(
                 ConfiguredProcessor(name: setting.name, merchants: setting.merchants, processor: processor))

@@ -52,6 +52,9 @@ public struct ProcessorEndpoint: Sendable, Equatable {
         }
     }
 
+    /// Whether it is reached over TLS.
+    public var isEncrypted: Bool { if case .https = place { true } else { false } }
+
     /// For the Host header and for TLS.
     var hostHeader: String {
         switch place {

@@ -122,6 +122,18 @@ struct GatewayConfigurationTests {
                 "store: { url: \"postgresql://db/x\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
                 "7 store.url: names a PostgreSQL server, which is not yet supported"
             ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"http://127.0.0.1:80\", merchants: [\"*\"] }]",
+                "7 processors[0].url: must be https://HOST/v1.0/stores/STORE/payments"
+            ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 processors[0].url: must be https://HOST/v1.0/stores/STORE/payments"
+            ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"https://r.example/\", merchants: [\"*\"], beside_real: true }]",
+                "7 processors[0].beside_real: is for a simulator"
+            ),
         ])
     func says(section: String, problem: String) {
         let found = problems(Self.minimum + section + "\n")
@@ -184,6 +196,27 @@ struct GatewayConfigurationTests {
         #expect(test.sessions.testServer?.text == "127.0.0.1:9443")
         #expect(test.sessions.proxy == .init(host: "p.example", port: 8080))
         #expect(test.warnings.map(\.setting) == [.noTLS, .testServer])
+    }
+
+    @Test("Radial is taken with a warning that it was never tried, a simulator beside it only where the entry says so")
+    func radial() throws {
+        let radial =
+            "processors:\n  - { name: r, kind: radial, url: \"https://r.example/v1.0/stores/S/payments\", merchants: [a] }\n"
+        let alone = try load(Self.minimum + radial)
+        #expect(alone.warnings.map(\.setting) == [.untriedProcessor, .noTLS])
+        #expect(alone.payments?.processors.first?.endpoint.basePath == "/v1.0/stores/S/payments")
+        func simulator(_ more: String) -> String {
+            radial + "  - { name: s, kind: simulator, url: \"unix:/s\", merchants: [\"*\"]\(more) }\n"
+        }
+        for more in ["", ", beside_real: false"] {
+            let found = problems(Self.minimum + simulator(more))
+            #expect(found.count == 1, "\(found)")
+            #expect(
+                found.first?.hasPrefix("9 processors[1].kind: is a simulator beside a processor that moves") == true)
+        }
+        let both = try load(Self.minimum + simulator(", beside_real: true"))
+        #expect(
+            both.warnings.map(\.setting) == [.untriedProcessor, .simulator, .simulatorBesideReal, .noTLS])
     }
 
     @Test("a key that others can read, or of another certificate, is refused")

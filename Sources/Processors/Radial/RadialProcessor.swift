@@ -1,0 +1,167 @@
+import Foundation
+import Payments
+import Radial
+import SecretMemory
+
+/// Radial's Payment Service, by its XML over HTTPS: one CreditCardAuthRequest with the decrypted data for each payment.
+/// **Never tried against Radial.**
+///
+/// By public sources: Radial's page "Credit Card Authorization (card not present)" (the URI with the tender type, the codes), and
+/// eBayEnterprise/RetailOrderManagement-SDK (the schemas, and in Api/HttpConfig.php and Api/HttpApi.php the content type and the
+/// header `apikey`, which the processor's `headers_file` holds). The endpoint is the address of the store's payments,
+/// `https://HOST/v1.0/stores/STORE/payments`. There is no call that tells what became of a payment.
+public struct RadialProcessor: Processor {
+    public let capabilities = ProcessorCapabilities(
+        paymentData: [.threeDSecure],
+        needs: [
+            .orderId, .billing(.givenName), .billing(.familyName), .billing(.phoneNumber), .billing(.emailAddress),
+            .billing(.addressLines), .billing(.locality), .billing(.countryCode), .customerIPAddress,
+        ])
+    private let exchange: ProcessorExchange
+
+    public init(_ exchange: ProcessorExchange) { self.exchange = exchange }
+
+    public func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement] {
+        do {
+            _ = try CreditCardAuthMessage(requestId: "1", OrderDetails(customer, orderId: orderId))
+            return []
+        } catch {
+            return error.faults.map { UnsuitableElement(RequiredElement($0.element), "\($0.reason)") }
+        }
+    }
+
+    public func objection(to submission: Submission) -> String? {
+        do {
+            _ = try RadialRequest(submission)
+            return nil
+        } catch { return error.reason }
+    }
+
+    public func authorize(
+        _ submission: Submission, before deadline: ContinuousClock.Instant
+    ) async -> SubmissionOutcome {
+        guard let request = try? RadialRequest(submission) else { return .notSent(.notWritten) }
+        switch await exchange.send(
+            "POST", request.path, contentType: "text/xml", body: request.document, before: deadline)
+        {
+        case .notSent(let fault): return .notSent(fault)
+        case .unknown(let fault): return .unknown(fault)
+        case .answer(let answer): return Self.outcome(answer, of: submission)
+        }
+    }
+
+    /// What is certain after an answer. Everything else is `pending`: it is not sent again, and a person asks Radial.
+    private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
+        let document: Radial.ProcessorAnswer
+        do {
+            document = try Radial.ProcessorAnswer(parsing: answer.body)
+        } catch {
+            guard error.reason == .accountNumberNotTokenized else { return .unknown(.answerNotUnderstood) }
+            return notTokenized
+        }
+        switch document {
+        // A Fault says that the request was not processed, or that a time-out occurred; which of them its codes do not tell.
+        case .fault(let fault): return pending(reason: fault.code ?? "Fault")
+        case .reply(let reply):
+            guard answer.status == 200, reply.orderId == submission.orderId else {
+                return .unknown(.answerNotUnderstood)
+            }
+            guard !has(submission.credential.accountNumber, reply.accountToken) else { return notTokenized }
+            return outcome(reply, of: submission)
+        }
+    }
+
+    private static func outcome(_ reply: CreditCardAuthReply, of submission: Submission) -> SubmissionOutcome {
+        let codes = ReplyCodes(reply).text
+        let bankCode = reply.bankAuthorizationCode.isEmpty ? nil : reply.bankAuthorizationCode
+        // Radial's token of the account is what a merchant captures and cancels by, so it is kept as Radial's reference.
+        let token = reply.accountToken
+        switch reply.outcome {
+        case .approved:
+            guard reply.amountAuthorized == submission.amount else {
+                return pending(reason: "amount_differs", bankCode: bankCode, token: token)
+            }
+            return .answered(
+                ProcessorAnswer(
+                    .authorized,
+                    PaymentOutcome(
+                        reason: codes, authorizationCode: bankCode, processorReference: token, processedAt: Date())))
+        case .declined:
+            return .answered(
+                ProcessorAnswer(
+                    .declined, PaymentOutcome(reason: codes, processorReference: token, processedAt: Date())))
+        case .timeout, .other: return pending(reason: codes, bankCode: bankCode, token: token)
+        }
+    }
+
+    /// The reply's account number is not a token, and so the reply is not passed on and none of its values is kept.
+    ///
+    /// `pending`, not `error`: the bank may have authorized the payment, for such a reply is a fault of Radial's setup and no
+    /// refusal. `error` would tell the merchant that nothing was paid, and the customer would pay twice.
+    private static let notTokenized = pending(reason: "account_number_not_tokenized")
+
+    /// Whether the account number is in what Radial calls a token.
+    private static func has(_ accountNumber: borrowing SecretBytes, _ token: String) -> Bool {
+        let outcome = PaymentOutcome(processorReference: token)
+        return outcome.withoutAccountNumber(accountNumber) != outcome
+    }
+
+    private static func pending(reason: String, bankCode: String? = nil, token: String? = nil) -> SubmissionOutcome {
+        .answered(
+            ProcessorAnswer(
+                .pending,
+                PaymentOutcome(reason: reason, authorizationCode: bankCode, processorReference: token)))
+    }
+}
+
+/// The document for one submission, and where it goes.
+private struct RadialRequest: ~Copyable {
+    let path: String
+    let document: SecretBytes
+
+    /// Why there is none: words without a value.
+    struct Objection: Error {
+        let reason: String
+    }
+
+    init(_ submission: Submission) throws(Objection) {
+        let credential = submission.credential
+        guard case .threeDSecure(let proof) = credential.proof else { throw Objection(reason: "no 3-D Secure data") }
+        guard let tender = TenderType(accountNumber: credential.accountNumber) else {
+            throw Objection(reason: "a card that is neither of Visa, nor Mastercard, nor American Express")
+        }
+        guard let amount = submission.amount else { throw Objection(reason: "no amount") }
+        let expiration = credential.expirationDate
+        do {
+            // The same payment always has the same requestId, by which Radial tells repeated requests.
+            let message = try CreditCardAuthMessage(
+                requestId: String(submission.transactionId.prefix(40)),
+                OrderDetails(submission.customer, orderId: submission.orderId))
+            document = try message.document(
+                amount: amount, accountNumber: credential.accountNumber,
+                expirationDate: expiration.year + expiration.month + expiration.day, cryptogram: proof.cryptogram,
+                eciIndicator: proof.eciIndicator)
+        } catch let error as UnsuitableOrder {
+            throw Objection(reason: error.description)
+        } catch let error as CreditCardAuthMessage.PaymentDataError {
+            throw Objection(reason: error.objection)
+        } catch {
+            throw Objection(reason: "no document")
+        }
+        path = "/" + tender.authorizationPath
+    }
+}
+
+extension CreditCardAuthMessage.PaymentDataError {
+    fileprivate var objection: String {
+        switch self {
+        case .accountNumber: "an account number that is not 12 to 19 digits"
+        case .unknownTender: "a card that is neither of Visa, nor Mastercard, nor American Express"
+        case .expirationDate: "an expiration date that is not six digits"
+        case .cryptogram: "a cryptogram that is not base64, or too long"
+        case .eciIndicator: "an eciIndicator that is not one or two digits"
+        case .currency: "a currency of more than two decimals"
+        case .amount: "an amount of zero"
+        }
+    }
+}

@@ -1,0 +1,79 @@
+/// A reply's codes in one line of at most 100 printable characters, such as `Code=APPROVED Auth=AP01 CVV2=0 AVS=E Tender=VC`: what
+/// a store of payments, which knows nothing of Radial, keeps as a payment's reason.
+///
+/// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, also when it asks again for a reply
+/// that it has lost. Of a card the line has nothing but its tender type.
+public struct ReplyCodes: Sendable, Equatable {
+    /// The elements in the line's order, by their names there.
+    private enum Field: String, CaseIterable {
+        case response = "Code"
+        case authorization = "Auth"
+        case cvv2 = "CVV2"
+        case avs = "AVS"
+        case phone = "Phone"
+        case name = "Name"
+        case email = "Email"
+        case tenderType = "Tender"
+
+        /// How many letters and digits a value has at most. `AcceptOrderWithException` has 24, other codes are documented with
+        /// four at most; no account number is as short as those that may have digits alone.
+        var mostCharacters: Int {
+            switch self {
+            case .response: 24
+            case .authorization: 8
+            case .cvv2, .avs, .tenderType: 4
+            case .phone, .name, .email: 2
+            }
+        }
+
+        func allows(_ text: String) -> Bool {
+            (1...mostCharacters).contains(text.utf8.count)
+                && text.utf8.allSatisfy { byte in
+                    switch byte {
+                    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+                    case UInt8(ascii: "0")...UInt8(ascii: "9"): self != .response
+                    default: false
+                    }
+                }
+        }
+    }
+
+    private var values: [Field: String] = [:]
+
+    public var responseCode: String? { values[.response] }
+    public var authorizationResponseCode: String? { values[.authorization] }
+    public var cvv2ResponseCode: String? { values[.cvv2] }
+    public var avsResponseCode: String? { values[.avs] }
+    public var phoneResponseCode: String? { values[.phone] }
+    public var nameResponseCode: String? { values[.name] }
+    public var emailResponseCode: String? { values[.email] }
+    public var tenderType: String? { values[.tenderType] }
+
+    /// Without those that are empty, longer than any that is documented, or no word of letters and digits.
+    public init(_ reply: CreditCardAuthReply) {
+        let stated: [(Field, String?)] = [
+            (.response, reply.responseCode), (.authorization, reply.authorizationResponseCode),
+            (.cvv2, reply.cvv2ResponseCode), (.avs, reply.avsResponseCode), (.phone, reply.phoneResponseCode),
+            (.name, reply.nameResponseCode), (.email, reply.emailResponseCode), (.tenderType, reply.tenderType),
+        ]
+        for (field, text) in stated {
+            guard let text = text?.trimmingXMLWhiteSpace, field.allows(text) else { continue }
+            values[field] = text
+        }
+    }
+
+    /// Reads ``text`` back. Nil for any other text, such as a reason that is not Radial's.
+    public init?(text: String) {
+        for part in text.split(separator: " ", omittingEmptySubsequences: false) {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard pair.count == 2, let field = Field(rawValue: String(pair[0])), field.allows(String(pair[1])),
+                values.updateValue(String(pair[1]), forKey: field) == nil
+            else { return nil }
+        }
+    }
+
+    /// Empty where no code is known.
+    public var text: String {
+        Field.allCases.compactMap { field in values[field].map { "\(field.rawValue)=\($0)" } }.joined(separator: " ")
+    }
+}

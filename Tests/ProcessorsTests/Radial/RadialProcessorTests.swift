@@ -1,0 +1,287 @@
+import Foundation
+import Payments
+import SecretMemory
+import TestSupport
+import Testing
+
+@testable import Processors
+
+/// A payment put to a played Radial: what goes there, and what is known afterwards.
+@Suite("The processor for Radial")
+struct RadialProcessorTests {
+    private static let accountNumber = "4109370251004320"
+
+    private static func secret(_ text: String) -> SecretBytes { SecretBytes(copying: Array(text.utf8)) }
+
+    private static func contact() -> PaymentContact {
+        var contact = PaymentContact()
+        contact.givenName = "Ada"
+        contact.familyName = "Byron"
+        contact.phoneNumber = "6101234567"
+        contact.emailAddress = "ada@shop.example"
+        contact.addressLines = ["12 St James's Square"]
+        contact.locality = "London"
+        contact.countryCode = "GB"
+        return contact
+    }
+
+    private static func customer(_ change: (inout PaymentContact) -> Void = { _ in }) -> Customer {
+        var contact = contact()
+        change(&contact)
+        return Customer(billing: contact, ipAddress: "192.0.2.1")
+    }
+
+    private static func submission(
+        accountNumber: String = accountNumber, amount: Amount? = Amount(minorUnits: 1499, currency: dollars),
+        proof: PaymentProof? = nil, customer: Customer = customer(), orderId: String? = "order-1"
+    ) throws -> Submission {
+        Submission(
+            transactionId: String(repeating: "0123456789abcdef", count: 4), merchantIdentifier: "merchant.shop",
+            orderId: orderId, amount: amount,
+            credential: PaymentCredential(
+                accountNumber: secret(accountNumber), expirationDate: try #require(ExpirationDate("291231")),
+                cardholderName: secret(""), deviceManufacturerIdentifier: nil,
+                proof: proof
+                    ?? .threeDSecure(
+                        ThreeDSecureProof(cryptogram: secret("/wAAAQIDBAUGBwgJCgsMDQ4PEBES"), eciIndicator: "5")),
+                merchantResponses: [], merchantTokenIdentifier: nil, merchantTokenMetadata: secret(""),
+                dictionary: secret("{}")), customer: customer)
+    }
+
+    private static var dollars: Currency { Currency(letters: "USD") ?? Currency(number: "840")! }
+
+    /// Radial's published reply, with other values.
+    private static func reply(
+        order: String = "order-1", token: String = "4109371AbCdE4320", isToken: String = "isToken=\"true\"",
+        response: String = "APPROVED", authorization: String = "AP01", bankCode: String = "614653",
+        amount: String = "14.99"
+    ) -> String {
+        """
+        <?xml version="1.0" encoding="UTF-8"?>
+        <CreditCardAuthReply xmlns="http://api.gsicommerce.com/schema/checkout/1.0">
+          <PaymentContext>
+            <OrderId>\(order)</OrderId>
+            <PaymentAccountUniqueId \(isToken)>\(token)</PaymentAccountUniqueId>
+          </PaymentContext>
+          <ResponseCode>\(response)</ResponseCode>
+          <AuthorizationResponseCode>\(authorization)</AuthorizationResponseCode>
+          <BankAuthorizationCode>\(bankCode)</BankAuthorizationCode>
+          <CVV2ResponseCode>0</CVV2ResponseCode>
+          <AVSResponseCode>E</AVSResponseCode>
+          <AmountAuthorized currencyCode="USD">\(amount)</AmountAuthorized>
+          <TenderType>VC</TenderType>
+        </CreditCardAuthReply>
+        """
+    }
+
+    private func authorize(
+        _ behaviour: PlayedRadial.Behaviour, _ submission: Submission? = nil, within limit: Duration = .seconds(60)
+    ) async throws -> (outcome: SubmissionOutcome, requests: [PlayedRadial.Request]) {
+        let radial = try await PlayedRadial(behaviour)
+        let outcome = try await radial.processor().authorize(submission ?? Self.submission(), before: .now + limit)
+        return (outcome, radial.requests.current)
+    }
+
+    private func answer(_ reply: String, status: Int = 200) async throws -> ProcessorAnswer? {
+        guard case .answered(let answer) = try await authorize(.answers(reply, status: status)).outcome else {
+            return nil
+        }
+        return answer
+    }
+
+    @Test("what is sent: one document, by the card's tender type, with the key of headers_file")
+    func sent() async throws {
+        let requests = try await authorize(.answers(Self.reply())).requests
+        let request = try #require(requests.first)
+        #expect(requests.count == 1)
+        #expect(request.method == "POST" && request.target == "/creditcard/auth/VC.xml")
+        #expect(request.headers["content-type"] == "text/xml" && request.headers["accept"] == "text/xml")
+        #expect(request.headers["apikey"] == "k-1")
+        for part in [
+            "requestId=\"0123456789abcdef0123456789abcdef01234567\"", "<OrderId>order-1</OrderId>",
+            "<PaymentAccountUniqueId isToken=\"false\">4109370251004320</PaymentAccountUniqueId>",
+            "<ExpirationDate>2029-12</ExpirationDate>", "<Amount currencyCode=\"USD\">14.99</Amount>",
+            "<BillingFirstName>Ada</BillingFirstName>", "<CustomerEmail>ada@shop.example</CustomerEmail>",
+            "<CustomerIPAddress>192.0.2.1</CustomerIPAddress>", "<ShipToLastName>Byron</ShipToLastName>",
+            // The bytes FF 00 00 01 … 12: of Visa in hexadecimal.
+            "<CavvUcaf>FF0000010203040506070809" + "0A0B0C0D0E0F101112</CavvUcaf>", "<ECI>5</ECI>",
+        ] { #expect(request.body.contains(part), "\(part)") }
+    }
+
+    @Test(
+        "each tender type has its address",
+        arguments: [
+            ("4109370251004320", "VC"), ("5454545454545454", "MC"), ("2223000048400011", "MC"),
+            ("378282246310005", "AM"),
+        ])
+    func tenders(number: String, tender: String) async throws {
+        let requests = try await authorize(.cut, Self.submission(accountNumber: number)).requests
+        #expect(requests.map(\.target) == ["/creditcard/auth/\(tender).xml"])
+    }
+
+    @Test("an approval is authorized with the bank's code, and keeps the codes and Radial's token")
+    func approved() async throws {
+        let answer = try #require(try await answer(Self.reply()))
+        #expect(answer.state == .authorized)
+        #expect(answer.outcome.authorizationCode == "614653")
+        #expect(answer.outcome.processorReference == "4109371AbCdE4320")
+        #expect(answer.outcome.reason == "Code=APPROVED Auth=AP01 CVV2=0 AVS=E Tender=VC")
+        #expect(answer.outcome.processedAt != nil)
+    }
+
+    @Test("declines are declined", arguments: ["DECL", "DECLF", "DECLR"])
+    func declined(code: String) async throws {
+        let answer = try #require(
+            try await answer(Self.reply(response: code, authorization: "ND01", bankCode: "")))
+        #expect(answer.state == .declined && answer.outcome.authorizationCode == nil)
+        #expect(answer.outcome.reason == "Code=\(code) Auth=ND01 CVV2=0 AVS=E Tender=VC")
+    }
+
+    @Test(
+        "what leaves open whether the bank has authorized is pending",
+        arguments: [
+            ("TIMEOUT", "TO01", ""), ("TIMEOUT", "NR01", ""), ("PaymentProcessorTimeout", "TO01", ""),
+            // Unknown, contradicting, and an approval without the bank's code.
+            ("NEWCODE", "ZZ01", "614653"), ("APPROVED", "TO01", "614653"), ("DECL", "AP01", "614653"),
+            ("APPROVED", "AP01", ""),
+        ])
+    func open(response: String, authorization: String, bankCode: String) async throws {
+        let answer = try #require(
+            try await answer(Self.reply(response: response, authorization: authorization, bankCode: bankCode)))
+        #expect(answer.state == .pending)
+        #expect(answer.outcome.reason?.hasPrefix("Code=\(response) Auth=\(authorization) ") == true)
+        #expect(answer.outcome.processorReference == "4109371AbCdE4320" && answer.outcome.processedAt == nil)
+    }
+
+    @Test("an approval of another amount is pending, whichever is larger", arguments: ["14.98", "15.00", "0.00"])
+    func otherAmount(amount: String) async throws {
+        let answer = try #require(try await answer(Self.reply(amount: amount)))
+        #expect(answer.state == .pending && answer.outcome.reason == "amount_differs")
+        #expect(answer.outcome.authorizationCode == "614653")
+    }
+
+    /// The bank may have authorized it, so that it is no `error`, after which the customer would be asked to pay anew.
+    @Test(
+        "an account number that is not a token is pending, and no value of the reply is kept",
+        arguments: [
+            ("4109370251004320", "isToken=\"false\""), ("4109370251004320", ""), ("4109371AbCdE4320", "isToken=\"1\""),
+            // Called a token, and none.
+            ("4109370251004320", "isToken=\"true\""), ("4109-3702-5100-4320", "isToken=\"true\""),
+        ])
+    func notTokenized(number: String, attribute: String) async throws {
+        let answer = try #require(try await answer(Self.reply(token: number, isToken: attribute)))
+        #expect(answer == ProcessorAnswer(.pending, PaymentOutcome(reason: "account_number_not_tokenized")))
+    }
+
+    @Test("a Fault is pending, and its code is kept if it is a word", arguments: [200, 500])
+    func fault(status: Int) async throws {
+        func fault(_ code: String) -> String {
+            "<Fault xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\"><Code>\(code)</Code>"
+                + "<Description>4109370251004320</Description></Fault>"
+        }
+        let known = try #require(try await answer(fault("PanFailsLuhnCheckException"), status: status))
+        #expect(known == ProcessorAnswer(.pending, PaymentOutcome(reason: "PanFailsLuhnCheckException")))
+        let number = try #require(try await answer(fault(Self.accountNumber), status: status))
+        #expect(number == ProcessorAnswer(.pending, PaymentOutcome(reason: "Fault")))
+    }
+
+    @Test(
+        "what cannot be read after the first byte is unknown",
+        arguments: [
+            "", "no XML", "{\"status\":\"authorized\"}", reply().replacing("</CreditCardAuthReply>", with: ""),
+            "<!DOCTYPE x [<!ENTITY a \"b\">]>"
+                + reply().replacing("<?xml version=\"1.0\" encoding=\"UTF-8\"?>", with: ""),
+            reply(order: "order-2"), reply(amount: "much"),
+            reply().replacing("CreditCardAuthReply", with: "OtherReply"),
+        ])
+    func garbage(body: String) async throws {
+        #expect(try await authorize(.answers(body)).outcome == .unknown(.answerNotUnderstood))
+    }
+
+    @Test("a reply with another status than 200 is unknown", arguments: [302, 400, 401, 500, 503])
+    func statuses(status: Int) async throws {
+        #expect(
+            try await authorize(.answers(Self.reply(), status: status)).outcome == .unknown(.answerNotUnderstood))
+    }
+
+    @Test("a connection cut after the request, or in the answer, leaves the fate unknown")
+    func cut() async throws {
+        #expect(try await authorize(.cut).outcome == .unknown(.connectionLost))
+        #expect(try await authorize(.cutInAnswer(Self.reply(), after: 400)).outcome == .unknown(.connectionLost))
+        #expect(
+            try await authorize(.silent, within: .seconds(1)).outcome == .unknown(.noAnswerInTime))
+    }
+
+    @Test("where nobody is, nothing is sent, for certain")
+    func nobody() async throws {
+        let radial = try await PlayedRadial(.cut)
+        try await radial.leave()
+        let outcome = try await radial.processor().authorize(Self.submission(), before: .now + .seconds(60))
+        #expect(outcome == .notSent(.notConnected))
+        #expect(radial.requests.current.isEmpty)
+    }
+
+    @Test("what is known not to suit Radial is said before anything is decrypted, by the request's own names")
+    func unsuitable() async throws {
+        let processor = try await PlayedRadial(.cut).processor()
+        #expect(processor.unsuitable(Self.customer(), orderId: "order-1").isEmpty)
+        let long = Self.customer { $0.locality = String(repeating: "x", count: 41) }
+        #expect(
+            processor.unsuitable(long, orderId: String(repeating: "x", count: 21)) == [
+                UnsuitableElement(.orderId, "must have 1 to 20 characters"),
+                UnsuitableElement(.billing(.locality), "must have 1 to 40 characters"),
+            ])
+        var other = Self.customer()
+        other.ipAddress = "2001:db8::1"
+        #expect(
+            processor.unsuitable(other, orderId: "1") == [
+                UnsuitableElement(.customerIPAddress, "must be a dotted quad, such as 192.0.2.1")
+            ])
+        // With nothing but a telephone number nothing is shipped.
+        var reachable = Self.customer { ($0.phoneNumber, $0.emailAddress) = (nil, nil) }
+        reachable.shipping = PaymentContact()
+        reachable.shipping?.phoneNumber = "6101234567"
+        reachable.shipping?.emailAddress = "ada@shop.example"
+        #expect(processor.unsuitable(reachable, orderId: "1").isEmpty)
+        reachable.shipping?.locality = "Paris"
+        #expect(
+            processor.unsuitable(reachable, orderId: "1").map(\.element) == [
+                .shipping(.givenName), .shipping(.familyName), .shipping(.addressLines), .shipping(.countryCode),
+            ])
+    }
+
+    @Test("what lacks what Radial's message needs is known by its name")
+    func needs() async throws {
+        let needs = try await PlayedRadial(.cut).processor().capabilities.needs
+        #expect(
+            Customer().missing(needs, orderId: nil).map(\.name) == [
+                "orderId", "billingContact.givenName", "billingContact.familyName", "billingContact.phoneNumber",
+                "billingContact.emailAddress", "billingContact.addressLines", "billingContact.locality",
+                "billingContact.countryCode", "customerIPAddress",
+            ])
+        #expect(Self.customer().missing(needs, orderId: "1").isEmpty)
+    }
+
+    @Test("what a token says and Radial's message has no place for is objected to, without a value")
+    func objections() async throws {
+        let processor = try await PlayedRadial(.cut).processor()
+        #expect(processor.objection(to: try Self.submission()) == nil)
+        let discover = try Self.submission(accountNumber: "6011000990139424")
+        #expect(
+            processor.objection(to: discover)
+                == "a card that is neither of Visa, nor Mastercard, nor American Express")
+        let dinars = try #require(Currency(letters: "KWD"))
+        let precise = try Self.submission(amount: Amount(minorUnits: 1499, currency: dinars))
+        #expect(processor.objection(to: precise) == "a currency of more than two decimals")
+        let none = try Self.submission(amount: nil)
+        #expect(processor.objection(to: none) == "no amount")
+        let emv = try Self.submission(
+            proof: .emv(EMVProof(data: Self.secret("AA=="), encryptedPIN: Self.secret(""))))
+        #expect(processor.objection(to: emv) == "no 3-D Secure data")
+        let broken = try Self.submission(
+            proof: .threeDSecure(ThreeDSecureProof(cryptogram: Self.secret("?"), eciIndicator: nil)))
+        #expect(processor.objection(to: broken) == "a cryptogram that is not base64, or too long")
+        // Should one be submitted all the same, nothing of it is sent.
+        #expect(await processor.authorize(discover, before: .now + .seconds(60)) == .notSent(.notWritten))
+    }
+}
