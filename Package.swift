@@ -178,8 +178,8 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
-                "Processors", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", "Telemetry", "TLSHandshake",
-                yams, nioCore, nioPosix,
+                "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON", "Telemetry",
+                "TLSHandshake", yams, nioCore, nioPosix,
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),
@@ -335,7 +335,7 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener", "Payments",
-                "Processors", "ProcessorSimulator", "paytoken-gateway", "Refusals", "StrictJSON", "Telemetry",
+                "Processors", "ProcessorSimulator", "paytoken-gateway", "Radial", "Refusals", "StrictJSON", "Telemetry",
                 "TestSupport", "TLSHandshake", "TokenForge",
                 logging, nioCore, nioEmbedded, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],

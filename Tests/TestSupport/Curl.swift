@@ -76,33 +76,36 @@ public struct PeerIdentity: Sendable {
     }
 }
 
-/// The real curl command over a Unix socket.
+/// The real curl command, over a Unix socket unless a test says otherwise.
 public enum Curl {
     /// One request.
     ///
     /// - Parameters:
+    ///   - socket: nil for a connection to `origin`'s own address.
     ///   - body: sent as it is, with POST; nil sends GET.
     ///   - arguments: more of curl's own.
     ///   - waitsForTurn: see ``Program/run(_:_:environment:input:waitsForTurn:within:)``.
     ///   - identity: the peer that the daemon is to see; only root can be somebody else.
     public static func request(
-        _ path: String, socket: String, method: String? = nil, body: [UInt8]? = nil,
+        _ path: String, socket: String?, origin: String = "http://localhost", method: String? = nil,
+        body: [UInt8]? = nil,
         contentType: String? = "application/json", arguments: [String] = [], as identity: PeerIdentity? = nil,
         waitsForTurn: Bool = true, within seconds: Double = 120
     ) async throws -> CurlAnswer {
         let files = try FreshDirectory()
         if identity != nil { try files.open() }
         var line = [
-            "--silent", "--show-error", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--dump-header",
-            files.path("head"), "--output", files.path("body"), "--write-out", "%{http_code}",
+            "--silent", "--show-error", "--max-time", String(Int(seconds)), "--dump-header", files.path("head"),
+            "--output", files.path("body"), "--write-out", "%{http_code}",
         ]
+        if let socket { line += ["--unix-socket", socket] }
         if let method { line += ["--request", method] }
         if let body {
             try files.write(body, to: "request", mode: 0o644)
             line += ["--data-binary", "@\(files.path("request"))", "--header", "Expect:"]
             line += ["--header", contentType.map { "Content-Type: \($0)" } ?? "Content-Type:"]
         }
-        line += arguments + ["http://localhost\(path)"]
+        line += arguments + [origin + path]
         let curl = try Program.installed("curl")
         let result =
             if let identity {

@@ -4,7 +4,7 @@
 //     PaytokendDecryption.swift   paytokend's release of the token
 //     ProcessorDirectory.swift    the processors, and which one takes a payment
 //     PaymentRefusals.swift       the tables from faults to answers
-//     PaymentRoutes.swift         the endpoints
+//     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
 //     PaymentUpkeep.swift         what became of pending payments
 //
 // Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
@@ -97,7 +97,9 @@ struct PaymentFlow: Sendable {
 
     /// What can be known to be missing before the token is touched.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
-        let unstated = client.requiredExpectations.subtracting(request.expected.stated)
+        let unstated =
+            request.canStateExpectations
+            ? client.requiredExpectations.subtracting(request.expected.stated) : []
         if let first = unstated.map(\.rawValue).min() {
             throw GatewayRefusal(
                 .payment(.elementMissing), "expected.\(first) is missing; this client must state it in each payment.",

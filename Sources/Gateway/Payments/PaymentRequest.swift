@@ -7,18 +7,23 @@ import Processors
 import Refusals
 import StrictJSON
 
-/// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with more members beside it.
-///
-/// Its outer members are closed, as everywhere here: a mistyped `expected` must not be taken for none. What stands inside
-/// `token` and inside the contacts is open, for Apple adds to both.
+/// What a client asks to have done with a token, in whatever form it came.
 struct PaymentRequest: Sendable {
-    /// PKPaymentToken, as it came.
+    /// PKPaymentToken, or of it what Radial's document has: paymentData.
     let token: JSONObject
     let stated: StatedToken
     let orderId: String?
     let customer: Customer
     let expected: PaymentExpectations
+    /// Whether the form has a place for expectations; where it has none, `require_expected` does not apply.
+    let canStateExpectations: Bool
+}
 
+/// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with more members beside it.
+///
+/// Its outer members are closed, as everywhere here: a mistyped `expected` must not be taken for none. What stands inside
+/// `token` and inside the contacts is open, for Apple adds to both.
+extension PaymentRequest {
     /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member and repeats nothing of it.
     init(parsing body: [UInt8]) throws(GatewayRefusal) {
         let value: JSONValue
@@ -43,6 +48,7 @@ struct PaymentRequest: Sendable {
             shipping: try PaymentContact(object["shippingContact"], named: "shippingContact"),
             ipAddress: try Self.ipAddress(object["customerIPAddress"]))
         expected = try PaymentExpectations(object["expected"])
+        canStateExpectations = true
     }
 
     static func malformed(_ member: String, _ fault: String) -> GatewayRefusal {
@@ -85,14 +91,22 @@ struct StatedToken: Sendable {
     /// SHA-256 of paymentData, whatever the order of its members and what stands beside them.
     let digest: [UInt8]
 
+    /// Of a PKPaymentToken, whose outer members the merchant server's API requires.
     init(_ token: JSONObject) throws(GatewayRefusal) {
-        guard let data = token["paymentData"]?.objectValue, let header = data["header"]?.objectValue else {
+        guard let data = token["paymentData"]?.objectValue else {
             throw Self.malformed("token.paymentData", "is not an object with a header")
         }
         for (name, isThere) in [
             ("paymentMethod", token["paymentMethod"]?.objectValue != nil),
             ("transactionIdentifier", token["transactionIdentifier"]?.stringValue != nil),
         ] where !isThere { throw Self.malformed("token.\(name)", "is missing or of another type") }
+        try self.init(paymentData: data)
+    }
+
+    init(paymentData data: JSONObject) throws(GatewayRefusal) {
+        guard let header = data["header"]?.objectValue else {
+            throw Self.malformed("token.paymentData", "is not an object with a header")
+        }
         guard let text = header["transactionId"]?.stringValue, let transaction = Hexadecimal.decode(text),
             transaction.count == 32
         else { throw Self.malformed("token.paymentData.header.transactionId", "is not 64 hexadecimal digits") }

@@ -23,7 +23,10 @@ struct PaymentService: Sendable {
             store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
             deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
             underWay: underWay, logger: logger)
-        routes = PaymentRoutes(flow: flow, maxRequestBytes: configuration.listener.maxRequestBytes).routes
+        let maxRequestBytes = configuration.listener.maxRequestBytes
+        routes =
+            PaymentRoutes(flow: flow, maxRequestBytes: maxRequestBytes).routes
+            + RadialRoutes(flow: flow, maxRequestBytes: maxRequestBytes).routes
         adminRoutes = PaymentAdministration(store: store).routes
     }
 

@@ -1,5 +1,7 @@
 import DaemonAPI
+import Foundation
 import HTTPListener
+import Radial
 import Refusals
 import StrictJSON
 
@@ -15,6 +17,8 @@ struct GatewayRefusal: Error, Sendable, Equatable {
     let details: String?
     /// Seconds for the Retry-After header, where this refusal knows better than the table of codes.
     let retryAfter: Int?
+    /// Of an XML document: the path of the element that is wrong.
+    var element: String?
 
     init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
         self.code = code
@@ -81,9 +85,15 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
 
 extension HTTPAnswer {
     /// The one place where a refusal becomes an answer.
-    init(_ refusal: GatewayRefusal) {
+    init(_ refusal: GatewayRefusal, as form: DocumentForm = .json) {
         let row = refusal.code.row
-        var headers = [Header(name: "Cache-Control", value: "no-store")]
+        let body: [UInt8]
+        var headers: [Header]
+        switch form {
+        case .json: (body, headers) = (refusal.json, [Header(name: "Content-Type", value: "application/json")])
+        case .xml: (body, headers) = (refusal.xml(at: Date()), [Header(name: "Content-Type", value: "text/xml")])
+        }
+        headers.append(Header(name: "Cache-Control", value: "no-store"))
         if let seconds = refusal.retryAfter ?? row.retryAfter {
             headers.append(Header(name: "Retry-After", value: String(seconds)))
         }
@@ -94,12 +104,12 @@ extension HTTPAnswer {
         // After 408 and 413 the rest of the request may still be on its way, and would be read as the next one. Nobody who is
         // not known keeps a connection.
         let closes = [401, 408, 413].contains(row.status)
-        self = .json(status: row.status, refusal.json, headers: headers, closes: closes)
+        self.init(status: row.status, headers: headers, body: body, closes: closes)
     }
 
     /// - Parameter methods: which the path knows; a 405 names them (RFC 9110 §15.5.6).
-    init(_ refusal: GatewayRefusal, knowing methods: [String]) {
-        self.init(refusal)
+    init(_ refusal: GatewayRefusal, knowing methods: [String], as form: DocumentForm = .json) {
+        self.init(refusal, as: form)
         if refusal.code == .daemon(.methodNotAllowed) {
             headers.append(Header(name: "Allow", value: methods.sorted().joined(separator: ", ")))
         }
@@ -108,13 +118,14 @@ extension HTTPAnswer {
 
 extension RequestHead {
     /// What holds for every path of both routers.
-    func requirePlain(takesBody: Bool) throws(GatewayRefusal) {
+    func requirePlain(takesBody: Bool, form: DocumentForm = .json) throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
         }
-        if takesBody, contentType != "application/json" {
+        if takesBody, !form.mediaTypes.contains(contentType ?? "") {
             throw GatewayRefusal(
-                .daemon(.unsupportedMediaType), "The body must be JSON, with the header Content-Type: application/json."
+                .daemon(.unsupportedMediaType),
+                "The body must be \(form.name), with the header Content-Type: \(form.mediaTypes.joined(separator: " or "))."
             )
         }
     }
@@ -138,5 +149,12 @@ extension GatewayRefusal {
         if let details { writer.member("details", details) }
         writer.endObject()
         return writer.bytes
+    }
+
+    /// Radial's Fault, with `details` behind the sentence.
+    func xml(at time: Date) -> [UInt8] {
+        let description = details.map { "\(message) (\($0))" } ?? message
+        return ErrorReply(code: code.rawValue, message: description, element: element)
+            .document(millisecondsSince1970: Int(time.timeIntervalSince1970 * 1000))
     }
 }

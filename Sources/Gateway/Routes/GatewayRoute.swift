@@ -11,23 +11,48 @@ struct GatewayRoute: Sendable {
     let method: String
     let path: RoutePath
     let operation: ClientOperation
-    /// How many bytes of body are read; the body must then be JSON. 0 where there is none to read.
+    /// What the body is written in, and with it the refusals.
+    let form: DocumentForm
+    /// How many bytes of body are read; the body must then be of ``form``. 0 where there is none to read.
     let bodyLimit: Int
     /// From the request's last byte to its answer; nil: `limits.request_timeout`.
     let timeLimit: Duration?
     let respond: @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
 
     init(
-        _ method: String, _ path: RoutePath, operation: ClientOperation, bodyLimit: Int = 0,
-        timeLimit: Duration? = nil,
+        _ method: String, _ path: RoutePath, operation: ClientOperation, form: DocumentForm = .json,
+        bodyLimit: Int = 0, timeLimit: Duration? = nil,
         respond: @escaping @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer
     ) {
         self.method = method
         self.path = path
         self.operation = operation
+        self.form = form
         self.bodyLimit = bodyLimit
         self.timeLimit = timeLimit
         self.respond = respond
+    }
+}
+
+/// What requests and refusals are written in.
+enum DocumentForm: Sendable {
+    case json
+    /// Radial's.
+    case xml
+
+    /// Media types of a body.
+    var mediaTypes: [String] {
+        switch self {
+        case .json: ["application/json"]
+        case .xml: ["text/xml", "application/xml"]
+        }
+    }
+
+    var name: String {
+        switch self {
+        case .json: "JSON"
+        case .xml: "XML"
+        }
     }
 }
 

@@ -50,14 +50,15 @@ struct GatewayRouter: Sendable {
                     "This client may not do this; its entry in the gateway's configuration says what it may.",
                     details: "the operation \(route.operation.rawValue)")
             }
-            try head.requirePlain(takesBody: route.bodyLimit > 0)
+            try head.requirePlain(takesBody: route.bodyLimit > 0, form: route.form)
             return .accept(bodyLimit: route.bodyLimit) { [entry] body in
                 await respond(
                     to: GatewayRequest(client: client, parameters: parameters, body: body, trace: trace), route, entry)
             }
         } catch {
             log.finish(entry, refusal: error)
-            var answer = HTTPAnswer(error, knowing: here.map(\.route.method))
+            var answer = HTTPAnswer(
+                error, knowing: here.map(\.route.method), as: here.first?.route.form ?? .json)
             // A client that floods is not to come back on the same connection at once.
             if error.code == .rateLimited { answer.closes = true }
             return .refuse(answer)
@@ -106,7 +107,7 @@ struct GatewayRouter: Sendable {
             return answer.http
         case .failure(let refusal):
             log.finish(entry, refusal: refusal)
-            return HTTPAnswer(refusal)
+            return HTTPAnswer(refusal, as: route.form)
         }
     }
 }

@@ -1,0 +1,95 @@
+import Payments
+import Processors
+import Radial
+import StrictJSON
+
+extension PaymentRequest {
+    /// Radial's request: its order, its addresses as contacts, and no expectations, for which it has no element.
+    init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
+        let (token, stated) = try request.wallet.stated()
+        self.init(
+            token: token, stated: stated, orderId: request.orderId,
+            customer: Customer(
+                billing: PaymentContact(request.billing, emailAddress: request.customerEmail),
+                shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress),
+            expected: try PaymentExpectations(nil), canStateExpectations: false)
+    }
+}
+
+extension WalletPaymentInformation {
+    /// The token as paytokend takes it, and what it says of itself.
+    func stated() throws(GatewayRefusal) -> (token: JSONObject, stated: StatedToken) {
+        guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
+            let token = JSONObject([(name: "paymentData", value: .object(data))])
+        else { throw .defect }
+        return (token, try StatedToken(paymentData: data))
+    }
+}
+
+extension PaymentContact {
+    fileprivate init(_ party: CreditCardAuthRequest.Party, emailAddress: String? = nil) {
+        self.init()
+        givenName = party.firstName
+        familyName = party.lastName
+        phoneNumber = party.phoneNumber
+        self.emailAddress = emailAddress
+        let address = party.address
+        addressLines = [address.line1, address.line2, address.line3, address.line4].compactMap(\.self)
+        locality = address.city
+        administrativeArea = address.mainDivision
+        postalCode = address.postalCode
+        countryCode = address.countryCode
+    }
+}
+
+extension GatewayRefusal {
+    /// What is wrong with a document: 400, with the element's path.
+    init(_ error: DocumentError) {
+        let code: GatewayCode =
+            switch error.reason {
+            case .formatWithoutElements, .unknownFormat: .daemon(.unsupportedVersion)
+            default: .daemon(error.isAboutToken ? .malformedToken : .malformedRequest)
+            }
+        self.init(code, error.description)
+        element = error.element
+    }
+}
+
+extension DocumentError {
+    fileprivate var isAboutToken: Bool {
+        if case .notXML = reason { return false }
+        return element.split(separator: "/").contains("WalletPaymentInformation")
+    }
+}
+
+extension CreditCardAuthReply {
+    /// What became of a payment, in Radial's words; `declined`, `pending` and the two states of success only.
+    ///
+    /// What the payment's processor has not said is left out where Radial's table calls an element optional, and empty where it
+    /// is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId where the processor gave no reference.
+    init(_ payment: Payment, orderId: String) throws(GatewayRefusal) {
+        guard let amount = payment.transaction?.amount else { throw .defect }
+        let codes = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }
+        let (response, authorization, bankCode): (String, String, String?)
+        switch payment.state {
+        case .authorized, .captured:
+            (response, authorization, bankCode) = ("APPROVED", "AP01", payment.outcome?.authorizationCode)
+        case .declined:
+            let decline = codes?.responseCode.flatMap { AuthorizationOutcome.Decline(rawValue: $0) } ?? .declined
+            // No public source has AuthorizationResponseCodes of declines.
+            (response, bankCode) = (decline.rawValue, nil)
+            authorization = codes?.authorizationResponseCode ?? decline.rawValue
+        case .submitting, .pending:
+            // Whatever the processor has said, it did not settle whether the payment was authorized.
+            (response, authorization, bankCode) = ("TIMEOUT", "TO01", nil)
+        case .received, .decrypted, .error, .notSent, .released, .refused: throw .defect
+        }
+        let reference = payment.outcome?.processorReference ?? ""
+        self.init(
+            orderId: orderId, accountToken: reference.utf8.count <= 22 ? reference : "", responseCode: response,
+            authorizationResponseCode: authorization, bankAuthorizationCode: bankCode ?? "",
+            cvv2ResponseCode: codes?.cvv2ResponseCode ?? "", avsResponseCode: codes?.avsResponseCode ?? "",
+            phoneResponseCode: codes?.phoneResponseCode, nameResponseCode: codes?.nameResponseCode,
+            emailResponseCode: codes?.emailResponseCode, amountAuthorized: amount, tenderType: codes?.tenderType)
+    }
+}

@@ -1,0 +1,38 @@
+import Payments
+import Radial
+
+/// `POST /radial/credit-card-auth`: Radial's single-request flow, in front of whichever processor takes the payment.
+///
+/// The same payment as by `POST /payments/apple-pay`, in another form: the same store, the same rules, and its status by the same
+/// path. Refusals are Radial's Fault documents.
+struct RadialRoutes: Sendable {
+    let flow: PaymentFlow
+    let maxRequestBytes: Int
+
+    var routes: [GatewayRoute] {
+        [
+            GatewayRoute(
+                "POST", "/radial/credit-card-auth", operation: .pay, form: .xml, bodyLimit: maxRequestBytes,
+                timeLimit: flow.deadline + PaymentRoutes.margin, respond: authorize)
+        ]
+    }
+
+    private func authorize(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        let wanted: CreditCardAuthRequest
+        do throws(DocumentError) { wanted = try CreditCardAuthRequest(parsing: request.body) } catch {
+            throw GatewayRefusal(error)
+        }
+        let payment = try await flow.pay(
+            PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
+        // A decline is one of Radial's replies; what is neither that nor a payment is refused.
+        if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
+        let reply = try CreditCardAuthReply(payment, orderId: wanted.orderId)
+        var answer = GatewayAnswer.bytes(
+            reply.document(
+                for: wanted.schemaVersion, withAccountInformation: wanted.includesPaymentAccountInformation),
+            contentType: "text/xml")
+        answer.outcome = payment.state == .submitting ? PaymentState.pending.rawValue : payment.state.rawValue
+        answer.metadata = ["transaction.id": "\(payment.transaction?.name ?? "")"]
+        return answer
+    }
+}

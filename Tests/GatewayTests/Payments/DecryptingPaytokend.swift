@@ -1,0 +1,82 @@
+import DaemonAPI
+import Encodings
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Refusals
+import StrictJSON
+import TestSupport
+
+@testable import Gateway
+
+/// paytokend's `POST /v1/decrypt` over a Unix socket: every token has the same payment data.
+final class DecryptingPaytokend: Sendable {
+    static let merchant = "merchant.com.example.shop"
+
+    /// What was asked, in order.
+    let requests = Shared<[DecryptRequest]>([])
+    /// What every request is answered with instead, if anything.
+    let refusal = Shared<(status: Int, code: String)?>(nil)
+    /// Closed, it holds the answers back.
+    let latch = Latch(isOpen: true)
+    private let channel: any Channel
+
+    init(at path: String, paymentData: [UInt8]) async throws {
+        let (requests, refusal, latch) = (requests, refusal, latch)
+        let answer: @Sendable ([UInt8]) async -> (Int, [UInt8]) = { body in
+            guard let request = try? DecryptRequest(parsing: body),
+                let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
+                let transaction = header["transactionId"]?.stringValue
+            else { return (400, Array(#"{"code":"malformed_request","message":"No."}"#.utf8)) }
+            requests.change { $0.append(request) }
+            await latch.pass()
+            if let refusal = refusal.current {
+                return (refusal.status, Array(#"{"code":"\#(refusal.code)","message":"Not this one."}"#.utf8))
+            }
+            let released = DecryptAnswer(
+                transactionId: transaction, merchantIdentifier: Self.merchant,
+                publicKeyHash: Base64.encode([UInt8](repeating: 7, count: 32)), version: "EC_v1",
+                signingTime: Date(), protection: "A", checked: [], repeated: false,
+                audit: AuditReference(node: "n", sequence: 1))
+            return (200, released.json(paymentData: paymentData))
+        }
+        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    try channel.pipeline.syncOperations.addHandler(Answerer(answer))
+                }
+            }
+            .bind(unixDomainSocketPath: path).get()
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    private final class Answerer: ChannelInboundHandler {
+        typealias InboundIn = HTTPServerRequestPart
+
+        private let answer: @Sendable ([UInt8]) async -> (Int, [UInt8])
+        private var body: [UInt8] = []
+
+        init(_ answer: @escaping @Sendable ([UInt8]) async -> (Int, [UInt8])) { self.answer = answer }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            switch unwrapInboundIn(data) {
+            case .head: body = []
+            case .body(let part): body += part.readableBytesView
+            case .end:
+                let (answer, body, channel) = (answer, body, context.channel)
+                Task {
+                    let (status, bytes) = await answer(body)
+                    let head = HTTPResponseHead(
+                        version: .http1_1, status: HTTPResponseStatus(statusCode: status),
+                        headers: ["Content-Type": "application/json", "Content-Length": "\(bytes.count)"])
+                    channel.write(HTTPServerResponsePart.head(head), promise: nil)
+                    channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes))), promise: nil)
+                    channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
+                }
+            }
+        }
+    }
+}

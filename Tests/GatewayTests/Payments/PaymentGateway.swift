@@ -1,0 +1,136 @@
+import ConfigurationFile
+import Foundation
+import Logging
+import Payments
+import Processors
+import TestSupport
+import TokenForge
+
+@testable import Gateway
+@testable import HTTPListener
+
+/// A processor that says what a test wants, and keeps what was submitted to it.
+struct ScriptedProcessor: Processor {
+    let capabilities = ProcessorCapabilities()
+    /// In the order of submissions; the last one stays.
+    let outcomes: [SubmissionOutcome]
+    let submissions = Shared<[Submission]>([])
+
+    init(_ outcomes: [SubmissionOutcome]) {
+        precondition(!outcomes.isEmpty)
+        self.outcomes = outcomes
+    }
+
+    func authorize(
+        _ submission: Submission, before deadline: ContinuousClock.Instant
+    ) async -> SubmissionOutcome {
+        submissions.change { $0.append(submission) }
+        return outcomes[min(submissions.current.count, outcomes.count) - 1]
+    }
+}
+
+/// A gateway that pays, with TLS and client certificates, between a played paytokend and a scripted processor.
+struct PaymentGateway {
+    static let key = "ptgw_of-the-shop"
+    static let otherKey = "ptgw_of-another"
+
+    let directory: FreshDirectory
+    let certificates: TestCertificates
+    let paytokend: DecryptingPaytokend
+    let processor: ScriptedProcessor
+    let payload: PayloadRecipe
+    let store: SQLitePaymentStore
+    let log = Shared<[String]>([])
+    private let listener: Listener
+
+    static func authorized(
+        reason: String? = nil, reference: String? = "sim-000001"
+    ) -> SubmissionOutcome {
+        .answered(
+            ProcessorAnswer(
+                .authorized,
+                PaymentOutcome(
+                    reason: reason, authorizationCode: "A1B2C3", processorReference: reference, processedAt: Date())))
+    }
+
+    /// - Parameter outcomes: the processor's.
+    init(
+        _ outcomes: [SubmissionOutcome] = [authorized()], payload: PayloadRecipe = PayloadRecipe(),
+        paytokendAnswers: Bool = true
+    ) async throws {
+        directory = try FreshDirectory()
+        certificates = try TestCertificates(in: directory)
+        self.payload = payload
+        paytokend = try await DecryptingPaytokend(
+            at: directory.path(paytokendAnswers ? "p.sock" : "elsewhere.sock"), paymentData: payload.json)
+        processor = ScriptedProcessor(outcomes)
+        try directory.write(
+            """
+            listener:
+              address: "127.0.0.1:0"
+              tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem }
+            admin: { socket: a.sock }
+            paytokend: { socket: p.sock, timeout: 60s }
+            limits: { request_timeout: 60s, authentication_timeout: 60s, idle_timeout: 10m }
+            store: { url: "sqlite:payments.sqlite" }
+            processors:
+              - { name: acquirer, kind: simulator, url: "unix:/s", merchants: ["*"] }
+            clients:
+              - name: shop
+                key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.key))"
+                merchants: ["merchant.com.example.*"]
+                operations: [pay, status]
+              - name: other
+                key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.otherKey))"
+                merchants: ["merchant.com.else.*"]
+                operations: [pay, status]
+            log: { level: trace }
+            """, to: "c.yaml")
+        let configuration = try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
+        let lines = log
+        let logger = Logger(label: "test") { _ in
+            var captured = CapturedLog(lines: lines)
+            captured.logLevel = .trace
+            return captured
+        }
+        store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
+        let payments = PaymentService(
+            store: store,
+            processors: ProcessorDirectory(
+                processors: [
+                    ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: processor)
+                ]), deadline: .seconds(25), configuration, logger: logger)
+        listener = try await GatewayAssembly.make(
+            configuration, logger: logger, routes: payments.routes, adminRoutes: payments.adminRoutes,
+            instruments: [payments.metrics]
+        ).listen()
+    }
+
+    /// A request by TLS, as curl sends it.
+    ///
+    /// - Parameters:
+    ///   - body: nil asks with GET.
+    ///   - certificate: the name of a client certificate's files, instead of a key.
+    func ask(
+        _ path: String, _ body: [UInt8]? = nil, type: String = "text/xml", key: String? = Self.key,
+        certificate: String? = nil
+    ) async throws -> CurlAnswer {
+        let port = try requireValue(listener.networkAddresses.first?.port)
+        var arguments = ["--cacert", directory.path("ca.pem")]
+        if let certificate {
+            arguments += [
+                "--cert", directory.path("\(certificate).pem"), "--key", directory.path("\(certificate).key"),
+            ]
+        } else if let key {
+            arguments += ["--header", "Authorization: Bearer \(key)"]
+        }
+        return try await Curl.request(
+            path, socket: nil, origin: "https://127.0.0.1:\(port)", body: body, contentType: type,
+            arguments: arguments, waitsForTurn: false)
+    }
+
+    func stop() async {
+        await listener.shutdown(grace: .seconds(20))
+        await store.close()
+    }
+}
