@@ -110,6 +110,33 @@ import TokenForge
                 arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"])
         }
 
+        /// The same in Radial's XML.
+        func authorize(_ token: MintedToken, orderId: String = "order-1") async throws -> CurlAnswer {
+            let data = try #require(JSONValue(parsing: token.paymentData).objectValue)
+            let header = try #require(data["header"]?.objectValue)
+            func text(_ name: String) -> String { (data[name] ?? header[name])?.stringValue ?? "" }
+            let address = "<Line1>123 Main St</Line1><City>Philadelphia</City><CountryCode>US</CountryCode>"
+            let body = """
+                <CreditCardAuthRequest xmlns="http://api.gsicommerce.com/schema/checkout/1.0">
+                <WalletPaymentInformation>
+                <ApplePayTransactionId>\(text("transactionId"))</ApplePayTransactionId>
+                <EphemeralPublicKey>\(text("ephemeralPublicKey"))</EphemeralPublicKey>
+                <PublicKeyHash>\(text("publicKeyHash"))</PublicKeyHash><Version>\(text("version"))</Version>
+                <Data>\(text("data"))</Data><Signature>\(text("signature"))</Signature>
+                </WalletPaymentInformation><OrderId>\(orderId)</OrderId>
+                <BillingFirstName>John</BillingFirstName><BillingLastName>Smith</BillingLastName>
+                <BillingPhoneNo>6101234567</BillingPhoneNo><BillingAddress>\(address)</BillingAddress>
+                <CustomerEmail>customer@sample.com</CustomerEmail>
+                <CustomerIPAddress>208.247.73.130</CustomerIPAddress>
+                <ShipToFirstName>John</ShipToFirstName><ShipToLastName>Smith</ShipToLastName>
+                <ShippingAddress>\(address)</ShippingAddress><SchemaVersion>1.2</SchemaVersion>
+                </CreditCardAuthRequest>
+                """
+            return try await Curl.request(
+                "/radial/credit-card-auth", socket: directory.path("g"), body: Array(body.utf8),
+                contentType: "text/xml", arguments: ["--header", "Authorization: Bearer \(keys["shop"] ?? "")"])
+        }
+
         func status(_ transaction: String, as client: String = "shop") async throws -> CurlAnswer {
             try await Curl.request(
                 "/payments/apple-pay/\(transaction)", socket: directory.path("g"),
@@ -212,6 +239,29 @@ import TokenForge
         #expect(!otherClient.text.contains("authorized") && !otherClient.text.contains("shop"), "\(otherClient)")
         #expect(try await shop.status(token.transactionIdentifier, as: "other").status == 404)
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
+    }
+
+    @Test("a token in Radial's XML is paid once, and its reply says what became of it")
+    func radial() async throws {
+        let shop = try await Shop()
+        for (cents, response, amount) in [
+            (1000, "APPROVED", "10.00"), (1081, "DECL", "10.81"), (1085, "TIMEOUT", "10.85"),
+        ] {
+            let token = try SharedForge.mint.mint(
+                TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(cents).json))
+            for _ in 1...2 {
+                let answer = try await shop.authorize(token)
+                #expect(answer.status == 200, "\(answer)")
+                #expect(answer.text.contains("<ResponseCode>\(response)</ResponseCode>"), "\(answer)")
+                #expect(
+                    answer.text.contains("<AmountAuthorized currencyCode=\"USD\">\(amount)</AmountAuthorized>"),
+                    "\(answer)")
+            }
+            let inJSON = try await shop.pay(shop.request(cents, token))
+            #expect(inJSON.status == 422 && inJSON.text.contains("token_used_differently"), "\(inJSON)")
+        }
+        // The one at 85 is cut off before it is recorded.
+        #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
     @Test("a forgery of another client's token does not keep that client from paying")

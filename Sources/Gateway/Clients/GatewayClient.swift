@@ -2,10 +2,9 @@ import ConfigurationFile
 
 /// What a client may be allowed to do.
 enum ClientOperation: String, CaseIterable, Sendable {
-    case pay, status, session, decrypt
-
-    /// Whether this version does it at all.
-    var isSupported: Bool { self != .decrypt }
+    case pay, status, session
+    /// Gets tokens' decrypted data; only for clients that are known by a certificate.
+    case decrypt
 }
 
 /// A member of a payment's `expected` without which this client cannot pay.

@@ -54,6 +54,12 @@ extension GatewayClient {
         if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
             section.problem("domains", "is missing; operation session needs the domains that show the payment button")
         }
+        if operations.contains(.decrypt), credential?.usesCertificate == false {
+            section.problem(
+                "operations",
+                "has decrypt, which gives out card data, and the client has a bearer key; give it certificate_sha256 or certificate_san, or leave decrypt out"
+            )
+        }
         let expectations = section.requiredExpectations(paying: operations.contains(.pay))
         guard let name, let credential else { return nil }
         self.init(
@@ -96,18 +102,12 @@ extension ConfigurationSection {
         var operations: Set<ClientOperation> = []
         for element in choices("operations", among: ClientOperation.allCases.map(\.rawValue)) {
             guard let operation = ClientOperation(rawValue: element.value) else { continue }
-            guard operation.isSupported else {
-                reader.problem(
-                    element.key, line: element.line,
-                    "\(operation.rawValue) is not yet supported; leave it out")
-                continue
-            }
             operations.insert(operation)
         }
         if node("operations") == nil || list("operations")?.isEmpty == true {
             problem(
                 "operations",
-                "is missing or empty, so nothing is allowed; give some of \(ClientOperation.allCases.filter(\.isSupported).map(\.rawValue).joined(separator: ", "))"
+                "is missing or empty, so nothing is allowed; give some of \(ClientOperation.allCases.map(\.rawValue).joined(separator: ", "))"
             )
         }
         return operations

@@ -72,6 +72,11 @@ extension GatewayConfiguration {
         if root.node("processors") == nil, let client = clients.first(where: { $0.has(.pay) }) {
             root.problem(
                 "processors", "is missing, and \(client.name) has the operation pay; name where payments are submitted")
+        } else if root.node("processors") == nil, let client = clients.first(where: { $0.has(.decrypt) }) {
+            root.problem(
+                "processors",
+                "is missing, and \(client.name) has the operation decrypt, which needs the store that comes with them: a token that was paid is not given out"
+            )
         }
         if case .unix(let path, _, _)? = configuration?.listener.address, path == configuration?.admin.socket {
             root.problem("admin", "has the listener's socket; give administration a socket of its own")

@@ -4,6 +4,7 @@
 //     PaytokendDecryption.swift   paytokend's release of the token
 //     ProcessorDirectory.swift    the processors, and which one takes a payment
 //     PaymentRefusals.swift       the tables from faults to answers
+//     TokenDisclosure.swift       instead of all that: a token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
 //     PaymentUpkeep.swift         what became of pending payments
 //
@@ -35,20 +36,31 @@ struct PaymentFlow: Sendable {
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
+        try await toItsEnd { payment in
+            payment.state
+        } _: { began throws(GatewayRefusal) in
+            try await make(request, for: client, traceparent: traceparent, since: began)
+        }
+    }
+
+    /// Whatever becomes of who asked for it; counted with the state that it ended in.
+    func toItsEnd<Value: Sendable>(
+        in state: @Sendable (Value) -> PaymentState,
+        _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
+    ) async throws(GatewayRefusal) -> Value {
         let began = ContinuousClock.now
         underWay.begin()
         // Not a child of the request's task, which is cancelled when its time is over.
         let result = await Task {
             defer { underWay.end() }
             do throws(GatewayRefusal) {
-                return Result<Payment, GatewayRefusal>.success(
-                    try await make(request, for: client, traceparent: traceparent, since: began))
+                return Result<Value, GatewayRefusal>.success(try await body(began))
             } catch {
                 return .failure(error)
             }
         }.value
         switch result {
-        case .success(let payment): metrics.ended(payment.state.rawValue, after: .now - began)
+        case .success(let value): metrics.ended(state(value).rawValue, after: .now - began)
         case .failure(let refusal): metrics.ended(refusal.code.rawValue, after: .now - began)
         }
         return try result.get()
@@ -64,25 +76,41 @@ struct PaymentFlow: Sendable {
             throw error
         }
         let ends = began + deadline
-        let arrival = PaymentArrival(
-            key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: .payment,
-            requestDigest: request.digest(for: .payment), orderId: request.orderId,
-            statedTransaction: request.stated.transaction,
-            attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
-        switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
+        switch try await begin(request, .payment, for: client) {
         case .known(let payment): return payment
-        case .usedDifferently:
-            throw GatewayRefusal(
-                .payment(.usedDifferently),
-                "This token was brought before with another orderId or other expectations; have the customer authorize anew."
-            )
-        case .underWay:
-            throw GatewayRefusal(
-                .payment(.underWay), "Another request has this token now; ask again to learn what became of it.")
         case .begun(let payment, let after):
             let released = try await release(
                 request, payment, after: after, traceparent: traceparent, before: ends)
             return try await submit(released, request, payment, of: client, before: ends)
+        }
+    }
+
+    /// A client's token as the store found it.
+    enum Beginning {
+        case begun(Payment, after: [[UInt8]])
+        case known(Payment)
+    }
+
+    /// Nobody but this attempt goes on with the token until its deadline.
+    func begin(
+        _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
+    ) async throws(GatewayRefusal) -> Beginning {
+        let arrival = PaymentArrival(
+            key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: purpose,
+            requestDigest: request.digest(for: purpose), orderId: request.orderId,
+            statedTransaction: request.stated.transaction,
+            attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
+        switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
+        case .known(let payment): return .known(payment)
+        case .begun(let payment, let after): return .begun(payment, after: after)
+        case .usedDifferently:
+            throw GatewayRefusal(
+                .payment(.usedDifferently),
+                "This token was brought before with another orderId or other expectations, or for something else; have the customer authorize anew."
+            )
+        case .underWay:
+            throw GatewayRefusal(
+                .payment(.underWay), "Another request has this token now; ask again to learn what became of it.")
         }
     }
 
@@ -124,11 +152,11 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    private static let merchantForbidden = GatewayRefusal(
+    static let merchantForbidden = GatewayRefusal(
         .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.")
 
     /// paytokend's release, or the end of the attempt.
-    private func release(
+    func release(
         _ request: PaymentRequest, _ payment: Payment, after: [[UInt8]], traceparent: String?,
         before ends: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> ReleasedToken {
@@ -234,7 +262,7 @@ struct PaymentFlow: Sendable {
         return .success(PreparedSubmission(processor: processor, submission: submission))
     }
 
-    private func claim(
+    func claim(
         _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?
     ) async throws(GatewayRefusal) -> Payment {
         let claim: PaymentClaim
@@ -270,7 +298,7 @@ struct PaymentFlow: Sendable {
     ///
     /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
     @discardableResult
-    private func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
+    func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {
             do throws(PaymentStoreError) {
                 _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())

@@ -14,6 +14,14 @@ extension PaymentRequest {
                 shipping: PaymentContact(request.shipTo), ipAddress: request.customerIPAddress),
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
+
+    /// A token alone, whose data are asked for.
+    init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
+        let (token, stated) = try wallet.stated()
+        self.init(
+            token: token, stated: stated, orderId: nil, customer: Customer(),
+            expected: try PaymentExpectations(nil), canStateExpectations: false)
+    }
 }
 
 extension WalletPaymentInformation {

@@ -1,10 +1,12 @@
+import Encodings
 import Payments
 import Radial
 
-/// `POST /radial/credit-card-auth`: Radial's single-request flow, in front of whichever processor takes the payment.
+/// `POST /radial/credit-card-auth`: Radial's single-request flow, in front of whichever processor takes the payment. And
+/// `POST /radial/decrypt`: the first step of the flow of two requests, in which the client itself submits.
 ///
-/// The same payment as by `POST /payments/apple-pay`, in another form: the same store, the same rules, and its status by the same
-/// path. Refusals are Radial's Fault documents.
+/// The first makes the same payment as `POST /payments/apple-pay`, in another form: the same store, the same rules, and its
+/// status by the same path. Refusals are Radial's Fault documents.
 struct RadialRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
@@ -13,7 +15,10 @@ struct RadialRoutes: Sendable {
         [
             GatewayRoute(
                 "POST", "/radial/credit-card-auth", operation: .pay, form: .xml, bodyLimit: maxRequestBytes,
-                timeLimit: flow.deadline + PaymentRoutes.margin, respond: authorize)
+                timeLimit: flow.deadline + PaymentRoutes.margin, respond: authorize),
+            GatewayRoute(
+                "POST", "/radial/decrypt", operation: .decrypt, form: .xml, bodyLimit: maxRequestBytes,
+                timeLimit: flow.deadline + PaymentRoutes.margin, respond: decrypt),
         ]
     }
 
@@ -33,6 +38,24 @@ struct RadialRoutes: Sendable {
             contentType: "text/xml")
         answer.outcome = payment.state == .submitting ? PaymentState.pending.rawValue : payment.state.rawValue
         answer.metadata = ["transaction.id": "\(payment.transaction?.name ?? "")"]
+        return answer
+    }
+
+    /// The answer is the one place where card data leave the gateway for anybody but a processor.
+    private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        // The configuration refuses any other client with this operation; here it would cost card data.
+        guard request.client.credential.usesCertificate else {
+            throw GatewayRefusal(.daemon(.forbidden), "Only a client that is known by a certificate may do this.")
+        }
+        let wallet: WalletPaymentInformation
+        do throws(DocumentError) { wallet = try WalletPaymentInformation(parsing: request.body) } catch {
+            throw GatewayRefusal(error)
+        }
+        let released = try await flow.disclose(
+            PaymentRequest(wallet), for: request.client, traceparent: request.trace.traceparent)
+        var answer = GatewayAnswer.bytes(released.bytes, contentType: "application/json")
+        answer.outcome = PaymentState.released.rawValue
+        answer.metadata = ["transaction.id": "\(Hexadecimal.encode(released.transaction))"]
         return answer
     }
 }

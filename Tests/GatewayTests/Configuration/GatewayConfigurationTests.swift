@@ -147,7 +147,11 @@ struct GatewayConfigurationTests {
             ("operations: [session]", "operations: [pay]", "1 processors: is missing, and shop has the operation pay"),
             (
                 "operations: [session]", "operations: [decrypt, session]",
-                "5 clients[0].operations[0]: decrypt is not yet"
+                "5 clients[0].operations: has decrypt, which gives out card data, and the client has a bearer key"
+            ),
+            (
+                "operations: [session]", "operations: [decrypt, session]",
+                "1 processors: is missing, and shop has the operation decrypt"
             ),
             (
                 "operations: [session]", "operations: [sesion]",

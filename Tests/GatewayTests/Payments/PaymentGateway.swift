@@ -40,6 +40,7 @@ struct PaymentGateway {
     let processor: ScriptedProcessor
     let payload: PayloadRecipe
     let store: SQLitePaymentStore
+    let payments: PaymentService
     let log = Shared<[String]>([])
     private let listener: Listener
 
@@ -84,6 +85,14 @@ struct PaymentGateway {
                 key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.otherKey))"
                 merchants: ["merchant.com.else.*"]
                 operations: [pay, status]
+              - name: backend
+                certificate_san: backend.shop.example
+                merchants: ["merchant.com.example.*"]
+                operations: [pay, status, decrypt]
+              - name: stranger
+                certificate_sha256: "\(try certificates.other.sha256)"
+                merchants: ["merchant.com.else.*"]
+                operations: [decrypt]
             log: { level: trace }
             """, to: "c.yaml")
         let configuration = try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
@@ -94,7 +103,7 @@ struct PaymentGateway {
             return captured
         }
         store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
-        let payments = PaymentService(
+        payments = PaymentService(
             store: store,
             processors: ProcessorDirectory(
                 processors: [

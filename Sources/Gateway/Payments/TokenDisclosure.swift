@@ -1,0 +1,42 @@
+import Payments
+import Processors
+
+extension PaymentFlow {
+    /// A token's decrypted data for the client itself, once.
+    ///
+    /// `released` is durable before anything is answered, and nothing follows it: the token is never paid here, and its data are
+    /// never given again. An answer that is lost costs the customer another authorization, and nobody money.
+    func disclose(
+        _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
+    ) async throws(GatewayRefusal) -> ReleasedToken {
+        try await toItsEnd { _ in
+            .released
+        } _: { began throws(GatewayRefusal) in
+            try await makeDisclosure(request, for: client, traceparent: traceparent, since: began)
+        }
+    }
+
+    private func makeDisclosure(
+        _ request: PaymentRequest, for client: GatewayClient, traceparent: String?,
+        since began: ContinuousClock.Instant
+    ) async throws(GatewayRefusal) -> ReleasedToken {
+        guard case .begun(let payment, let after) = try await begin(request, .release, for: client) else {
+            throw GatewayRefusal(
+                .daemon(.transactionReplayed),
+                "This token's data were given to this client before, and are given once; have the customer authorize anew."
+            )
+        }
+        let released = try await release(
+            request, payment, after: after, traceparent: traceparent, before: began + deadline)
+        guard client.allows(merchant: released.merchantIdentifier) else {
+            await end(payment, as: .refused, "forbidden")
+            throw Self.merchantForbidden
+        }
+        let transaction = PaymentTransaction(
+            identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
+            amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)
+        _ = try await claim(payment, transaction, as: .released, nil)
+        // From here on it is released, on disk.
+        return released
+    }
+}

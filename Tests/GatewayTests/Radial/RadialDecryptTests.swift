@@ -1,0 +1,199 @@
+import Encodings
+import Foundation
+import Payments
+import Processors
+import Radial
+import StrictJSON
+import Telemetry
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// `POST /radial/decrypt` over TLS: what gives out card data, to whom, and that it does so once.
+@Suite("Radial's flow of two requests")
+struct RadialDecryptTests {
+    private static let path = "/radial/decrypt"
+
+    private func code(_ answer: CurlAnswer) -> String? {
+        answer.text.firstMatch(of: /<Code>([a-z_]+)<\/Code>/).map { String($0.1) }
+    }
+
+    private func hasCardData(_ answer: CurlAnswer, _ gateway: PaymentGateway) -> Bool {
+        gateway.payload.secrets.contains { answer.text.contains($0) }
+    }
+
+    @Test("a client with a certificate gets the data as Apple wrote them, and nobody keeps them")
+    func decrypted() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        let answer = try await gateway.ask(Self.path, document.wallet, certificate: "client")
+        #expect(answer.status == 200 && answer.header("Content-Type") == "application/json")
+        #expect(answer.header("Cache-Control") == "no-store")
+        #expect(answer.body == gateway.payload.json)
+        let transaction = try #require(Hexadecimal.decode(document.transactionId))
+        let payment = try #require(try await gateway.store.payment(transaction: transaction))
+        #expect(payment.state == .released && payment.purpose == .release && payment.key.client == "backend")
+        #expect(payment.transaction?.amount?.decimal == "10.99" && payment.transaction?.processor == nil)
+        let log = gateway.log.current.joined(separator: "\n")
+        #expect(log.contains(document.transactionId) && log.contains("request.outcome=released"))
+        for secret in gateway.payload.secrets + [gateway.payload.expirationDate] {
+            #expect(!log.contains(secret), "\(secret)")
+        }
+        // Nor does the store hold them.
+        await gateway.stop()
+        let stored = try Data(contentsOf: URL(filePath: gateway.directory.path("payments.sqlite")))
+        for secret in gateway.payload.secrets { #expect(stored.range(of: Data(secret.utf8)) == nil) }
+    }
+
+    @Test("data are given once: the same client is refused the second time, and paytokend is not asked")
+    func once() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
+        for _ in 1...2 {
+            let again = try await gateway.ask(Self.path, document.wallet, certificate: "client")
+            #expect(again.status == 409 && code(again) == "transaction_replayed")
+            #expect(!hasCardData(again, gateway))
+        }
+        #expect(gateway.paytokend.requests.current.count == 1)
+        await gateway.stop()
+    }
+
+    @Test("of ten requests at once, one gets the data")
+    func atOnce() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        let answers = try await withThrowingTaskGroup(of: CurlAnswer.self) { group in
+            for _ in 0..<10 {
+                group.addTask { try await gateway.ask(Self.path, document.wallet, certificate: "client") }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.count { $0.status == 200 } == 1)
+        #expect(answers.count { hasCardData($0, gateway) } == 1)
+        #expect(answers.allSatisfy { [200, 409, 503].contains($0.status) }, "\(answers.map(\.status))")
+        #expect(gateway.paytokend.requests.current.count == 1)
+        await gateway.stop()
+    }
+
+    @Test("a token whose data were given out is never paid, in neither form and by no client")
+    func neverPaid() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
+        let xml = try await gateway.ask("/radial/credit-card-auth", document.request, certificate: "client")
+        #expect(xml.status == 422 && code(xml) == "token_used_differently")
+        let json = try await gateway.ask(
+            "/payments/apple-pay", document.submission, type: "application/json", certificate: "client")
+        #expect(json.status == 422 && json.code == "token_used_differently")
+        let other = try await gateway.ask("/radial/credit-card-auth", document.request)
+        #expect(other.status == 409 && code(other) == "transaction_replayed")
+        // It is no payment of this client's, either.
+        let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)", certificate: "client")
+        #expect(status.status == 404)
+        #expect(gateway.processor.submissions.current.isEmpty)
+        await gateway.stop()
+    }
+
+    @Test(
+        "a token that was submitted is never given out, whatever became of it",
+        arguments: [
+            PaymentGateway.authorized(), .unknown(.connectionLost),
+            .answered(ProcessorAnswer(.declined, PaymentOutcome(reason: "DECL"))),
+        ])
+    func paidBefore(outcome: SubmissionOutcome) async throws {
+        let gateway = try await PaymentGateway([outcome])
+        let document = RadialDocument()
+        #expect(
+            try await gateway.ask("/radial/credit-card-auth", document.request, certificate: "client").status == 200)
+        let own = try await gateway.ask(Self.path, document.wallet, certificate: "client")
+        #expect(own.status == 422 && code(own) == "token_used_differently" && !hasCardData(own, gateway))
+        // Another client's, which paytokend would release by mistake.
+        let others = RadialDocument()
+        #expect(try await gateway.ask("/radial/credit-card-auth", others.request).status == 200)
+        let stolen = try await gateway.ask(Self.path, others.wallet, certificate: "client")
+        #expect(stolen.status == 409 && code(stolen) == "transaction_replayed" && !hasCardData(stolen, gateway))
+        await gateway.stop()
+    }
+
+    @Test("nothing is given out before it is stored as released")
+    func storeFirst() async throws {
+        let gateway = try await PaymentGateway()
+        gateway.paytokend.latch.close()
+        let document = RadialDocument()
+        async let asked = gateway.ask(Self.path, document.wallet, certificate: "client")
+        try await wait(for: "paytokend to be asked") { gateway.paytokend.requests.current.count == 1 }
+        await gateway.store.close()
+        gateway.paytokend.latch.open()
+        let answer = try await asked
+        #expect(answer.status == 503 && code(answer) == "store_unavailable")
+        #expect(!hasCardData(answer, gateway))
+        await gateway.stop()
+    }
+
+    @Test("a bearer key, another merchant's client and no certificate get nothing")
+    func others() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        let bearer = try await gateway.ask(Self.path, document.wallet)
+        #expect(bearer.status == 403 && code(bearer) == "forbidden")
+        let nobody = try await gateway.ask(Self.path, document.wallet, key: nil)
+        #expect(nobody.status == 401 && code(nobody) == "unauthorized")
+        #expect(gateway.paytokend.requests.current.isEmpty)
+        let stranger = try await gateway.ask(Self.path, document.wallet, certificate: "other")
+        #expect(stranger.status == 403 && code(stranger) == "forbidden" && !hasCardData(stranger, gateway))
+        // That one was refused, so that it is still the right client's to have.
+        #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
+        await gateway.stop()
+    }
+
+    @Test("even a client that the configuration should have refused gets nothing by a bearer key")
+    func bearerWithOperation() async throws {
+        let gateway = try await PaymentGateway()
+        let routes = gateway.payments.routes
+        let route = try #require(routes.first { $0.path.text == Self.path })
+        let client = GatewayClient(
+            name: "wrong", credential: .bearerKey(sha256: [UInt8](repeating: 0, count: 32)), operations: [.decrypt],
+            merchants: [], domains: [])
+        await #expect(throws: GatewayRefusal.self) {
+            try await route.respond(
+                GatewayRequest(
+                    client: client, parameters: [:], body: RadialDocument().wallet,
+                    trace: TraceContext(traceparent: [])))
+        }
+        #expect(gateway.paytokend.requests.current.isEmpty)
+        await gateway.stop()
+    }
+
+    @Test("what paytokend refuses is refused with its code, and what was no fault of the token's may be asked again")
+    func refused() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        for (status, refusal) in [(503, "hsm_unavailable"), (422, "signature_invalid")] {
+            gateway.paytokend.refusal.change { $0 = (status, refusal) }
+            let answer = try await gateway.ask(Self.path, document.wallet, certificate: "client")
+            #expect(answer.status == status && code(answer) == refusal)
+        }
+        gateway.paytokend.refusal.change { $0 = nil }
+        #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
+        await gateway.stop()
+    }
+
+    @Test("a document that is wrong names its element, and costs nothing")
+    func malformed() async throws {
+        let gateway = try await PaymentGateway()
+        var token = RadialDocument()
+        token.version = "RSA_v1"
+        let version = try await gateway.ask(Self.path, token.wallet, certificate: "client")
+        #expect(version.status == 400 && code(version) == "unsupported_version")
+        #expect(version.text.contains("<Element>WalletPaymentInformation/Version</Element>"))
+        let whole = try await gateway.ask(Self.path, RadialDocument().request, certificate: "client")
+        #expect(whole.status == 400)
+        let json = try await gateway.ask(
+            Self.path, RadialDocument().submission, type: "application/json", certificate: "client")
+        #expect(json.status == 415)
+        #expect(gateway.paytokend.requests.current.isEmpty)
+        await gateway.stop()
+    }
+}
