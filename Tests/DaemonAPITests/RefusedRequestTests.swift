@@ -148,7 +148,7 @@ struct RefusedRequestTests {
         try isRefused("{}", "The body has no member token.", "token", by: decrypt)
         try isRefused(
             #"{"token":1,"at":1}"#, "The body has a member that is not known here.",
-            "known are: after, attempt, expected, reference, token", by: decrypt)
+            "known are: after, attempt, expected, merchants, reference, token", by: decrypt)
         try isRefused(#"{"token":{},"expected":null}"#, "expected is not an object.", "expected", by: decrypt)
         try isRefused(
             #"{"token":{},"reference":""}"#, "reference is not 1 to 128 printable ASCII characters.", "reference",

@@ -23,6 +23,29 @@ struct RequestTests {
         #expect(bare.expected == nil)
         #expect(bare.reference == nil)
         #expect(bare.attempt == nil && bare.after.isEmpty)
+        #expect(bare.merchants == nil)
+    }
+
+    @Test("The merchants that a client asks for are read as it writes them")
+    func merchants() throws {
+        let longest = String(repeating: "m", count: 255)
+        for merchants in [["merchant.com.example.*"], ["*"], Array(repeating: longest, count: 100)] {
+            let body = DecryptRequest.body(
+                paymentToken: Array("{}".utf8), expected: nil, reference: nil, merchants: merchants)
+            #expect(try DecryptRequest(parsing: body).merchants == merchants)
+        }
+    }
+
+    @Test(
+        "What is no list of merchants is malformed_request, and never taken for none",
+        arguments: [
+            "[]", "null", #""*""#, "{}", "[1]", "[null]", #"[""]"#, #"["*",["*"]]"#,
+            "[\"" + String(repeating: "m", count: 256) + "\"]",
+            "[" + Array(repeating: #""*""#, count: 101).joined(separator: ",") + "]",
+        ])
+    func malformedMerchants(list: String) {
+        let body = Array("{\"token\":{},\"merchants\":\(list)}".utf8)
+        #expect(code { _ = try DecryptRequest(parsing: body) } == .malformedRequest)
     }
 
     @Test("An attempt's name and those that it may follow are read as a client writes them")

@@ -60,6 +60,12 @@ import TokenForge
                 try await harness.decrypt(paymentToken, reference: "a", attempt: "0123456789abcdef", after: []),
                 "/v1/decrypt")
         }
+        for merchants in [["*"], ["merchant.com.nobody"]] {
+            try expectDescribed(
+                try await Curl.request(
+                    "/v1/decrypt", socket: harness.socket, body: paymentToken().decryptBody(merchants: merchants)),
+                "/v1/decrypt")
+        }
         for body in [Array("nonsense".utf8), [UInt8](repeating: 32, count: 70_000)] {
             try expectDescribed(
                 try await Curl.request("/v1/decrypt", socket: harness.socket, body: body), "/v1/decrypt")

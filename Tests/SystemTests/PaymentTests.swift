@@ -26,14 +26,14 @@ import TokenForge
             try #require(imported.status == 0, "\(imported)")
             directory = try FreshDirectory()
             var (keys, clients): ([String: String], String) = ([:], "")
-            for client in ["shop", "other"] {
+            for (client, merchants) in [("shop", "*"), ("other", "*"), ("stranger", "merchant.com.stranger.*")] {
                 let made = try await Program.run(Program.built("paytoken-gateway"), ["new-key", "--output", "json"])
                 let newKey = try #require(try JSONValue(parsing: made.outputBytes).objectValue)
                 keys[client] = try #require(newKey["key"]?.stringValue)
                 clients += """
                       - name: \(client)
                         key_sha256: "\(newKey["key_sha256"]?.stringValue ?? "")"
-                        merchants: ["*"]
+                        merchants: ["\(merchants)"]
                         operations: [pay, status]
 
                     """
@@ -279,6 +279,18 @@ import TokenForge
         let refused = try await shop.pay(body, as: "other")
         #expect([400, 422].contains(refused.status), "\(refused)")
         #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+    }
+
+    @Test("a client that does not act for the merchant cannot use the token up")
+    func stranger() async throws {
+        let shop = try await Shop()
+        let token = try SharedForge.mint.mint(
+            TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
+        let refused = try await shop.pay(shop.request(1000, token), as: "stranger")
+        #expect(refused.status == 403)
+        #expect(try Self.member("code", of: refused) == "forbidden")
+        #expect(try await shop.pay(shop.request(1000, token)).status == 200)
+        #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
     @Test("what is expected and does not fit costs nothing: the right request pays after it")

@@ -1,3 +1,4 @@
+import ConfigurationFile
 import DaemonAPI
 import Encodings
 import Foundation
@@ -56,6 +57,11 @@ struct TokenDecryptor: Sendable {
         draft.concerns(merchant: merchant)
         guard caller.allows(merchant: merchant) else {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
+        }
+        guard request.merchants?.contains(where: { MerchantPattern($0).matches(merchant) }) ?? true else {
+            throw Refusal(
+                .forbidden, "The payment token is none of the merchants' that this request is for.",
+                details: DecryptRequest.merchantsDetails)
         }
         arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.checkMerchant(merchant)

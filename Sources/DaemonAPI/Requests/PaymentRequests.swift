@@ -14,13 +14,23 @@ public struct DecryptRequest: Sendable {
     public let attempt: String?
     /// The attempts after whose release this one may be released too; empty without an `attempt`.
     public let after: [String]
+    /// For which merchants the caller asks, as patterns in which `*` stands for any characters; nil for all that its access rule
+    /// names. A payment token of another is refused before anything is claimed.
+    public let merchants: [String]?
+
+    /// The most patterns in ``merchants``, each of 1 to ``mostPatternBytes`` bytes.
+    public static let mostMerchants = 100
+    public static let mostPatternBytes = 255
+    /// The refusal's `details` where ``merchants`` does not have the payment token's: `forbidden` by the request, not by a rule.
+    public static let merchantsDetails = "merchants"
 
     /// The most names in ``after``: no transaction has more repeats.
     public static let mostAfter = 100
 
     /// - Throws: `malformed_request`; `malformed_token` where a name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try RequestMembers(parsing: body, known: ["token", "expected", "reference", "attempt", "after"])
+        let members = try RequestMembers(
+            parsing: body, known: ["token", "expected", "reference", "attempt", "after", "merchants"])
         token = try members.required("token")
         expected = members.object["expected"]?.objectValue
         guard expected != nil || members.object["expected"] == nil else {
@@ -33,6 +43,7 @@ public struct DecryptRequest: Sendable {
         }
         attempt = try members.string("attempt")
         after = try Self.after(members.object["after"])
+        merchants = try Self.merchants(members.object["merchants"])
         guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after stands without an attempt.", details: "after")
@@ -50,6 +61,18 @@ public struct DecryptRequest: Sendable {
             throw RequestMembers.wrongType("after", "an array of 0 to \(mostAfter) texts of \(attemptForm)")
         }
         return names.compactMap { $0 }
+    }
+
+    private static func merchants(_ value: JSONValue?) throws(Refusal) -> [String]? {
+        guard let value else { return nil }
+        let patterns = value.arrayValue?.map(\.stringValue)
+        guard let patterns, (1...mostMerchants).contains(patterns.count),
+            patterns.allSatisfy({ $0.map { (1...mostPatternBytes).contains($0.utf8.count) } ?? false })
+        else {
+            throw RequestMembers.wrongType(
+                "merchants", "an array of 1 to \(mostMerchants) texts of 1 to \(mostPatternBytes) bytes")
+        }
+        return patterns.compactMap { $0 }
     }
 
     private static let attemptForm = "16 lower-case hexadecimal digits that are not all zero"
@@ -70,8 +93,10 @@ public struct DecryptRequest: Sendable {
     ///   - paymentToken: one JSON value.
     ///   - attempt: a new name for this request, ``isAttempt(_:)``.
     ///   - after: with an attempt only: those after whose release this one may be released too, at most ``mostAfter``.
+    ///   - merchants: ``merchants``.
     public static func body(
-        paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = []
+        paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
+        merchants: [String]? = nil
     ) -> [UInt8] {
         var json = JSONWriter(capacity: paymentToken.count + 512 + after.count * 19)
         json.beginObject()
@@ -93,6 +118,12 @@ public struct DecryptRequest: Sendable {
             json.member("after")
             json.beginArray()
             for name in after { json.string(name) }
+            json.endArray()
+        }
+        if let merchants {
+            json.member("merchants")
+            json.beginArray()
+            for pattern in merchants { json.string(pattern) }
             json.endArray()
         }
         json.endObject()

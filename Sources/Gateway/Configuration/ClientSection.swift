@@ -1,4 +1,5 @@
 import ConfigurationFile
+import DaemonAPI
 import Encodings
 
 extension GatewayClient {
@@ -45,6 +46,13 @@ extension GatewayClient {
         let credential = section.credential(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
+        // paytokend is told them with each token, and takes no more.
+        let (most, longest) = (DecryptRequest.mostMerchants, DecryptRequest.mostPatternBytes)
+        if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
+            section.problem(
+                "merchants",
+                "has more than \(most) patterns, or one not of 1 to \(longest) bytes; name several by one with *")
+        }
         if section.node("merchants") == nil || merchants.isEmpty {
             section.problem(
                 "merchants",

@@ -80,7 +80,7 @@ struct PaymentFlow: Sendable {
         case .known(let payment): return payment
         case .begun(let payment, let after):
             let released = try await release(
-                request, payment, after: after, traceparent: traceparent, before: ends)
+                request, payment, of: client, after: after, traceparent: traceparent, before: ends)
             return try await submit(released, request, payment, of: client, before: ends)
         }
     }
@@ -134,7 +134,7 @@ struct PaymentFlow: Sendable {
                 details: "expected.\(first)")
         }
         if let merchant = request.expected.merchantIdentifier, !client.allows(merchant: merchant) {
-            throw Self.merchantForbidden
+            throw .merchantForbidden
         }
         let missing = request.customer.missing(
             processors.needs(for: client, merchant: request.expected.merchantIdentifier), orderId: request.orderId)
@@ -152,18 +152,15 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    static let merchantForbidden = GatewayRefusal(
-        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.")
-
     /// paytokend's release, or the end of the attempt.
     func release(
-        _ request: PaymentRequest, _ payment: Payment, after: [[UInt8]], traceparent: String?,
+        _ request: PaymentRequest, _ payment: Payment, of client: GatewayClient, after: [[UInt8]], traceparent: String?,
         before ends: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> ReleasedToken {
         let failure: DecryptionFailure
         do {
             return try await decryption.release(
-                request, for: payment, after: after, traceparent: traceparent, before: ends)
+                request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
         } catch { failure = error }
         await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
         throw failure.refusal
@@ -175,7 +172,7 @@ struct PaymentFlow: Sendable {
     ) async throws(GatewayRefusal) -> Payment {
         guard client.allows(merchant: released.merchantIdentifier) else {
             await end(payment, as: .refused, "forbidden")
-            throw Self.merchantForbidden
+            throw .merchantForbidden
         }
         let prepared: PreparedSubmission
         switch prepare(released, request) {

@@ -66,6 +66,9 @@ extension GatewayRefusal {
         }
     }
 
+    static let merchantForbidden = GatewayRefusal(
+        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.")
+
     static let transactionReplayed = GatewayRefusal(
         .daemon(.transactionReplayed),
         "This token was used before, and is not paid here. If an earlier request with it may have gone unanswered, look at the processor before the customer pays anew."
@@ -93,6 +96,7 @@ struct DecryptionFailure: Error, Sendable {
             self.init(passed, isFinal: true)
         // What is expected stands in the request and goes to paytokend as it is.
         case .malformedRequest: self.init(passed, isFinal: true)
+        case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
         case .forbidden:
             self.init(
                 GatewayRefusal(

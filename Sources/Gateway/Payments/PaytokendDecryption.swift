@@ -21,25 +21,28 @@ struct PaytokendDecryption: Sendable {
     let settings: PaytokendSettings
 
     /// - Parameters:
+    ///   - client: paytokend refuses a token of a merchant that it does not act for, and claims nothing: whoever has got hold
+    ///     of another's token cannot use it up.
     ///   - after: the earlier attempts after which paytokend may release the token to this one.
     ///   - deadline: no answer is waited for after it.
     func release(
-        _ request: PaymentRequest, for payment: Payment, after: [[UInt8]], traceparent: String?,
+        _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],
+        traceparent: String?,
         before deadline: ContinuousClock.Instant
     ) async throws(DecryptionFailure) -> ReleasedToken {
         let left = ContinuousClock.now.duration(to: deadline)
         guard left > .zero else { throw .unreachable }
-        let client = UnixSocketClient(
+        let paytokend = UnixSocketClient(
             path: settings.socket, maximumAnswerBytes: 1 << 20, deadline: min(settings.timeout, left))
         var token = JSONWriter(capacity: 8192)
         token.value(.object(request.token))
         let body = DecryptRequest.body(
             paymentToken: token.bytes, expected: request.expected.isEmpty ? nil : request.expected.canonical,
             reference: request.stated.reference(client: payment.key.client), attempt: payment.attempt.name,
-            after: after.map { Hexadecimal.encode($0) })
+            after: after.map { Hexadecimal.encode($0) }, merchants: client.merchants.map(\.text))
         let answer: ClientAnswer
         do {
-            answer = try await client.send(
+            answer = try await paytokend.send(
                 ClientRequest(method: "POST", target: "/v1/decrypt", body: body, traceparent: traceparent))
         } catch { throw .unreachable }
         guard answer.isSuccess else {

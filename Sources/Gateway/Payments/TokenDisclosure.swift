@@ -27,10 +27,10 @@ extension PaymentFlow {
             )
         }
         let released = try await release(
-            request, payment, after: after, traceparent: traceparent, before: began + deadline)
+            request, payment, of: client, after: after, traceparent: traceparent, before: began + deadline)
         guard client.allows(merchant: released.merchantIdentifier) else {
             await end(payment, as: .refused, "forbidden")
-            throw Self.merchantForbidden
+            throw .merchantForbidden
         }
         let transaction = PaymentTransaction(
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,

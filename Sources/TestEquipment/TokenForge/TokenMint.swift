@@ -159,13 +159,16 @@ public struct MintedToken: Sendable {
     ///   - whole: whether `token` is the PKPaymentToken or only its paymentData.
     public func decryptBody(
         expected: String? = nil, reference: String? = nil, attempt: String? = nil, after: [String]? = nil,
-        whole: Bool = true
+        merchants: [String]? = nil, whole: Bool = true
     ) -> [UInt8] {
         var body = Array("{\"token\":".utf8) + (whole ? paymentToken : paymentData)
         if let expected { body += Array(",\"expected\":\(expected)".utf8) }
         if let reference { body += Array(",\"reference\":\(JSONText.string(reference))".utf8) }
         if let attempt { body += Array(",\"attempt\":\(JSONText.string(attempt))".utf8) }
         if let after { body += Array(",\"after\":[\(after.map(JSONText.string).joined(separator: ","))]".utf8) }
+        if let merchants {
+            body += Array(",\"merchants\":[\(merchants.map(JSONText.string).joined(separator: ","))]".utf8)
+        }
         return body + [UInt8(ascii: "}")]
     }
 

@@ -28,6 +28,32 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 1)
     }
 
+    @Test(
+        "a request for other merchants than the payment token's is refused before the key is used, and claims nothing")
+    func merchantsOfTheRequest() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let paymentToken = try fixture.mint()
+        let identifier = fixture.merchant.merchant.identifier
+        let other = paymentToken.decryptBody(reference: "r", merchants: ["merchant.com.other.*", identifier + "x"])
+        let refused = try await fixture.post("/v1/decrypt", other)
+        #expect(refused.status == 403)
+        let members = try JSONValue(parsing: refused.body).objectValue
+        #expect(members?["code"] == .string("forbidden") && members?["details"] == .string("merchants"))
+        #expect(fixture.hsm.calls == 0)
+        #expect(try await fixture.record.entries.last?.outcome == "forbidden")
+
+        // Under another reference: nothing was claimed.
+        let own = paymentToken.decryptBody(reference: "other", merchants: ["merchant.com.other.*", identifier])
+        #expect(try await fixture.post("/v1/decrypt", own).status == 200)
+    }
+
+    @Test("the merchants of a request give nothing that the access rule does not")
+    func merchantsGiveNothing() async throws {
+        let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
+        let refused = try await fixture.post("/v1/decrypt", try fixture.mint().decryptBody(merchants: ["*"]))
+        #expect(refused.status == 403 && fixture.hsm.calls == 0)
+    }
+
     @Test("a key whose HSM token has no tier for it is unavailable, and the refusal says what the HSM token lacks")
     func missingTier() async throws {
         let fixture = try await PaymentRoutesFixture(inconsistency: "The token cannot serve EC_v1.")

@@ -165,6 +165,14 @@ struct GatewayConfigurationTests {
             ("domains: [shop.example]", "domains: [10.0.0.1]", "6 clients[0].domains[0]: must be a domain"),
             ("merchants: [\"*\"]", "merchants: []", "4 clients[0].merchants: is missing or empty"),
             ("merchants: [\"*\"]", "merchants:", "4 clients[0].merchants: has no value"),
+            (
+                "merchants: [\"*\"]", "merchants: [" + Array(repeating: "a", count: 101).joined(separator: ", ") + "]",
+                "4 clients[0].merchants: has more than 100 patterns"
+            ),
+            (
+                "merchants: [\"*\"]", "merchants: [" + String(repeating: "m", count: 256) + "]",
+                "4 clients[0].merchants: has more than 100 patterns, or one not of 1 to 255 bytes"
+            ),
             ("key_sha256: \"", "key_sha256: \"0", "3 clients[0].key_sha256: must be a SHA-256"),
             ("key_sha256: \"", "certificate_san: \"x", "3 clients[0].certificate_san: needs listener.tls.client_ca"),
             ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),

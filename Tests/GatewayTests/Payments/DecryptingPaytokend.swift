@@ -1,3 +1,4 @@
+import ConfigurationFile
 import DaemonAPI
 import Encodings
 import Foundation
@@ -14,7 +15,7 @@ import TestSupport
 final class DecryptingPaytokend: Sendable {
     static let merchant = "merchant.com.example.shop"
 
-    /// What was asked, in order.
+    /// What was asked for this merchant, in order.
     let requests = Shared<[DecryptRequest]>([])
     /// What every request is answered with instead, if anything.
     let refusal = Shared<(status: Int, code: String)?>(nil)
@@ -29,6 +30,9 @@ final class DecryptingPaytokend: Sendable {
                 let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
                 let transaction = header["transactionId"]?.stringValue
             else { return (400, Array(#"{"code":"malformed_request","message":"No."}"#.utf8)) }
+            guard request.merchants?.contains(where: { MerchantPattern($0).matches(Self.merchant) }) ?? true else {
+                return (403, Array(#"{"code":"forbidden","message":"Not theirs.","details":"merchants"}"#.utf8))
+            }
             requests.change { $0.append(request) }
             await latch.pass()
             if let refusal = refusal.current {
