@@ -129,6 +129,17 @@ class Shop:
             payments = self.send(payments, 8)
             time.sleep(0.2)
 
+    def await_readiness(self, wanted, code=""):
+        """Waits until GET /readyz of the gateway answers so, with that code among its reasons."""
+        until = time.monotonic() + service.GUARD
+        while True:
+            status, body = load.once("gateway-admin.sock", service.GET_READY)
+            if status == wanted and code.encode() in body:
+                return
+            if time.monotonic() > until:
+                raise service.Failed(f"/readyz is not {wanted} {code} after {service.GUARD} s: {status} {body[:200]}")
+            time.sleep(0.05)
+
     def pending(self):
         return [item["transactionId"] for item in json.loads(service.run(
             "paytoken-gateway", "payment", "list", "--state", "pending", "--limit", "1000", "--output", "json", "--socket",

@@ -135,7 +135,9 @@ def disk(shop, number, clients, short):
         extra += more
         left += shop.send(more, clients)
     refused = sum(payment.code == "503 store_unavailable" for payment in left)
+    shop.await_readiness(503, "store_unavailable")
     os.unlink("small/filler")
+    shop.await_readiness(200)
     shop.settle(left)
     shop.gateway.stop()
     for file in pathlib.Path("small/store").glob("payments.sqlite*"):

@@ -28,6 +28,7 @@ struct PaymentFlow: Sendable {
     let owner: String
     let metrics: PaymentMetrics
     let underWay: PaymentsUnderWay
+    let readiness: StoreReadiness
     let logger: Logger
 
     /// What became of the token: the payment in a state that is a fate, or `pending`.
@@ -325,6 +326,7 @@ struct PaymentFlow: Sendable {
 
     private func note(_ error: PaymentStoreError) {
         if case .superseded = error { return }
+        readiness.failed(error)
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
     }
 }

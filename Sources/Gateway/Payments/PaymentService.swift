@@ -9,6 +9,7 @@ struct PaymentService: Sendable {
     let metrics: PaymentMetrics
     let upkeep: PaymentUpkeep
     let underWay = PaymentsUnderWay()
+    let readiness = StoreReadiness()
     let routes: [GatewayRoute]
     let adminRoutes: [AdminRoute]
 
@@ -18,11 +19,11 @@ struct PaymentService: Sendable {
     ) {
         self.store = store
         metrics = PaymentMetrics()
-        upkeep = PaymentUpkeep(store, processors, metrics, logger)
+        upkeep = PaymentUpkeep(store, processors, metrics, readiness, logger)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
             deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
-            underWay: underWay, logger: logger)
+            underWay: underWay, readiness: readiness, logger: logger)
         let maxRequestBytes = configuration.listener.maxRequestBytes
         routes =
             PaymentRoutes(flow: flow, maxRequestBytes: maxRequestBytes).routes

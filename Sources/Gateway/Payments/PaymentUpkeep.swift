@@ -12,6 +12,7 @@ final class PaymentUpkeep: Sendable {
     private let store: any PaymentStore
     private let processors: ProcessorDirectory
     private let metrics: PaymentMetrics
+    private let readiness: StoreReadiness
     private let logger: Logger
     /// When a payment is to be asked about next; a payment that is not in it was just found.
     private let due = Mutex<[Payment.Key: Date]>([:])
@@ -21,10 +22,14 @@ final class PaymentUpkeep: Sendable {
     private static let timeout = Duration.seconds(5)
     private static let mostQuestions = 100
 
-    init(_ store: any PaymentStore, _ processors: ProcessorDirectory, _ metrics: PaymentMetrics, _ logger: Logger) {
+    init(
+        _ store: any PaymentStore, _ processors: ProcessorDirectory, _ metrics: PaymentMetrics,
+        _ readiness: StoreReadiness, _ logger: Logger
+    ) {
         self.store = store
         self.processors = processors
         self.metrics = metrics
+        self.readiness = readiness
         self.logger = logger
     }
 
@@ -38,6 +43,7 @@ final class PaymentUpkeep: Sendable {
 
     func turn(at now: Date) async {
         do throws(PaymentStoreError) {
+            try await readiness.turn(store)
             let count = try await store.takeOverAbandoned(at: now)
             if count > 0 {
                 logger.warning(
@@ -49,6 +55,7 @@ final class PaymentUpkeep: Sendable {
                 about: try await store.payments(
                     PaymentFilter(states: [.pending], limit: 1000, oldestFirst: true)), at: now)
         } catch {
+            readiness.failed(error)
             logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
         }
     }

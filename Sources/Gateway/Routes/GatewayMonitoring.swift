@@ -10,6 +10,8 @@ struct GatewayMonitoring: Sendable {
     let instruments: GatewayInstruments
     /// Values whose properties are metrics, of parts that have their own.
     let otherInstruments: [any Sendable]
+    /// Nil where nobody pays.
+    let store: StoreReadiness?
 
     var routes: [AdminRoute] {
         [
@@ -22,7 +24,7 @@ struct GatewayMonitoring: Sendable {
         try .json(["status": "ok"])
     }
 
-    /// The gateway is ready when paytokend is: without it nothing can be signed.
+    /// The gateway is ready when paytokend is, without which nothing can be signed or decrypted, and its store of payments.
     private func ready(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
         let reasons = await notReady()
         var answer = try GatewayAnswer.json(
@@ -50,6 +52,13 @@ struct GatewayMonitoring: Sendable {
     }
 
     private func notReady() async -> [GatewayStatus.Reason] {
+        let store = store?.fault.map {
+            GatewayStatus.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
+        }
+        return await paytokendNotReady() + [store].compactMap { $0 }
+    }
+
+    private func paytokendNotReady() async -> [GatewayStatus.Reason] {
         let client = UnixSocketClient(
             path: paytokend.socket, maximumAnswerBytes: 1 << 20, deadline: paytokend.timeout)
         do throws(UnixSocketClientError) {

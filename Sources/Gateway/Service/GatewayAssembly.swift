@@ -24,7 +24,7 @@ struct GatewayAssembly: Sendable {
 
     static func make(
         _ configuration: GatewayConfiguration, logger: Logger, routes: [GatewayRoute] = [],
-        adminRoutes: [AdminRoute] = [], instruments others: [any Sendable] = []
+        adminRoutes: [AdminRoute] = [], instruments others: [any Sendable] = [], store: StoreReadiness? = nil
     ) throws(GatewayStartFailure) -> GatewayAssembly {
         let instruments = GatewayInstruments()
         let clients = CurrentClients(ClientDirectory(configuration.clients))
@@ -39,7 +39,7 @@ struct GatewayAssembly: Sendable {
             status: { [tls] in
                 live.status(
                     startedAt: started, tls: tls?.current, connections: Int(instruments.connections.value() ?? 0))
-            }, paytokend: configuration.paytokend, instruments: instruments, otherInstruments: others)
+            }, paytokend: configuration.paytokend, instruments: instruments, otherInstruments: others, store: store)
         return GatewayAssembly(
             configuration: configuration, instruments: instruments, clients: clients, tls: tls, live: live,
             router: GatewayRouter(

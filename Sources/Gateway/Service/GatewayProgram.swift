@@ -68,7 +68,7 @@ public enum GatewayProgram {
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
             adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? []),
-            instruments: [metrics] + (payments.map { [$0.metrics] } ?? []))
+            instruments: [metrics] + (payments.map { [$0.metrics] } ?? []), store: payments?.readiness)
         let listener = try await assembly.listen()
         let upkeep = payments.map { payments in Task { await payments.upkeep.run() } }
         logger.notice(

@@ -167,6 +167,12 @@ public final class SQLitePaymentStore: PaymentStore {
         try await read { db in try SQLitePaymentRows.pending(db) }
     }
 
+    public func probe() async throws(PaymentStoreError) {
+        // A page is written and synced, though it says what it said before.
+        try await commits.write { db in try db.execute(sql: "UPDATE payment_store SET schema_version = schema_version")
+        }
+    }
+
     public func close() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             DispatchQueue.global().async { [self] in

@@ -63,6 +63,9 @@ public protocol PaymentStore: Sendable {
     /// How many are pending, and since when the oldest is.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
+    /// Makes a change durable that changes nothing: whether the next payment's could be.
+    func probe() async throws(PaymentStoreError)
+
     /// What is under way is finished first.
     func close() async
 }
