@@ -16,7 +16,40 @@ extension XMLElement {
         }
         // libxml2 takes a NUL for the end of the document and would not look at what follows.
         guard !bytes.contains(0) else { throw XMLReadError(.notWellFormed) }
+        if let position = Self.tagWithTooManyAttributes(bytes, limits.attributes) {
+            let line = bytes[..<position].count { $0 == UInt8(ascii: "\n") } + 1
+            throw XMLReadError(.tooManyAttributes(limit: limits.attributes), line: line)
+        }
         self = try XMLReader(limits).read(bytes)
+    }
+
+    /// Where a tag has more values in quotation marks than the limit. libxml2 compares each of a tag's attributes with each
+    /// before it hands them over, so that it must not see as many as fit into a document.
+    private static func tagWithTooManyAttributes(_ bytes: [UInt8], _ limit: Int) -> Int? {
+        var rest = bytes[...]
+        while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
+            rest = rest[start...]
+            // What looks like a tag in these is none.
+            for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>")] where rest.starts(with: begin.utf8) {
+                rest = rest.firstRange(of: Array(end.utf8)).map { rest[$0.upperBound...] } ?? []
+            }
+            guard rest.first == UInt8(ascii: "<") else { continue }
+            var (quote, values): (UInt8?, Int) = (nil, 0)
+            var index = rest.startIndex + 1
+            while index < rest.endIndex, quote != nil || rest[index] != UInt8(ascii: ">") {
+                let byte = rest[index]
+                if byte == quote {
+                    quote = nil
+                    values += 1
+                    if values > limit { return index }
+                } else if quote == nil, byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") {
+                    quote = byte
+                }
+                index += 1
+            }
+            rest = rest[index...]
+        }
+        return nil
     }
 
     /// Whether the XML declaration (§2.8), if there is one, names UTF-8 or no encoding: libxml2 would follow another one, and

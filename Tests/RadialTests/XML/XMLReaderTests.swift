@@ -195,6 +195,22 @@ struct XMLReaderTests {
         #expect(reason(element(0, 5_000)) == .tooManyAttributes(limit: 16))
     }
 
+    /// libxml2 compares each of a tag's attributes with each, and would say of these that they are repeated.
+    @Test("a tag of too many attributes is seen before libxml2 sees it")
+    func attributesBeforeParsing() throws {
+        let many = String(repeating: " x='>'", count: 17)
+        #expect(reason("<a\(many)/>") == .tooManyAttributes(limit: 16))
+        #expect(
+            reason("<?xml version=\"1.0\"?><!-- <b> --><a><![CDATA[<]]>\n<b\(many)></b></a>")
+                == .tooManyAttributes(limit: 16))
+        #expect(reason("<a\(String(repeating: " x='1'", count: 16))/>") == .notWellFormed)
+        // What stands between tags, and what only looks like one, is counted by nobody.
+        let quotes = String(repeating: "'a' \"b\" ", count: 40)
+        #expect(try read("<a>\(quotes)<!-- <b \(quotes)> --><![CDATA[<c \(quotes)>]]></a>").name == "a")
+        #expect(reason("<a x='\(quotes.replacing("'", with: ""))") == .notWellFormed)
+        #expect(reason("<a><!-- \(quotes)") == .notWellFormed)
+    }
+
     @Test("an error's text says what and where, and repeats nothing of the document")
     func description() {
         do { _ = try read("<a>\n4111111111111111&nope;</a>") } catch {
