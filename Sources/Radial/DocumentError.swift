@@ -40,7 +40,7 @@ public struct DocumentError: Error, Sendable, Equatable {
         case notAnAmount
         /// No three letters of ISO 4217.
         case notACurrency
-        /// `isToken` is not `true`: what the element has may be a card's account number, and is not kept.
+        /// `isToken` is not `true`, or the element has what looks like a card's account number all the same. It is not kept.
         case accountNumberNotTokenized
     }
 
@@ -90,7 +90,8 @@ extension DocumentError.Reason: CustomStringConvertible {
         case .unknownFormat: "must be EC_v1"
         case .notAnAmount: "must be a decimal with no more decimals than its currency has"
         case .notACurrency: "must be three capital letters of ISO 4217"
-        case .accountNumberNotTokenized: "isToken is not true, so the account number is not tokenized; it was not kept"
+        case .accountNumberNotTokenized:
+            "has an account number where a token must be, or isToken is not true; it was not kept"
         }
     }
 }

@@ -244,13 +244,15 @@ import TokenForge
     @Test("a token in Radial's XML is paid once, and its reply says what became of it")
     func radial() async throws {
         let shop = try await Shop()
-        for (cents, response, amount) in [
-            (1000, "APPROVED", "10.00"), (1081, "DECL", "10.81"), (1085, "TIMEOUT", "10.85"),
-        ] {
+        for (cents, response, amount) in [(1000, "APPROVED", "10.00"), (1081, "DECL", "10.81"), (1085, nil, "")] {
             let token = try SharedForge.mint.mint(
                 TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(cents).json))
             for _ in 1...2 {
                 let answer = try await shop.authorize(token)
+                guard let response else {
+                    #expect(answer.status == 503 && answer.text.contains("payment_pending"), "\(answer)")
+                    continue
+                }
                 #expect(answer.status == 200, "\(answer)")
                 #expect(answer.text.contains("<ResponseCode>\(response)</ResponseCode>"), "\(answer)")
                 #expect(

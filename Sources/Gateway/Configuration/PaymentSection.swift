@@ -30,6 +30,8 @@ struct ProcessorSettings: Sendable, Equatable {
     /// Of the file that `headers_file` names; secret.
     let headers: [Header]
     let merchants: [MerchantPattern]
+    /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
+    var trust: [String] = []
     /// Of a simulator: whether it may stand beside a processor that moves money.
     var mayStandBesideReal = false
 
@@ -127,7 +129,7 @@ extension PaymentSettings {
 }
 
 extension ProcessorSettings {
-    static let keys = ["name", "kind", "url", "headers_file", "merchants", "beside_real"]
+    static let keys = ["name", "kind", "url", "headers_file", "trust", "merchants", "beside_real"]
 
     fileprivate init?(_ section: ConfigurationSection) {
         for name in Self.keys where section.isEmpty(name) {
@@ -149,7 +151,7 @@ extension ProcessorSettings {
         if kind == .simulator, case .https = endpoint.place {
             section.problem("url", "must be unix:PATH or http:// with a loopback address: a simulator is on this host")
         }
-        if kind == .radial, !endpoint.isEncrypted {
+        if kind == .radial, !endpoint.isEncrypted || endpoint.basePath.isEmpty {
             section.problem(
                 "url",
                 "must be https://HOST/v1.0/stores/STORE/payments: Radial is reached over TLS, and with nothing else")
@@ -166,9 +168,25 @@ extension ProcessorSettings {
             guard let read = Self.headers(section) else { return nil }
             headers = read
         }
+        // Without it Radial would refuse each payment in words that no document has, and each would be left pending.
+        if kind == .radial, headers.isEmpty {
+            section.problem(
+                "headers_file", "is missing or empty; Radial knows a store by its key, in the line `apikey: KEY`")
+        }
+        var trust: [String] = []
+        if endpoint.isEncrypted {
+            trust = section.roots("trust")
+        } else if section.node("trust") != nil {
+            section.problem("trust", "is for an https:// URL; leave it out here")
+        }
+        if !trust.isEmpty {
+            section.warning(
+                .processorTrust, "trust", "the processor is believed on these roots instead of the system's public ones"
+            )
+        }
         guard let name else { return nil }
         self.init(
-            name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants,
+            name: name, kind: kind, endpoint: endpoint, headers: headers, merchants: merchants, trust: trust,
             mayStandBesideReal: section.boolean("beside_real", default: false))
     }
 
@@ -214,6 +232,7 @@ extension ProcessorSettings {
 extension ConfigurationWarning.Setting {
     static let simulator = Self("simulator")
     static let simulatorBesideReal = Self("simulator_beside_real")
+    static let processorTrust = Self("processor_trust")
     static let untriedProcessor = Self("untried_processor")
     static let noExpectations = Self("no_expectations")
 }

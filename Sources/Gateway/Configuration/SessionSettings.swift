@@ -39,13 +39,7 @@ struct SessionSettings: Sendable, Equatable {
 
     init(_ section: ConfigurationSection) {
         environment = section.choice("environment", default: .production)
-        trust = (section.texts("trust") ?? []).map { element in
-            let path = section.reader.absolute(element.value)
-            if let message = Self.problem(ofRoots: path) {
-                section.reader.problem(element.key, line: element.line, message)
-            }
-            return path
-        }
+        trust = section.roots("trust")
         if !trust.isEmpty {
             section.warning(
                 .sessionTrust, "trust", "Apple's gateway is believed on these roots instead of the system's public ones"
@@ -68,16 +62,6 @@ struct SessionSettings: Sendable, Equatable {
         }
     }
 
-    private static func problem(ofRoots path: String) -> String? {
-        do throws(SmallFile.Failure) {
-            let bytes = try SmallFile.bytes(at: path, maximumBytes: 1 << 20)
-            let roots = (try? NIOSSLCertificate.fromPEMBytes(bytes)) ?? []
-            return roots.isEmpty ? "\(path) has no certificate in PEM" : nil
-        } catch {
-            return "\(path) cannot be read: \(error)"
-        }
-    }
-
     static func proxy(_ text: String) -> Proxy? {
         guard text.hasPrefix("http://") else { return nil }
         var rest = text.dropFirst("http://".count)
@@ -96,5 +80,26 @@ struct SessionSettings: Sendable, Equatable {
         }
         guard !host.isEmpty, host.utf8.count <= 253, isPlain else { return nil }
         return Proxy(host: String(host), port: port)
+    }
+}
+
+extension ConfigurationSection {
+    /// A list of PEM files with roots at which a server's chain may end: their absolute paths.
+    func roots(_ name: String) -> [String] {
+        (texts(name) ?? []).map { element in
+            let path = reader.absolute(element.value)
+            if let message = Self.problem(ofRoots: path) { reader.problem(element.key, line: element.line, message) }
+            return path
+        }
+    }
+
+    private static func problem(ofRoots path: String) -> String? {
+        do throws(SmallFile.Failure) {
+            let bytes = try SmallFile.bytes(at: path, maximumBytes: 1 << 20)
+            let roots = (try? NIOSSLCertificate.fromPEMBytes(bytes)) ?? []
+            return roots.isEmpty ? "\(path) has no certificate in PEM" : nil
+        } catch {
+            return "\(path) cannot be read: \(error)"
+        }
     }
 }

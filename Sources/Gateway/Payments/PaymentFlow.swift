@@ -145,7 +145,7 @@ struct PaymentFlow: Sendable {
                 details: missing.map(\.name).joined(separator: ", "))
         }
         let unsuitable = processors.unsuitable(
-            request.customer, orderId: request.orderId, merchant: request.expected.merchantIdentifier)
+            request.customer, orderId: request.orderId, for: client, merchant: request.expected.merchantIdentifier)
         if let first = unsuitable.first {
             throw GatewayRefusal(
                 .daemon(.malformedRequest), "\(first.element.name) does not suit the processor: \(first.reason).",
@@ -194,14 +194,14 @@ struct PaymentFlow: Sendable {
         switch await prepared.processor.processor.authorize(prepared.submission, before: ends) {
         case .answered(let answer):
             let outcome = answer.outcome.withoutAccountNumber(prepared.submission.credential.accountNumber)
+            if answer.state == .pending {
+                noteUnknownFate(of: transaction, metric: "answered_pending", reason: outcome.reason ?? "", .warning)
+            }
             return await settle(submitting, as: answer.state, outcome)
         case .unknown(let fault):
-            logger.warning(
-                "a payment's fate is not known; it is not sent again",
-                metadata: [
-                    "transaction.id": "\(transaction.name)", "processor": "\(prepared.processor.name)",
-                    "reason": "\(fault.rawValue)",
-                ])
+            // A processor that hands out account numbers does so with each payment until somebody mends it.
+            let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
+            noteUnknownFate(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
         case .notSent(let fault):
             if let pending = await end(submitting, as: .notSent, fault.rawValue) { return pending }
@@ -210,6 +210,19 @@ struct PaymentFlow: Sendable {
                 "The processor cannot be reached, and nothing was sent; try again with the same request.",
                 details: fault.rawValue)
         }
+    }
+
+    /// - Parameter metric: a word of a closed list.
+    private func noteUnknownFate(
+        of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
+    ) {
+        metrics.submittedInDoubt(metric)
+        logger.log(
+            level: level, "a payment's fate is not known; it is not sent again",
+            metadata: [
+                "transaction.id": "\(transaction.name)", "processor": "\(transaction.processor ?? "")",
+                "reason": "\(reason)",
+            ])
     }
 
     private struct PreparedSubmission {
@@ -252,6 +265,10 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
+        // A factor of ten or a hundred would go unnoticed where nobody says how much it should be.
+        guard amount?.isAppleUnitVerified ?? true || request.expected.stated.contains(.amount) else {
+            return unsupported("a currency without two decimals, in a request that does not state expected.amount")
+        }
         let submission = Submission(
             transactionId: Hexadecimal.encode(released.transaction),
             merchantIdentifier: released.merchantIdentifier, orderId: request.orderId, amount: amount,

@@ -10,6 +10,10 @@ struct PaymentMetrics: Sendable {
     private let paymentSeconds = Histogram(
         "paytoken_gateway_payment_seconds", help: "From a payment's request to what became of it.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
+    /// `reason` is an ``ExchangeFault``, or `answered_pending`.
+    private let inDoubt = Counter(
+        "paytoken_gateway_submissions_in_doubt_total",
+        help: "Submissions after which the payment's fate was not known, by the reason.", labels: ["reason"])
     private let pending = Gauge(
         "paytoken_gateway_pending_payments", help: "Payments whose fate is not known.")
     private let oldest = Gauge(
@@ -29,6 +33,9 @@ struct PaymentMetrics: Sendable {
         self.pending.set(to: Double(pending.count))
         oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
     }
+
+    /// - Parameter reason: of a closed list.
+    func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
 
     func asked(_ outcome: String) { questions.increment([outcome]) }
 }

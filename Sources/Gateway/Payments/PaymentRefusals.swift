@@ -21,6 +21,8 @@ enum PaymentCode: String, CaseIterable, Sendable {
     case noProcessor = "no_processor"
     /// Another request has this token now.
     case underWay = "payment_under_way"
+    /// The payment was submitted, and what became of it is not known. Of Radial's form alone: the other answers `pending`.
+    case pending = "payment_pending"
     /// Nothing was sent; the processor could not be reached.
     case processorUnavailable = "processor_unavailable"
     case storeUnavailable = "store_unavailable"
@@ -31,6 +33,7 @@ enum PaymentCode: String, CaseIterable, Sendable {
         case .currencyUnknown, .elementMissing: (400, nil)
         case .declined, .failed, .dataUnsupported, .usedDifferently, .noProcessor: (422, nil)
         case .underWay: (503, 1)
+        case .pending: (503, 30)
         case .processorUnavailable, .storeUnavailable: (503, 2)
         }
     }

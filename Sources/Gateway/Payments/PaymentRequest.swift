@@ -57,10 +57,14 @@ extension PaymentRequest {
 
     private static func orderId(_ value: JSONValue?) throws(GatewayRefusal) -> String? {
         guard let value else { return nil }
-        guard let text = value.stringValue, (1...64).contains(text.utf8.count),
-            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { throw malformed("orderId", "is not 1 to 64 printable ASCII characters without blanks") }
+        guard let text = value.stringValue, isOrderId(text) else {
+            throw malformed("orderId", "is not 1 to 64 printable ASCII characters without blanks")
+        }
         return text
+    }
+
+    static func isOrderId(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 
     private static func ipAddress(_ value: JSONValue?) throws(GatewayRefusal) -> String? {

@@ -1,4 +1,5 @@
 import ConfigurationFile
+import NIOSSL
 import Processors
 
 /// A processor by its name and merchants.
@@ -23,7 +24,7 @@ struct ProcessorDirectory: Sendable {
     /// - Parameter merchant: the merchant that the request expects; nil where it does not say.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
         var needs: [RequiredElement] = []
-        for element in candidates(merchant: merchant).flatMap(\.processor.capabilities.needs)
+        for element in candidates(for: client, merchant: merchant).flatMap(\.processor.capabilities.needs)
         where !needs.contains(element) {
             needs.append(element)
         }
@@ -31,13 +32,18 @@ struct ProcessorDirectory: Sendable {
     }
 
     /// What does not suit a processor to which the request may come.
-    func unsuitable(_ customer: Customer, orderId: String?, merchant: String?) -> [UnsuitableElement] {
-        candidates(merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
+    func unsuitable(
+        _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
+    ) -> [UnsuitableElement] {
+        candidates(for: client, merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
     }
 
-    private func candidates(merchant: String?) -> [ConfiguredProcessor] {
-        guard let merchant else { return processors }
-        return processor(for: merchant).map { [$0] } ?? []
+    /// To which a request may come: all, unless it says its merchant or its client has merchants without a star only.
+    private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
+        let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
+        guard !merchants.contains(where: { $0.contains("*") }) else { return processors }
+        let chosen = merchants.compactMap { processor(for: $0)?.name }
+        return processors.filter { chosen.contains($0.name) }
     }
 }
 
@@ -49,7 +55,8 @@ extension ProcessorDirectory {
             let exchange: ProcessorExchange
             do {
                 exchange = try ProcessorExchange(
-                    to: setting.endpoint, headers: setting.headers.map { (name: $0.name, value: $0.value) })
+                    to: setting.endpoint, headers: setting.headers.map { (name: $0.name, value: $0.value) },
+                    trust: setting.trust.flatMap { try NIOSSLCertificate.fromPEMFile($0).map { try $0.toDERBytes() } })
             } catch {
                 throw GatewayStartFailure(.configuration, "processors: TLS for \(setting.name) cannot be set up.")
             }

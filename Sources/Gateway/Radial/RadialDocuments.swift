@@ -6,6 +6,13 @@ import StrictJSON
 extension PaymentRequest {
     /// Radial's request: its order, its addresses as contacts, and no expectations, for which it has no element.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
+        // Stricter than Radial's table: it is compared with what comes back, and shown to people.
+        guard Self.isOrderId(request.orderId) else {
+            var refusal = GatewayRefusal(
+                .daemon(.malformedRequest), "The OrderId must be printable ASCII characters without blanks.")
+            refusal.element = "CreditCardAuthRequest/OrderId"
+            throw refusal
+        }
         let (token, stated) = try request.wallet.stated()
         self.init(
             token: token, stated: stated, orderId: request.orderId,
@@ -71,7 +78,19 @@ extension DocumentError {
 }
 
 extension CreditCardAuthReply {
-    /// What became of a payment, in Radial's words; `declined`, `pending` and the two states of success only.
+    /// Whether Radial's words can say what is known of the payment.
+    ///
+    /// To Radial's clients TIMEOUT is a success: they take the order, and Radial's Order Service authorizes it anew by the token
+    /// in the reply. So it is passed on where Radial itself has said it, with its token. Behind everything else that is pending
+    /// (an answer that was lost, codes that contradict each other, a wrong key) nobody would authorize anything.
+    static func tells(_ payment: Payment) -> Bool {
+        guard [.submitting, .pending].contains(payment.state) else { return true }
+        let code = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }?.responseCode
+        return payment.outcome?.processorReference != nil
+            && AuthorizationOutcome.timeoutCodes.contains(code ?? "")
+    }
+
+    /// What became of a payment, in Radial's words; `declined`, `pending` (``tells(_:)``) and the two states of success only.
     ///
     /// What the payment's processor has not said is left out where Radial's table calls an element optional, and empty where it
     /// is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId where the processor gave no reference.
@@ -88,13 +107,14 @@ extension CreditCardAuthReply {
             (response, bankCode) = (decline.rawValue, nil)
             authorization = codes?.authorizationResponseCode ?? decline.rawValue
         case .submitting, .pending:
-            // Whatever the processor has said, it did not settle whether the payment was authorized.
             (response, authorization, bankCode) = ("TIMEOUT", "TO01", nil)
         case .received, .decrypted, .error, .notSent, .released, .refused: throw .defect
         }
-        let reference = payment.outcome?.processorReference ?? ""
+        var reference = payment.outcome?.processorReference ?? ""
+        // Instead of a reference that had the account number in it, there are two words.
+        if reference.contains(" ") || reference.utf8.count > 22 { reference = "" }
         self.init(
-            orderId: orderId, accountToken: reference.utf8.count <= 22 ? reference : "", responseCode: response,
+            orderId: orderId, accountToken: reference, responseCode: response,
             authorizationResponseCode: authorization, bankAuthorizationCode: bankCode ?? "",
             cvv2ResponseCode: codes?.cvv2ResponseCode ?? "", avsResponseCode: codes?.avsResponseCode ?? "",
             phoneResponseCode: codes?.phoneResponseCode, nameResponseCode: codes?.nameResponseCode,

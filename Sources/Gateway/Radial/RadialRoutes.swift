@@ -1,4 +1,5 @@
 import Encodings
+import Foundation
 import Payments
 import Radial
 
@@ -29,8 +30,19 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
+        // A first request with the same token may yet be declined.
+        if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
+            throw GatewayRefusal(
+                .payment(.underWay), "Another request submits this payment now; ask again to learn what became of it.")
+        }
         // A decline is one of Radial's replies; what is neither that nor a payment is refused.
         if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
+        guard CreditCardAuthReply.tells(payment) else {
+            throw GatewayRefusal(
+                .payment(.pending),
+                "The payment was submitted, and what became of it is not known. Neither take the order nor have it paid anew; ask again with the same document.",
+                details: payment.transaction?.name)
+        }
         let reply = try CreditCardAuthReply(payment, orderId: wanted.orderId)
         var answer = GatewayAnswer.bytes(
             reply.document(

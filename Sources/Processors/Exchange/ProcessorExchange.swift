@@ -24,6 +24,8 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     case notHTTP = "not_http"
     /// A status or a body that the processor does not document.
     case answerNotUnderstood = "answer_not_understood"
+    /// The answer has a card's account number where its documents promise a token. It is not kept.
+    case accountNumberNotTokenized = "account_number_not_tokenized"
 }
 
 /// An answer, whole.

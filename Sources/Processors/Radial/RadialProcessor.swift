@@ -51,13 +51,18 @@ public struct RadialProcessor: Processor {
     }
 
     /// What is certain after an answer. Everything else is `pending`: it is not sent again, and a person asks Radial.
+    ///
+    /// A reply whose account number is no token is not passed on, and no value of it is kept. It is unknown and not `error`,
+    /// since the bank may have authorized the payment: after `error` the merchant would have the customer pay again. It is
+    /// unknown, too, where its codes are those of a decline: a reply that breaks what Radial's table promises of every reply
+    /// proves nothing, and a payment that is looked at for nothing costs less than one that is made twice.
     private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
         let document: Radial.ProcessorAnswer
         do {
             document = try Radial.ProcessorAnswer(parsing: answer.body)
         } catch {
-            guard error.reason == .accountNumberNotTokenized else { return .unknown(.answerNotUnderstood) }
-            return notTokenized
+            return .unknown(
+                error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)
         }
         switch document {
         // A Fault says that the request was not processed, or that a time-out occurred; which of them its codes do not tell.
@@ -66,7 +71,12 @@ public struct RadialProcessor: Processor {
             guard answer.status == 200, reply.orderId == submission.orderId else {
                 return .unknown(.answerNotUnderstood)
             }
-            guard !has(submission.credential.accountNumber, reply.accountToken) else { return notTokenized }
+            guard !has(submission.credential.accountNumber, reply.accountToken),
+                !has(submission.credential.accountNumber, reply.bankAuthorizationCode),
+                !AccountNumberForm.isIn(reply.bankAuthorizationCode)
+            else {
+                return .unknown(.accountNumberNotTokenized)
+            }
             return outcome(reply, of: submission)
         }
     }
@@ -79,7 +89,10 @@ public struct RadialProcessor: Processor {
         switch reply.outcome {
         case .approved:
             guard reply.amountAuthorized == submission.amount else {
-                return pending(reason: "amount_differs", bankCode: bankCode, token: token)
+                let amount = reply.amountAuthorized
+                return pending(
+                    reason: "amount_differs: \(amount.currency.letters) \(amount.decimal); \(codes)",
+                    bankCode: bankCode, token: token)
             }
             return .answered(
                 ProcessorAnswer(
@@ -94,15 +107,9 @@ public struct RadialProcessor: Processor {
         }
     }
 
-    /// The reply's account number is not a token, and so the reply is not passed on and none of its values is kept.
-    ///
-    /// `pending`, not `error`: the bank may have authorized the payment, for such a reply is a fault of Radial's setup and no
-    /// refusal. `error` would tell the merchant that nothing was paid, and the customer would pay twice.
-    private static let notTokenized = pending(reason: "account_number_not_tokenized")
-
-    /// Whether the account number is in what Radial calls a token.
-    private static func has(_ accountNumber: borrowing SecretBytes, _ token: String) -> Bool {
-        let outcome = PaymentOutcome(processorReference: token)
+    /// Whether the account number is in the text, whatever stands between its digits.
+    private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
+        let outcome = PaymentOutcome(processorReference: text)
         return outcome.withoutAccountNumber(accountNumber) != outcome
     }
 

@@ -5,8 +5,9 @@ public enum AuthorizationOutcome: Sendable, Equatable {
     /// Radial or the card's processor waited in vain. Whether the bank has authorized is not known.
     case timeout
     case declined(Decline)
-    /// Anything else: codes that are not known, that contradict each other, or that leave open whether the bank has authorized
-    /// (`AVS`, `CSC`, `AVSCSC` and `AcceptOrderWithException` stand beside approvals and are no declines). A person decides.
+    /// Anything else: codes that are not known, an approval beside another code than an approval's, codes that contradict each
+    /// other, or that leave open whether the bank has authorized (`AVS`, `CSC`, `AVSCSC` and `AcceptOrderWithException` stand
+    /// beside approvals and are no declines). A person decides.
     case other
 
     /// Radial's codes of declines.
@@ -29,13 +30,17 @@ public enum AuthorizationOutcome: Sendable, Equatable {
             return
         }
         let outcome = Self(responseCode: responseCode)
-        self = stated == nil || stated == outcome ? outcome : .other
+        // The SDK has one code of approvals, so that another one beside an approval may be that of a decline.
+        self = stated == outcome || stated == nil && outcome != .approved ? outcome : .other
     }
+
+    /// The ResponseCodes of ``timeout``.
+    public static let timeoutCodes = ["TIMEOUT", "PaymentProcessorTimeout"]
 
     private init(responseCode: String) {
         switch responseCode {
         case "APPROVED": self = .approved
-        case "TIMEOUT", "PaymentProcessorTimeout": self = .timeout
+        case _ where Self.timeoutCodes.contains(responseCode): self = .timeout
         default: self = Decline(rawValue: responseCode).map { .declined($0) } ?? .other
         }
     }

@@ -4,7 +4,8 @@ public import Payments
 public struct CreditCardAuthReply: Sendable, Equatable {
     /// PaymentContext/OrderId, 1 to 20 characters.
     public var orderId: String
-    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: a token in place of the account number, never the number.
+    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: a token in place of the account number, never the number, nor
+    /// anything of its form (``AccountNumberForm``).
     public var accountToken: String
     /// From SchemaVersion 1.1 on. At most ``mostCodeCharacters`` characters, as all codes here.
     public var responseCode: String?
@@ -120,32 +121,44 @@ extension CreditCardAuthReply {
         guard context.attribute("isToken", of: "PaymentAccountUniqueId") == "true" else {
             throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
         }
-        orderId = try context.requiredText("OrderId", Length.orderId)
-        accountToken = try context.requiredText("PaymentAccountUniqueId", 1...22)
+        orderId = try context.requiredText("OrderId", Length.orderId).trimmingXMLWhiteSpace
+        accountToken = try context.requiredText("PaymentAccountUniqueId", 1...22).trimmingXMLWhiteSpace
+        guard !AccountNumberForm.isIn(accountToken) else {
+            throw context.fault(.accountNumberNotTokenized, "PaymentAccountUniqueId")
+        }
         responseCode = try Self.code("ResponseCode", fields)
         authorizationResponseCode = try fields.requiredText("AuthorizationResponseCode", 1...Self.mostCodeCharacters)
+            .trimmingXMLWhiteSpace
         bankAuthorizationCode = try Self.requiredCode("BankAuthorizationCode", fields)
         cvv2ResponseCode = try Self.requiredCode("CVV2ResponseCode", fields)
         avsResponseCode = try Self.requiredCode("AVSResponseCode", fields)
-        phoneResponseCode = try Self.code("PhoneResponseCode", fields)
-        nameResponseCode = try Self.code("NameResponseCode", fields)
-        emailResponseCode = try Self.code("EmailResponseCode", fields)
         amountAuthorized = try Self.amount(fields)
-        tenderType = try fields.filledText("TenderType", 2...4)
+        phoneResponseCode = Self.optional("PhoneResponseCode", 0...Self.mostCodeCharacters, fields)
+        nameResponseCode = Self.optional("NameResponseCode", 0...Self.mostCodeCharacters, fields)
+        emailResponseCode = Self.optional("EmailResponseCode", 0...Self.mostCodeCharacters, fields)
+        tenderType = Self.optional("TenderType", 2...4, fields)
         paymentAccountInformation = try fields.element("PaymentAccountInformation").map {
             element throws(DocumentError) in
             let fields = try ElementFields(
                 element, path: fields.path("PaymentAccountInformation"),
                 children: ["BinPrefix", "PanSuffix", "OriginalPanSuffix"], unknown: .passedOver)
             return PaymentAccountInformation(
-                binPrefix: try fields.text("BinPrefix", atMost: 10),
-                panSuffix: try fields.text("PanSuffix", atMost: 10),
-                originalPanSuffix: try fields.text("OriginalPanSuffix", atMost: 10))
+                binPrefix: Self.optional("BinPrefix", 0...10, fields),
+                panSuffix: Self.optional("PanSuffix", 0...10, fields),
+                originalPanSuffix: Self.optional("OriginalPanSuffix", 0...10, fields))
         }
     }
 
+    /// Nil where it is not as documented, too: whether a payment was authorized does not hang on what a reply need not have.
+    private static func optional(_ name: String, _ length: ClosedRange<Int>, _ fields: ElementFields) -> String? {
+        guard let text = (try? fields.text(name, atMost: length.upperBound)) ?? nil,
+            text.unicodeScalars.count >= length.lowerBound
+        else { return nil }
+        return text.trimmingXMLWhiteSpace
+    }
+
     private static func code(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String? {
-        try fields.text(name, atMost: mostCodeCharacters)
+        try fields.text(name, atMost: mostCodeCharacters)?.trimmingXMLWhiteSpace
     }
 
     /// It must be there, but may be empty: a declined payment has no bank's code.

@@ -123,19 +123,36 @@ struct GatewayConfigurationTests {
                 "7 store.url: names a PostgreSQL server, which is not yet supported"
             ),
             (
-                "processors: [{ name: a, kind: radial, url: \"http://127.0.0.1:80\", merchants: [\"*\"] }]",
+                "processors: [{ name: a, kind: radial, url: \"http://127.0.0.1:80\", headers_file: key, merchants: [\"*\"] }]",
                 "7 processors[0].url: must be https://HOST/v1.0/stores/STORE/payments"
             ),
             (
-                "processors: [{ name: a, kind: radial, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "processors: [{ name: a, kind: radial, url: \"unix:/s\", headers_file: key, merchants: [\"*\"] }]",
                 "7 processors[0].url: must be https://HOST/v1.0/stores/STORE/payments"
             ),
             (
-                "processors: [{ name: a, kind: radial, url: \"https://r.example/\", merchants: [\"*\"], beside_real: true }]",
+                "processors: [{ name: a, kind: radial, url: \"https://r.example/\", headers_file: key, merchants: [\"*\"] }]",
+                "7 processors[0].url: must be https://HOST/v1.0/stores/STORE/payments"
+            ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"https://r.example/p\", merchants: [\"*\"] }]",
+                "7 processors[0].headers_file: is missing or empty; Radial knows a store by its key"
+            ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"https://r.example/p\", headers_file: key, merchants: [\"*\"], beside_real: true }]",
                 "7 processors[0].beside_real: is for a simulator"
             ),
+            (
+                "processors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"], trust: [none.pem] }]",
+                "7 processors[0].trust: is for an https:// URL"
+            ),
+            (
+                "processors: [{ name: a, kind: radial, url: \"https://r.example/p\", headers_file: key, merchants: [\"*\"], trust: [none.pem] }]",
+                "7 processors[0].trust[0]: "
+            ),
         ])
-    func says(section: String, problem: String) {
+    func says(section: String, problem: String) throws {
+        try directory.write("apikey: k-1\n", to: "key", mode: 0o600)
         let found = problems(Self.minimum + section + "\n")
         #expect(found.count == 1, "\(found)")
         #expect(found.first?.hasPrefix(problem) == true, "\(found)")
@@ -213,8 +230,10 @@ struct GatewayConfigurationTests {
     @Test("Radial is taken with a warning that it was never tried, a simulator beside it only where the entry says so")
     func radial() throws {
         let radial =
-            "processors:\n  - { name: r, kind: radial, url: \"https://r.example/v1.0/stores/S/payments\", merchants: [a] }\n"
+            "processors:\n  - { name: r, kind: radial, url: \"https://r.example/v1.0/stores/S/payments\", headers_file: key, merchants: [a] }\n"
+        try directory.write("apikey: k-1\n", to: "key", mode: 0o600)
         let alone = try load(Self.minimum + radial)
+        #expect(alone.payments?.processors.first?.headers == [.init(name: "apikey", value: "k-1")])
         #expect(alone.warnings.map(\.setting) == [.untriedProcessor, .noTLS])
         #expect(alone.payments?.processors.first?.endpoint.basePath == "/v1.0/stores/S/payments")
         func simulator(_ more: String) -> String {
@@ -229,6 +248,10 @@ struct GatewayConfigurationTests {
         let both = try load(Self.minimum + simulator(", beside_real: true"))
         #expect(
             both.warnings.map(\.setting) == [.untriedProcessor, .simulator, .simulatorBesideReal, .noTLS])
+        _ = try TestCertificates(in: directory)
+        let trusting = try load(Self.minimum + radial.replacing("merchants:", with: "trust: [ca.pem], merchants:"))
+        #expect(trusting.warnings.map(\.setting) == [.processorTrust, .untriedProcessor, .noTLS])
+        #expect(trusting.payments?.processors.first?.trust == [directory.path("ca.pem")])
     }
 
     @Test("a key that others can read, or of another certificate, is refused")

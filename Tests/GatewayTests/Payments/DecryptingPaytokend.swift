@@ -19,12 +19,14 @@ final class DecryptingPaytokend: Sendable {
     let requests = Shared<[DecryptRequest]>([])
     /// What every request is answered with instead, if anything.
     let refusal = Shared<(status: Int, code: String)?>(nil)
+    /// To whose reference each transaction went; paytokend gives it to no other.
+    let references = Shared<[String: String]>([:])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
     private let channel: any Channel
 
     init(at path: String, paymentData: [UInt8]) async throws {
-        let (requests, refusal, latch) = (requests, refusal, latch)
+        let (requests, refusal, latch, references) = (requests, refusal, latch, references)
         let answer: @Sendable ([UInt8]) async -> (Int, [UInt8]) = { body in
             guard let request = try? DecryptRequest(parsing: body),
                 let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
@@ -37,6 +39,11 @@ final class DecryptingPaytokend: Sendable {
             await latch.pass()
             if let refusal = refusal.current {
                 return (refusal.status, Array(#"{"code":"\#(refusal.code)","message":"Not this one."}"#.utf8))
+            }
+            let reference = request.reference ?? ""
+            references.change { $0[transaction] = $0[transaction] ?? reference }
+            guard references.current[transaction] == reference else {
+                return (409, Array(#"{"code":"transaction_replayed","message":"Not twice."}"#.utf8))
             }
             let released = DecryptAnswer(
                 transactionId: transaction, merchantIdentifier: Self.merchant,

@@ -15,6 +15,8 @@ struct ScriptedProcessor: Processor {
     /// In the order of submissions; the last one stays.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
+    /// Closed, it holds the answers back.
+    let latch = Latch(isOpen: true)
 
     init(_ outcomes: [SubmissionOutcome]) {
         precondition(!outcomes.isEmpty)
@@ -25,6 +27,7 @@ struct ScriptedProcessor: Processor {
         _ submission: Submission, before deadline: ContinuousClock.Instant
     ) async -> SubmissionOutcome {
         submissions.change { $0.append(submission) }
+        await latch.pass()
         return outcomes[min(submissions.current.count, outcomes.count) - 1]
     }
 }

@@ -131,27 +131,84 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test(
-        "a payment whose fate is not known is a TIMEOUT, whatever the processor has said of it",
-        arguments: [
-            SubmissionOutcome.unknown(.connectionLost),
-            .answered(ProcessorAnswer(.pending, PaymentOutcome(reason: "account_number_not_tokenized"))),
+    @Test("what Radial itself calls a time-out is one, with the token by which its Order Service goes on")
+    func timeout() async throws {
+        let gateway = try await PaymentGateway([
             .answered(
                 ProcessorAnswer(
                     .pending,
-                    PaymentOutcome(reason: "Code=DECL Auth=AP01 CVV2=0 AVS=E", authorizationCode: "614653"))),
+                    PaymentOutcome(
+                        reason: "Code=TIMEOUT Auth=NR01 CVV2=0 AVS=E", processorReference: "4054131ImpMJ6965")))
         ])
-    func pending(outcome: SubmissionOutcome) async throws {
-        let gateway = try await PaymentGateway([outcome])
         let document = RadialDocument()
         for _ in 1...2 {
             let answer = try await gateway.ask(Self.path, document.request)
             #expect(answer.status == 200 && element("ResponseCode", of: answer) == "TIMEOUT")
             #expect(element("AuthorizationResponseCode", of: answer) == "TO01")
             #expect(element("BankAuthorizationCode", of: answer) == "")
-            #expect(answer.text.contains("<PaymentAccountUniqueId isToken=\"true\"></PaymentAccountUniqueId>"))
+            #expect(answer.text.contains("isToken=\"true\">4054131ImpMJ6965<"))
         }
         #expect(gateway.processor.submissions.current.count == 1)
+        await gateway.stop()
+    }
+
+    /// Radial's clients take the order after TIMEOUT, and nobody behind this gateway would authorize it anew.
+    @Test(
+        "any other payment whose fate is not known is a Fault, and pending in the other form",
+        arguments: [
+            SubmissionOutcome.unknown(.connectionLost), .unknown(.accountNumberNotTokenized),
+            .answered(
+                ProcessorAnswer(
+                    .pending,
+                    PaymentOutcome(
+                        reason: "Code=DECL Auth=AP01 CVV2=0 AVS=E", authorizationCode: "614653",
+                        processorReference: "4054131ImpMJ6965"))),
+            .answered(ProcessorAnswer(.pending, PaymentOutcome(reason: "Code=TIMEOUT Auth=TO01"))),
+        ])
+    func pending(outcome: SubmissionOutcome) async throws {
+        let gateway = try await PaymentGateway([outcome])
+        let document = RadialDocument()
+        for _ in 1...2 {
+            let answer = try await gateway.ask(Self.path, document.request)
+            #expect(answer.status == 503 && element("Code", of: answer) == "payment_pending")
+            #expect(answer.header("Retry-After") == "30")
+            #expect(element("Description", of: answer)?.contains(document.transactionId) == true)
+        }
+        let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
+        #expect(status.string("status") == "pending")
+        #expect(gateway.processor.submissions.current.count == 1)
+        let level = outcome == .unknown(.accountNumberNotTokenized) ? "level=error" : "level=warning"
+        let lines = gateway.log.current.filter { $0.contains("a payment's fate is not known") }
+        #expect(lines.count == 1 && lines.first?.hasSuffix(level) == true, "\(lines)")
+        await gateway.stop()
+    }
+
+    @Test("a second request while the first submits is told to wait, since the first may yet be declined")
+    func underWay() async throws {
+        let gateway = try await PaymentGateway([
+            .answered(ProcessorAnswer(.declined, PaymentOutcome(reason: "Code=DECL Auth=ND01")))
+        ])
+        gateway.processor.latch.close()
+        let document = RadialDocument()
+        async let first = gateway.ask(Self.path, document.request)
+        try await wait(for: "the submission") { gateway.processor.submissions.current.count == 1 }
+        let second = try await gateway.ask(Self.path, document.request)
+        #expect(second.status == 503 && element("Code", of: second) == "payment_under_way")
+        gateway.processor.latch.open()
+        #expect(try await element("ResponseCode", of: first) == "DECL")
+        #expect(gateway.processor.submissions.current.count == 1)
+        await gateway.stop()
+    }
+
+    /// Nobody has said how much it should be, and whether Apple counts yen in hundredths is not known.
+    @Test("an amount whose unit is not certain is not submitted where the request cannot state it")
+    func yen() async throws {
+        var payload = PayloadRecipe()
+        (payload.currencyCode, payload.amount) = ("392", "1000")
+        let gateway = try await PaymentGateway(payload: payload)
+        let answer = try await gateway.ask(Self.path, RadialDocument().request)
+        #expect(answer.status == 422 && element("Code", of: answer) == "payment_data_unsupported")
+        #expect(gateway.processor.submissions.current.isEmpty)
         await gateway.stop()
     }
 
@@ -197,6 +254,12 @@ struct RadialAuthorizationTests {
         let data = try await gateway.ask(Self.path, token.request)
         #expect(data.status == 400 && element("Code", of: data) == "malformed_token")
         #expect(element("Element", of: data) == "CreditCardAuthRequest/WalletPaymentInformation/Data")
+        for orderId in ["order 1", "order&#10;1", "\u{202E}1"] {
+            var odd = RadialDocument()
+            odd.orderId = orderId
+            let order = try await gateway.ask(Self.path, odd.request)
+            #expect(order.status == 400 && element("Element", of: order) == "CreditCardAuthRequest/OrderId")
+        }
         var rsa = RadialDocument()
         rsa.version = "RSA_v1"
         let version = try await gateway.ask(Self.path, rsa.request)

@@ -87,6 +87,8 @@ struct RadialDecryptTests {
         let json = try await gateway.ask(
             "/payments/apple-pay", document.submission, type: "application/json", certificate: "client")
         #expect(json.status == 422 && json.code == "token_used_differently")
+        // Should paytokend release it by mistake.
+        gateway.paytokend.references.change { $0 = [:] }
         let other = try await gateway.ask("/radial/credit-card-auth", document.request)
         #expect(other.status == 409 && code(other) == "transaction_replayed")
         // It is no payment of this client's, either.
@@ -105,13 +107,15 @@ struct RadialDecryptTests {
     func paidBefore(outcome: SubmissionOutcome) async throws {
         let gateway = try await PaymentGateway([outcome])
         let document = RadialDocument()
-        #expect(
-            try await gateway.ask("/radial/credit-card-auth", document.request, certificate: "client").status == 200)
+        let paid = try await gateway.ask("/radial/credit-card-auth", document.request, certificate: "client")
+        #expect(paid.status == 200 || code(paid) == "payment_pending")
         let own = try await gateway.ask(Self.path, document.wallet, certificate: "client")
         #expect(own.status == 422 && code(own) == "token_used_differently" && !hasCardData(own, gateway))
         // Another client's, which paytokend would release by mistake.
         let others = RadialDocument()
-        #expect(try await gateway.ask("/radial/credit-card-auth", others.request).status == 200)
+        _ = try await gateway.ask("/radial/credit-card-auth", others.request)
+        #expect(gateway.processor.submissions.current.count == 2)
+        gateway.paytokend.references.change { $0 = [:] }
         let stolen = try await gateway.ask(Self.path, others.wallet, certificate: "client")
         #expect(stolen.status == 409 && code(stolen) == "transaction_replayed" && !hasCardData(stolen, gateway))
         await gateway.stop()

@@ -19,7 +19,7 @@ struct CapturedLog: LogHandler {
 
     func log(event: LogEvent) {
         let members = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
-        let line = ([event.message.description] + members).joined(separator: " ")
+        let line = ([event.message.description] + members + ["level=\(event.level)"]).joined(separator: " ")
         lines.change { $0.append(line) }
     }
 }

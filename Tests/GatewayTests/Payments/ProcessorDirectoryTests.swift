@@ -1,0 +1,51 @@
+import ConfigurationFile
+import Payments
+import Processors
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Which processors' rules a request has to obey before it is known whose token it is.
+@Suite("The processors that a request may come to")
+struct ProcessorDirectoryTests {
+    /// One that needs an order, and takes none that is longer than three characters.
+    private struct Strict: Processor {
+        let capabilities = ProcessorCapabilities(needs: [.orderId])
+
+        func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement] {
+            (orderId ?? "").utf8.count > 3 ? [UnsuitableElement(.orderId, "too long")] : []
+        }
+
+        func authorize(
+            _ submission: Submission, before deadline: ContinuousClock.Instant
+        ) async -> SubmissionOutcome { .notSent(.tooLate) }
+    }
+
+    private let directory = ProcessorDirectory(processors: [
+        ConfiguredProcessor(
+            name: "easy", merchants: [MerchantPattern("merchant.easy")],
+            processor: ScriptedProcessor([.notSent(.tooLate)])),
+        ConfiguredProcessor(name: "strict", merchants: [MerchantPattern("*")], processor: Strict()),
+    ])
+
+    private func client(_ merchants: [String]) -> GatewayClient {
+        GatewayClient(
+            name: "shop", credential: .bearerKey(sha256: []), operations: [.pay],
+            merchants: merchants.map { MerchantPattern($0) }, domains: [])
+    }
+
+    @Test(
+        "those of its client's merchants, where they are named, and otherwise all",
+        arguments: [
+            (["merchant.easy"], String?.none, false), (["merchant.other"], nil, true),
+            (["merchant.easy", "merchant.other"], nil, true), (["merchant.*"], nil, true),
+            (["merchant.*"], "merchant.easy", false), (["merchant.*"], "merchant.other", true),
+        ])
+    func candidates(merchants: [String], stated: String?, areStrict: Bool) {
+        let client = client(merchants)
+        #expect(directory.needs(for: client, merchant: stated) == (areStrict ? [.orderId] : []))
+        let unsuitable = directory.unsuitable(Customer(), orderId: "1234", for: client, merchant: stated)
+        #expect(unsuitable == (areStrict ? [UnsuitableElement(.orderId, "too long")] : []))
+    }
+}
