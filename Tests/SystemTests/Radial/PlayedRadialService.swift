@@ -58,14 +58,16 @@ final class PlayedRadialService: Sendable {
                     ])
                 }
             }
-            .bind(host: "localhost", port: 0).get()
+            .bind(host: "127.0.0.1", port: 0).get()
         port = channel.localAddress?.port ?? 0
     }
 
     deinit { channel.close(promise: nil) }
 
     /// As `processors[].url` has it.
-    var url: String { "https://localhost:\(port)/v1.0/stores/S1/payments" }
+    ///
+    /// - Parameter host: localhost is the certificate's name, 127.0.0.1 is not.
+    func url(host: String = "localhost") -> String { "https://\(host):\(port)/v1.0/stores/S1/payments" }
 
     /// How often each order was submitted.
     var submissions: [String: Int] {

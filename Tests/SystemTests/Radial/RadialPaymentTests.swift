@@ -17,7 +17,10 @@ import TokenForge
         private let gateway: RunningProgram
         private let origin: String
 
-        init() async throws {
+        /// - Parameters:
+        ///   - host: of the processor's URL.
+        ///   - trust: the root under which the processor is trusted, of those in the directory.
+        init(host: String = "localhost", trust: String = "root.crt") async throws {
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
             harness = try await DaemonHarness(configuration)
@@ -33,8 +36,8 @@ import TokenForge
             key = try #require(newKey["key"]?.stringValue)
             try directory.write(
                 Self.configuration(
-                    keyHash: newKey["key_sha256"]?.stringValue ?? "", paytokend: harness.socket, radial: radial.url),
-                to: "c.yaml")
+                    keyHash: newKey["key_sha256"]?.stringValue ?? "", paytokend: harness.socket,
+                    radial: radial.url(host: host), trust: trust), to: "c.yaml")
             let program = try RunningProgram(
                 Program.built("paytoken-gateway"), ["--config", directory.path("c.yaml")])
             gateway = program
@@ -45,7 +48,9 @@ import TokenForge
             origin = "https://\(address)"
         }
 
-        static func configuration(keyHash: String, paytokend: String, radial: String, more: String = "") -> String {
+        static func configuration(
+            keyHash: String, paytokend: String, radial: String, trust: String = "root.crt", more: String = ""
+        ) -> String {
             """
             listener:
               address: "127.0.0.1:0"
@@ -55,7 +60,7 @@ import TokenForge
             store: { url: "sqlite:payments.sqlite" }
             deadline: 20s
             processors:
-              - { name: radial, kind: radial, url: "\(radial)", headers_file: headers, trust: [root.crt], merchants: ["*"] }
+              - { name: radial, kind: radial, url: "\(radial)", headers_file: headers, trust: [\(trust)], merchants: ["*"] }
             \(more)clients:
               - name: shop
                 key_sha256: "\(keyHash)"
@@ -231,6 +236,21 @@ import TokenForge
         #expect(alarms.contains { $0.contains("\"level\":\"error\"") }, "\(alarms)")
     }
 
+    @Test(
+        "nothing is sent to a server of another name or of another root, and the payment may be tried again",
+        arguments: [("127.0.0.1", "root.crt"), ("localhost", "gateway.crt")])
+    func anotherServer(host: String, trust: String) async throws {
+        let shop = try await Shop(host: host, trust: trust)
+        let token = try shop.token(Self.payload(0))
+        for _ in 1...2 {
+            let answer = try await shop.ask("/radial/credit-card-auth", Self.request(token, orderId: "order-1"))
+            #expect(answer.status == 503 && Self.element("Code", of: answer) == "processor_unavailable", "\(answer)")
+            #expect(answer.text.contains("handshake_failed"), "\(answer)")
+        }
+        #expect(shop.radial.requests.isEmpty)
+        #expect(try await shop.command("show", token.transactionIdentifier).output.contains("not_sent"))
+    }
+
     @Test("data are given once, to the client with the certificate, and such a token is never paid")
     func decrypt() async throws {
         let shop = try await Shop()
@@ -300,8 +320,8 @@ import TokenForge
         func check(_ more: String) async throws -> ProgramResult {
             try shop.directory.write(
                 Shop.configuration(
-                    keyHash: String(repeating: "0", count: 64), paytokend: shop.harness.socket, radial: shop.radial.url,
-                    more: more), to: "other.yaml")
+                    keyHash: String(repeating: "0", count: 64), paytokend: shop.harness.socket,
+                    radial: shop.radial.url(), more: more), to: "other.yaml")
             return try await Program.run(
                 Program.built("paytoken-gateway"), ["--config", shop.directory.path("other.yaml"), "--check"])
         }
