@@ -2,6 +2,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 import Payments
+import Radial
 import StrictJSON
 
 /// `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
@@ -45,7 +46,7 @@ struct PaymentRoutes: Sendable {
     }
 }
 
-/// PaymentResult of the merchant server's API.
+/// PaymentResult of the merchant server's API, with one member more: `processorCodes`.
 enum PaymentResult {
     /// `submitting` is told as `pending`: the caller cannot tell them apart, and need not.
     static func answer(_ payment: Payment) throws(GatewayRefusal) -> GatewayAnswer {
@@ -62,10 +63,21 @@ enum PaymentResult {
             json.member("currency", amount.currency.letters)
         }
         if let processedAt = payment.outcome?.processedAt { json.member("processedAt", RFC3339.string(processedAt)) }
+        writeProcessorCodes(payment, &json)
         json.endObject()
         var answer = GatewayAnswer.bytes(json.bytes, contentType: "application/json")
         answer.outcome = status.rawValue
         answer.metadata = ["transaction.id": "\(transaction.name)"]
         return answer
+    }
+    /// What Radial said of address and CVV2 beside an approval, by which a merchant decides whether to ship. By its elements' names.
+    private static func writeProcessorCodes(_ payment: Payment, _ json: inout JSONWriter) {
+        guard let codes = payment.outcome?.reason.flatMap({ ReplyCodes(text: $0) })?.elements, !codes.isEmpty else {
+            return
+        }
+        json.member("processorCodes")
+        json.beginObject()
+        for code in codes { json.member(code.name, code.value) }
+        json.endObject()
     }
 }

@@ -26,6 +26,20 @@ public struct ReplyCodes: Sendable, Equatable {
             }
         }
 
+        /// The element in CreditCardAuthReply.
+        var element: String {
+            switch self {
+            case .response: "ResponseCode"
+            case .authorization: "AuthorizationResponseCode"
+            case .cvv2: "CVV2ResponseCode"
+            case .avs: "AVSResponseCode"
+            case .phone: "PhoneResponseCode"
+            case .name: "NameResponseCode"
+            case .email: "EmailResponseCode"
+            case .tenderType: "TenderType"
+            }
+        }
+
         func allows(_ text: String) -> Bool {
             (1...mostCharacters).contains(text.utf8.count)
                 && text.utf8.allSatisfy { byte in
@@ -48,6 +62,11 @@ public struct ReplyCodes: Sendable, Equatable {
     public var nameResponseCode: String? { values[.name] }
     public var emailResponseCode: String? { values[.email] }
     public var tenderType: String? { values[.tenderType] }
+
+    /// Those that are known, by CreditCardAuthReply's elements, in the line's order.
+    public var elements: [(name: String, value: String)] {
+        Field.allCases.compactMap { field in values[field].map { (name: field.element, value: $0) } }
+    }
 
     /// Without those that are empty, longer than any that is documented, or no word of letters and digits.
     public init(_ reply: CreditCardAuthReply) {

@@ -114,6 +114,33 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
+    @Test("in JSON a payment has Radial's codes by their names, and one of another processor has none")
+    func codesInJSON() async throws {
+        let gateway = try await PaymentGateway([
+            PaymentGateway.authorized(reason: "Code=APPROVED Auth=AP01 CVV2=N AVS=Z Tender=VC"),
+            PaymentGateway.authorized(reason: "seen by a person"),
+        ])
+        let documents = [RadialDocument(), RadialDocument()]
+        for (document, isRadial) in zip(documents, [true, false]) {
+            let paid = try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json")
+            let asked = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
+            for answer in [paid, asked] {
+                #expect(answer.status == 200 && answer.string("status") == "authorized")
+                let codes = answer.member("processorCodes")?.objectValue?.members.map {
+                    "\($0.name)=\($0.value.stringValue ?? "")"
+                }
+                #expect(
+                    codes
+                        == (isRadial
+                            ? [
+                                "ResponseCode=APPROVED", "AuthorizationResponseCode=AP01", "CVV2ResponseCode=N",
+                                "AVSResponseCode=Z", "TenderType=VC",
+                            ] : nil))
+            }
+        }
+        await gateway.stop()
+    }
+
     @Test(
         "a decline is one of Radial's replies, without the bank's code",
         arguments: [
