@@ -159,7 +159,9 @@ let package = Package(
 
         // What is paid: amounts and currencies, states, and the store that sees to it that nothing is paid twice. No card data,
         // no HTTP.
-        .target(name: "Payments", dependencies: ["Encodings", "SQLiteFiles", grdb], swiftSettings: house),
+        .target(
+            name: "Payments", dependencies: ["Encodings", "PostgreSQLClient", "SQLiteFiles", grdb], swiftSettings: house
+        ),
 
         // Radial's XML, in and out. No network, no HTTP, no database.
         .target(
@@ -319,7 +321,8 @@ let package = Package(
             dependencies: ["TLSHandshake", "Encodings", "TestSupport", nioCore, nioPosix, nioSSL],
             swiftSettings: house),
         .testTarget(
-            name: "PaymentsTests", dependencies: ["Encodings", "Payments", "TestSupport", crypto, grdb],
+            name: "PaymentsTests",
+            dependencies: ["Encodings", "Payments", "PostgreSQLClient", "TestSupport", crypto, grdb],
             swiftSettings: house),
         .testTarget(
             name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],

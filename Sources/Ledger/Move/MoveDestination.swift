@@ -46,7 +46,7 @@ final class MoveDestination {
         server = url.server
         do {
             let connection = try PostgreSQLSession.connection(
-                to: url, PostgreSQLSession.parameters(url, timeout: .seconds(30), application: "paytokenctl"),
+                to: url, PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl"),
                 passwordFile: passwordFile, until: .now + .seconds(60))
             func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
                 try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.patience)[0].rows

@@ -51,7 +51,7 @@ public enum PostgreSQLSchema {
         _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, dryRun: Bool,
         until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> Outcome {
-        let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(30), application: "paytokenctl")
+        let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl")
         let connection = try PostgreSQLSession.connection(
             to: url, parameters, passwordFile: passwordFile, until: deadline)
         func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {

@@ -9,9 +9,6 @@ import Synchronization
 /// whoever waits for it does so until a deadline. There is one attempt at a time; one that comes too late serves the next
 /// who asks.
 final class PostgreSQLSession: Sendable {
-    /// PostgreSQL 13.
-    static let oldestServer = 130_000
-
     /// What a session's server said when it was opened.
     struct Facts: Sendable {
         var host = ""
@@ -48,25 +45,7 @@ final class PostgreSQLSession: Sendable {
         self.timeout = timeout
         self.settings = settings
         self.opened = opened
-        parameters = Self.parameters(url, timeout: timeout, application: application)
-    }
-
-    /// libpq's parameters: the URL's, and those on which the engine's promises depend.
-    static func parameters(_ url: PostgreSQLURL, timeout: Duration, application: String) -> [String: String] {
-        let milliseconds = StoredTime.milliseconds(timeout)
-        var parameters = [
-            // Each host's; libpq takes nothing below 2.
-            "connect_timeout": String(max(2, milliseconds / 2000)),
-            "tcp_user_timeout": String(milliseconds), "keepalives_idle": "15", "keepalives_interval": "5",
-            "keepalives_count": "3",
-        ]
-        parameters.merge(url.parameters) { _, chosen in chosen }
-        // Never a replica, whose claims may be older; and no GSSAPI, whose calls block.
-        parameters["target_session_attrs"] = "read-write"
-        parameters["gssencmode"] = "disable"
-        parameters["client_encoding"] = "UTF8"
-        parameters["fallback_application_name"] = application
-        return parameters
+        parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
 
     /// A new session; blocks until `deadline` at most.
@@ -105,7 +84,7 @@ final class PostgreSQLSession: Sendable {
         } catch {
             throw LedgerOpeningError(error, server: url.server)
         }
-        guard connection.serverVersion >= oldestServer else {
+        guard connection.serverVersion >= PostgreSQLSessionRules.oldestServer else {
             throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
         }
         return connection
@@ -150,15 +129,7 @@ final class PostgreSQLSession: Sendable {
     }
 
     private var setting: PostgreSQLStatement {
-        let common: [(name: String, value: String)] = [
-            ("search_path", "\(PostgreSQLTables.schema), pg_temp"), ("client_min_messages", "warning"),
-            ("default_transaction_isolation", "read committed"), ("default_transaction_deferrable", "off"),
-            ("jit", "off"), ("timezone", "UTC"),
-        ]
-        let all = common + settings
-        let calls = all.indices.map { "set_config($\($0 * 2 + 1), $\($0 * 2 + 2), false)" }
-        return PostgreSQLStatement(
-            "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.name), .text($0.value)] })
+        PostgreSQLSessionRules.setting(schema: PostgreSQLTables.schema, settings)
     }
 
     private static let version = PostgreSQLStatement(

@@ -79,10 +79,6 @@ extension PostgreSQLURL {
 
     /// - Parameter parameters: libpq's, by their keywords.
     static func insecureSettings(of parameters: [String: String]) -> Set<InsecureLedgerSetting> {
-        let hosts = list(parameters["host"])
-        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; none is too.
-        let isLocal =
-            hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") } && list(parameters["hostaddr"]).isEmpty
-        return isLocal || parameters["sslmode"] == "verify-full" ? [] : [.databaseTLS]
+        PostgreSQLSessionRules.hasUnverifiedServer(parameters) ? [.databaseTLS] : []
     }
 }

@@ -109,11 +109,7 @@ public final class SQLitePaymentStore: PaymentStore {
         precondition(state == .pending || Payment.fates.contains(state))
         return try await commits.write { db in
             let row = try SQLitePaymentRows.find(payment.key, db)
-            // A processor that answers twice, or the answer and a question about it, say the same.
-            if let row, row.attempt.identifier == payment.attempt.identifier, row.state == state {
-                guard state == .pending, row.outcome?.processorReference == nil, outcome.processorReference != nil
-                else { return row }
-            }
+            if let row, row.isSettled(by: payment, as: state, outcome) { return row }
             return try Self.write(
                 payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now), outcome, db)
         }
@@ -127,9 +123,7 @@ public final class SQLitePaymentStore: PaymentStore {
             guard let row = try SQLitePaymentRows.find(transaction: transaction, db) else {
                 throw PaymentStoreError.notFound
             }
-            var outcome = row.outcome ?? PaymentOutcome()
-            (outcome.reason, outcome.processedAt) = ("resolved", now)
-            let changed = try row.changed(in: row, to: state, from: [.pending], outcome, at: now)
+            let changed = try row.resolved(as: state, at: now)
             try SQLitePaymentRows.put(changed, db)
             try SQLitePaymentRows.note(changed, state, by: person, reason: reason, db)
             return changed
@@ -213,7 +207,7 @@ public final class SQLitePaymentStore: PaymentStore {
                     try place.requireUnchanged()
                     return try body(database.get())
                 }
-                continuation.resume(returning: result.mapError(PaymentStoreError.init))
+                continuation.resume(returning: result.mapError { PaymentStoreError($0) })
             }
         }
         return try result.get()

@@ -53,6 +53,22 @@ extension Payment {
         return changed
     }
 
+    /// Whether the row, this payment's, says that already: a processor that answers twice, or the answer and a question about it, say
+    /// the same. What it is called there is worth storing once.
+    func isSettled(by payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) -> Bool {
+        guard attempt.identifier == payment.attempt.identifier, self.state == state else { return false }
+        return state != .pending || self.outcome?.processorReference != nil || outcome.processorReference == nil
+    }
+
+    /// By a person.
+    ///
+    /// - Throws: `superseded`, where it is not pending.
+    func resolved(as state: PaymentState, at now: Date) throws(PaymentStoreError) -> Payment {
+        var outcome = outcome ?? PaymentOutcome()
+        (outcome.reason, outcome.processedAt) = ("resolved", now)
+        return try changed(in: self, to: state, from: [.pending], outcome, at: now)
+    }
+
     /// From where an attempt ends without having sent anything.
     static let endable: Set<PaymentState> = [.received, .decrypted, .submitting]
     /// From where a processor's answer is taken.

@@ -71,7 +71,7 @@ final class ForeignSession: Sendable {
     private let connection: PostgreSQLConnection
 
     init(_ url: PostgreSQLURL) async throws {
-        let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(60), application: "tests")
+        let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(60), application: "tests")
         connection = try await Self.on(queue) {
             try PostgreSQLConnection(parameters, passwordFile: nil, until: .now + .seconds(60))
         }

@@ -97,10 +97,10 @@ struct ServerFaultTests {
     @Test("Whatever a URL leaves open, the session has what the promises depend on")
     func parameters() throws {
         let url = try PostgreSQLURL("postgresql://db/x?connect_timeout=3&tcp_user_timeout=9")
-        let parameters = PostgreSQLSession.parameters(url, timeout: .seconds(10), application: "paytokend node-1")
+        let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(10), application: "paytokend node-1")
         #expect(parameters["target_session_attrs"] == "read-write" && parameters["gssencmode"] == "disable")
         #expect(parameters["connect_timeout"] == "3" && parameters["tcp_user_timeout"] == "9")
-        let plain = PostgreSQLSession.parameters(
+        let plain = PostgreSQLSessionRules.parameters(
             try PostgreSQLURL("postgresql://db/x"), timeout: .seconds(10), application: "paytokend node-1")
         #expect(plain["connect_timeout"] == "5" && plain["tcp_user_timeout"] == "10000")
     }

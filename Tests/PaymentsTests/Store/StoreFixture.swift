@@ -7,7 +7,7 @@ import Testing
 
 /// An engine under the conformance suite.
 enum Engine: String, CaseIterable, Sendable {
-    case sqlite
+    case sqlite, postgresql
 }
 
 /// A fresh store, and payments to put into it.
@@ -21,6 +21,7 @@ struct StoreFixture: Sendable {
         directory = try FreshDirectory()
         switch engine {
         case .sqlite: store = try SQLitePaymentStore(path: directory.path("payments.sqlite"), faults: faults)
+        case .postgresql: store = try await PaymentDatabases.shared.make().store()
         }
     }
 

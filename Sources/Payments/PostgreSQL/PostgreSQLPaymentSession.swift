@@ -1,0 +1,148 @@
+import Foundation
+import PostgreSQLClient
+
+/// How sessions with the server of payments are opened.
+struct PostgreSQLPaymentSession: Sendable {
+    let url: PostgreSQLURL
+    private let parameters: [String: String]
+    private let passwordFile: String?
+    private let timeout: Duration
+
+    /// What the server and the role are, as they were found at the start.
+    struct Facts: Sendable, Equatable {
+        var isOwner = false
+        var isUnverified = false
+        var hasStandby = false
+    }
+
+    init(_ url: PostgreSQLURL, passwordFile: String?, timeout: Duration) {
+        self.url = url
+        self.passwordFile = passwordFile
+        self.timeout = timeout
+        parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: "paytoken-gateway")
+    }
+
+    /// Blocks, in the resolver perhaps longer than until `deadline`.
+    func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
+        try openWithFacts(until: deadline).connection
+    }
+
+    func openWithFacts(
+        until deadline: ContinuousClock.Instant
+    ) throws(PaymentStoreOpeningError) -> (connection: PostgreSQLConnection, facts: Facts) {
+        let place = url.server
+        let connection = try Self.connection(url, parameters, passwordFile: passwordFile, until: deadline)
+        do {
+            let results = try connection.exchange(
+                [Self.facts, PostgreSQLSessionRules.setting(schema: PostgreSQLPaymentTables.schema, settings)]
+                    + [Self.synchronous, Self.version, PostgreSQLStatement(PostgreSQLPaymentTables.rights)],
+                until: deadline)
+            guard let row = results[0].rows.first, let version = try results[3].rows.first?.integer(0) else {
+                throw PaymentStoreOpeningError.notAStore(place: place)
+            }
+            // A pooler has sessions of its own with the server, and mixes what belongs to one.
+            guard try row.integer(0) == connection.serverProcess else {
+                throw PaymentStoreOpeningError.cannotOpen(
+                    place: place,
+                    reason: "a connection pooler stands before the server: name the server itself in store.url.")
+            }
+            let known = PostgreSQLPaymentTables.version
+            guard version <= known else {
+                throw PaymentStoreOpeningError.newerSchema(place: place, found: Int(version), known: known)
+            }
+            guard version == known else {
+                throw PaymentStoreOpeningError.cannotOpen(
+                    place: place, reason: "its schema is an older one: \(Self.create), with the owner's account.")
+            }
+            guard try results[4].rows.first?.boolean(0) == true else {
+                throw PaymentStoreOpeningError.cannotOpen(
+                    place: place,
+                    reason: "its role lacks a right: \(Self.create) --grant ROLE, with the owner's account."
+                )
+            }
+            return (
+                connection,
+                Facts(
+                    isOwner: try row.boolean(1),
+                    isUnverified: PostgreSQLSessionRules.hasUnverifiedServer(connection.parameters),
+                    hasStandby: try !row.text(2).isEmpty)
+            )
+        } catch let error as PaymentStoreOpeningError {
+            throw error
+        } catch let error as PostgreSQLFailure {
+            throw PaymentStoreOpeningError(error, place: place)
+        } catch {
+            throw .cannotOpen(place: place, reason: "its tables are not those that this version knows.")
+        }
+    }
+
+    static func connection(
+        _ url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
+        until deadline: ContinuousClock.Instant
+    ) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
+        let connection: PostgreSQLConnection
+        do throws(PostgreSQLOpeningFailure) {
+            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+        } catch {
+            let reason = error.reason("store.url")
+            throw error.isPassing
+                ? .notNow(place: url.server, reason: reason) : .cannotOpen(place: url.server, reason: reason)
+        }
+        guard connection.serverVersion >= PostgreSQLSessionRules.oldestServer else {
+            throw .cannotOpen(place: url.server, reason: "its server is older than PostgreSQL 13.")
+        }
+        return connection
+    }
+
+    static let create = "paytoken-gateway store create URL"
+
+    /// The server gives up before the gateway does, so that most waits end with an answer.
+    private var settings: [(name: String, value: String)] {
+        let milliseconds = timeout / .milliseconds(1)
+        return [
+            ("lock_timeout", "\(Int(milliseconds / 2))"), ("statement_timeout", "\(Int(milliseconds * 0.8))"),
+            ("idle_in_transaction_session_timeout", "\(Int(milliseconds * 2))"),
+        ]
+    }
+
+    /// A commit that is answered has reached the disk, whatever the role or the database chose; a stricter choice stays.
+    private static let synchronous = PostgreSQLStatement(
+        """
+        SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') IN ('off', 'local')
+        """)
+
+    private static let version = PostgreSQLStatement(
+        "SELECT schema_version FROM \(PostgreSQLPaymentTables.schema).payment_store")
+
+    private static let facts = PostgreSQLStatement(
+        """
+        SELECT pg_backend_pid()::bigint,
+            EXISTS (SELECT FROM pg_roles WHERE rolname = current_user AND rolsuper)
+                OR EXISTS (SELECT FROM pg_namespace
+                    WHERE nspname = '\(PostgreSQLPaymentTables.schema)' AND pg_has_role(nspowner, 'MEMBER')),
+            current_setting('synchronous_standby_names')
+        """)
+}
+
+extension PaymentStoreOpeningError {
+    init(_ failure: PostgreSQLFailure, place: String) {
+        switch failure {
+        case .refused(let state, _) where [.undefinedTable, .invalidSchema, .undefinedFunction].contains(state):
+            self = .cannotOpen(
+                place: place,
+                reason:
+                    "it has no tables of payments: \(PostgreSQLPaymentSession.create) --grant ROLE, with the owner's account."
+            )
+        case .refused(let state, _) where state == .insufficientPrivilege:
+            self = .cannotOpen(
+                place: place,
+                reason:
+                    "its role lacks a right: \(PostgreSQLPaymentSession.create) --grant ROLE, with the owner's account."
+            )
+        case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
+            self = .cannotOpen(place: place, reason: failure.reason)
+        case .refused, .lost, .late: self = .notNow(place: place, reason: failure.reason)
+        }
+    }
+}

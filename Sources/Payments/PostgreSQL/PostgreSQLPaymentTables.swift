@@ -1,0 +1,116 @@
+/// The tables, and what the gateways' role may do with them. All stand in a schema of their own, `paytoken_gateway`, which belongs
+/// to the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, by the gateways' clocks.
+enum PostgreSQLPaymentTables {
+    static let schema = "paytoken_gateway"
+
+    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is published here
+    /// never changes: a database in the field was made by it.
+    static let steps = [version1]
+
+    /// Counted up with every change of a table.
+    static let version = steps.count
+
+    private static let version1 = [
+        """
+        CREATE TABLE payment_store (
+            only_row       boolean NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
+            schema_version bigint  NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE payment (
+            client              text COLLATE "C" NOT NULL,
+            token_digest        bytea  NOT NULL CHECK (octet_length(token_digest) = 32),
+            purpose             text   NOT NULL,
+            request_digest      bytea  NOT NULL CHECK (octet_length(request_digest) = 32),
+            order_id            text,
+            state               text   NOT NULL,
+            attempt             bytea  NOT NULL CHECK (octet_length(attempt) = 8),
+            owner               text   NOT NULL,
+            deadline            bigint NOT NULL,
+            transaction_id      bytea  UNIQUE CHECK (octet_length(transaction_id) = 32),
+            merchant_identifier text,
+            minor_units         bigint,
+            currency            text,
+            processor           text,
+            reason              text,
+            authorization_code  text,
+            processor_reference text,
+            processed_at        bigint,
+            received_at         bigint NOT NULL,
+            changed_at          bigint NOT NULL,
+            PRIMARY KEY (client, token_digest)
+        )
+        """,
+        "CREATE INDEX payment_by_state ON payment (state, received_at)",
+        "CREATE INDEX payment_by_time ON payment (received_at)",
+        """
+        CREATE TABLE payment_change (
+            number       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            client       text COLLATE "C" NOT NULL,
+            token_digest bytea  NOT NULL,
+            state        text   NOT NULL,
+            attempt      bytea  NOT NULL,
+            at           bigint NOT NULL,
+            by           text   NOT NULL,
+            reason       text
+        )
+        """,
+        "CREATE INDEX payment_change_by_payment ON payment_change (client, token_digest)",
+        // What no gateway's login can undo: a name once given stays, and what may have been sent never becomes what may be sent.
+        """
+        CREATE FUNCTION keep_payment() RETURNS trigger LANGUAGE plpgsql SET search_path = paytoken_gateway, pg_temp AS $$
+        BEGIN
+            IF OLD.transaction_id IS NOT NULL AND NEW.transaction_id IS DISTINCT FROM OLD.transaction_id THEN
+                RAISE EXCEPTION 'a transaction stays' USING ERRCODE = 'P0001';
+            END IF;
+            IF (OLD.state IN ('authorized', 'captured', 'declined', 'error', 'released') AND NEW.state <> OLD.state)
+                OR (OLD.state = 'pending' AND NEW.state NOT IN ('pending', 'authorized', 'captured', 'declined', 'error'))
+                OR (OLD.state = 'submitting' AND NEW.state IN ('received', 'decrypted', 'released', 'refused')) THEN
+                RAISE EXCEPTION 'sent once' USING ERRCODE = 'P0001';
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
+        "CREATE TRIGGER keep_payment BEFORE UPDATE ON payment FOR EACH ROW EXECUTE FUNCTION keep_payment()",
+        """
+        CREATE FUNCTION keep_rows() RETURNS trigger LANGUAGE plpgsql SET search_path = paytoken_gateway, pg_temp AS $$
+        BEGIN
+            RAISE EXCEPTION 'rows stay' USING ERRCODE = 'P0001';
+        END $$
+        """,
+        """
+        CREATE TRIGGER keep_rows BEFORE DELETE OR TRUNCATE ON payment
+        FOR EACH STATEMENT EXECUTE FUNCTION keep_rows()
+        """,
+        """
+        CREATE TRIGGER keep_rows BEFORE UPDATE OR DELETE OR TRUNCATE ON payment_change
+        FOR EACH STATEMENT EXECUTE FUNCTION keep_rows()
+        """,
+    ]
+
+    /// The columns that a payment changes in: its place, and when it was received first, stay.
+    static let changing = PostgreSQLPaymentRows.columns.filter {
+        !["client", "token_digest", "received_at"].contains($0)
+    }
+
+    /// The least that a gateway needs.
+    ///
+    /// - Parameter role: quoted as an identifier.
+    static func grants(to role: String) -> [String] {
+        [
+            "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
+            "GRANT SELECT ON payment_store, payment, payment_change TO \(role)",
+            "GRANT INSERT ON payment, payment_change TO \(role)",
+            "GRANT UPDATE (\(changing.joined(separator: ", "))) ON payment TO \(role)",
+        ]
+    }
+
+    /// One row: whether the session's role has all of that.
+    static let rights = """
+        SELECT has_table_privilege('\(schema).payment_change', 'INSERT')
+            AND has_table_privilege('\(schema).payment_change', 'SELECT')
+            AND has_table_privilege('\(schema).payment', 'INSERT') AND has_table_privilege('\(schema).payment', 'SELECT')
+            AND \(changing.map { "has_column_privilege('\(schema).payment', '\($0)', 'UPDATE')" }.joined(separator: " AND "))
+        """
+}

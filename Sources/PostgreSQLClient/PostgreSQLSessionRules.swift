@@ -1,0 +1,86 @@
+/// What every session of this project's programs has in common, whatever they keep in the database.
+package enum PostgreSQLSessionRules {
+    /// PostgreSQL 13.
+    package static let oldestServer = 130_000
+
+    /// libpq's parameters: the URL's, and those on which durable answers depend.
+    package static func parameters(
+        _ url: PostgreSQLURL, timeout: Duration, application: String
+    ) -> [String: String] {
+        let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
+        var parameters = [
+            // Each host's; libpq takes nothing below 2.
+            "connect_timeout": String(max(2, milliseconds / 2000)),
+            "tcp_user_timeout": String(milliseconds), "keepalives_idle": "15", "keepalives_interval": "5",
+            "keepalives_count": "3",
+        ]
+        parameters.merge(url.parameters) { _, chosen in chosen }
+        // Never a replica, whose rows may be older; and no GSSAPI, whose calls block.
+        parameters["target_session_attrs"] = "read-write"
+        parameters["gssencmode"] = "disable"
+        parameters["client_encoding"] = "UTF8"
+        parameters["fallback_application_name"] = application
+        return parameters
+    }
+
+    /// Sets what a role, a database or a server may have chosen otherwise.
+    ///
+    /// - Parameters:
+    ///   - schema: the program's own, in which alone names are looked for.
+    ///   - others: beside those that all sessions have.
+    package static func setting(
+        schema: String, _ others: [(name: String, value: String)] = []
+    ) -> PostgreSQLStatement {
+        let all =
+            [
+                ("search_path", "\(schema), pg_temp"), ("client_min_messages", "warning"),
+                ("default_transaction_isolation", "read committed"), ("default_transaction_deferrable", "off"),
+                ("jit", "off"), ("timezone", "UTC"),
+            ] + others
+        let calls = all.indices.map { "set_config($\($0 * 2 + 1), $\($0 * 2 + 2), false)" }
+        return PostgreSQLStatement(
+            "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.0), .text($0.1)] })
+    }
+
+    /// Whether somebody between could read and change what is exchanged: over TCP, with less than `sslmode=verify-full`.
+    ///
+    /// - Parameter parameters: libpq's, by their keywords.
+    package static func hasUnverifiedServer(_ parameters: [String: String]) -> Bool {
+        let hosts = PostgreSQLURL.list(parameters["host"])
+        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; none is too.
+        let isLocal =
+            hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") }
+            && PostgreSQLURL.list(parameters["hostaddr"]).isEmpty
+        return !isLocal && parameters["sslmode"] != "verify-full"
+    }
+}
+
+extension PostgreSQLOpeningFailure {
+    /// A sentence.
+    ///
+    /// - Parameter setting: where the configuration has the URL, such as `ledger.url`.
+    package func reason(_ setting: String) -> String {
+        switch self {
+        case .unreachable: "no host of \(setting) can be reached."
+        case .late: "no host of \(setting) answers in time."
+        case .tls: "TLS with the server fails; look at its certificate, and at sslmode and sslrootcert in \(setting)."
+        case .login: "the server refuses the login; look at the role, its password file and pg_hba.conf."
+        case .noDatabase: "the server has no such database."
+        case .readOnly: "no host of \(setting) takes writes; is there a primary?"
+        case .tooManyConnections: "the server has no connection left."
+        case .passwordFile(let error): error.description
+        }
+    }
+}
+
+extension PostgreSQLFailure {
+    /// A sentence, without a value of any row.
+    package var reason: String {
+        switch self {
+        case .refused(let state, _): "PostgreSQL says \(state)."
+        case .lost(let state?): "The session with PostgreSQL ended: \(state)."
+        case .lost(nil): "The connection to PostgreSQL broke or cannot be made."
+        case .late: "PostgreSQL does not answer."
+        }
+    }
+}

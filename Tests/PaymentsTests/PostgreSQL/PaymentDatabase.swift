@@ -1,0 +1,70 @@
+import Foundation
+import PostgreSQLClient
+import TestSupport
+import Testing
+
+@testable import Payments
+
+/// The tests' server, started once, with a database in which `store create` has been at work: each test has a copy of it.
+struct PaymentDatabases: Sendable {
+    let server: PostgreSQLServer
+
+    static let owner = "payments_owner"
+    static let gateway = "paytoken_gateway"
+    private static let template = "payments_template"
+
+    static var shared: PaymentDatabases { get async throws { try await starting.value } }
+
+    private static let starting = Task { try await PaymentDatabases(server: PostgreSQLServer()) }
+
+    /// Prepares a server that has just been made.
+    init(server: PostgreSQLServer) async throws {
+        self.server = server
+        try await server.sql("CREATE ROLE \(Self.owner) LOGIN")
+        try await server.sql("CREATE ROLE \(Self.gateway) LOGIN")
+        try await server.sql("CREATE DATABASE \(Self.template) OWNER \(Self.owner)")
+        _ = try await PostgreSQLPaymentSchema.create(
+            PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.gateway)
+    }
+
+    /// A database of a test's own; with no tables where it is `empty`.
+    func make(empty: Bool = false) async throws -> PaymentDatabase {
+        let name = "t\(UInt64.random(in: .min ... .max))"
+        let template = empty ? "template0" : Self.template
+        // One at a time, and none while a session is in the template.
+        try await wait(for: "a copy of the template") {
+            (try? await server.sql("CREATE DATABASE \(name) TEMPLATE \(template) OWNER \(Self.owner)")) != nil
+        }
+        return PaymentDatabase(server: server, name: name)
+    }
+}
+
+/// One test's database.
+struct PaymentDatabase: Sendable {
+    let server: PostgreSQLServer
+    let name: String
+
+    func url(as user: String = PaymentDatabases.gateway) throws -> PostgreSQLURL {
+        try PostgreSQLURL(server.url(name, user: user))
+    }
+
+    /// A gateway's store, past any proxy.
+    func store(as user: String = PaymentDatabases.gateway) async throws -> PostgreSQLPaymentStore {
+        try await Self.opened(url(as: user))
+    }
+
+    /// Nothing here is slow: only what hangs is waited for so long.
+    static func opened(_ url: PostgreSQLURL, timeout: Duration = .seconds(60)) async throws -> PostgreSQLPaymentStore {
+        try await withCheckedThrowingContinuation { (waiting: CheckedContinuation<PostgreSQLPaymentStore, any Error>) in
+            Thread.detachNewThread {
+                waiting.resume(with: Result { try PostgreSQLPaymentStore(url, passwordFile: nil, timeout: timeout) })
+            }
+        }
+    }
+
+    /// Runs SQL in the schema of payments.
+    @discardableResult
+    func sql(_ sql: String, as user: String = PostgreSQLServer.superuser) async throws -> String {
+        try await server.sql("SET search_path = paytoken_gateway; " + sql, in: name, as: user)
+    }
+}
