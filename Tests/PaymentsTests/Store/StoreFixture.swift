@@ -25,6 +25,12 @@ struct StoreFixture: Sendable {
         }
     }
 
+    /// Over a store that is there.
+    init(on store: any PaymentStore) async throws {
+        directory = try FreshDirectory()
+        self.store = store
+    }
+
     /// What a client brings: tokens and requests of the same name have the same digests.
     func arrival(
         _ token: String = "token", client: String = "shop", purpose: Payment.Purpose = .payment,

@@ -1,0 +1,134 @@
+import Foundation
+import PostgreSQLClient
+import TestSupport
+import Testing
+
+@testable import Payments
+
+@Suite("Making the tables of payments in PostgreSQL, and opening them")
+struct PostgreSQLPaymentSchemaTests {
+    private func create(
+        _ database: PaymentDatabase, as user: String = PaymentDatabases.owner, grantTo role: String? = nil
+    ) async throws -> PostgreSQLPaymentSchema.Outcome {
+        try await PostgreSQLPaymentSchema.create(database.url(as: user), grantTo: role)
+    }
+
+    /// Why a store cannot be opened.
+    private func failure(_ url: PostgreSQLURL) async -> PaymentStoreOpeningError? {
+        do {
+            _ = try await PaymentDatabase.opened(url, timeout: .seconds(20))
+            return nil
+        } catch { return error as? PaymentStoreOpeningError }
+    }
+
+    @Test("an empty database gets the tables; done once more nothing changes but a role's rights")
+    func twice() async throws {
+        let database = try await PaymentDatabases.shared.make(empty: true)
+        let first = try await create(database)
+        #expect(first.found == nil && first.version == 1 && first.granted == nil)
+        #expect(first.owner == PaymentDatabases.owner)
+        let withoutRights = await failure(try database.url())
+        guard case .cannotOpen(_, let reason) = withoutRights else {
+            Issue.record("\(String(describing: withoutRights))")
+            return
+        }
+        #expect(reason.contains("store create URL --grant ROLE"))
+        let second = try await create(database, grantTo: PaymentDatabases.gateway)
+        #expect(second.found == 1 && second.granted == PaymentDatabases.gateway)
+        #expect(await failure(try database.url()) == nil)
+    }
+
+    @Test("of the rights that a gateway needs none may be missing")
+    func missingRight() async throws {
+        for statement in [
+            "REVOKE INSERT ON payment_change FROM paytoken_gateway",
+            "REVOKE UPDATE (state) ON payment FROM paytoken_gateway",
+        ] {
+            let database = try await PaymentDatabases.shared.make()
+            try await database.sql(statement)
+            guard case .cannotOpen(_, let reason) = await failure(try database.url()) else {
+                Issue.record("opened without \(statement)")
+                continue
+            }
+            #expect(reason.contains("lacks a right"))
+        }
+    }
+
+    @Test("a role that rights do not bind is given none")
+    func unboundRoles() async throws {
+        let database = try await PaymentDatabases.shared.make(empty: true)
+        for role in ["public", PostgreSQLServer.superuser, PaymentDatabases.owner] {
+            await #expect(throws: PaymentStoreOpeningError.self, "\(role)") {
+                try await create(database, grantTo: role)
+            }
+        }
+        await #expect(throws: PaymentStoreOpeningError.self) { try await create(database, grantTo: "nobody at all") }
+        // All or nothing.
+        #expect(try await database.server.sql("SELECT to_regnamespace('paytoken_gateway')", in: database.name) == "")
+    }
+
+    @Test("what is no store, or a newer one's, is neither opened nor written into")
+    func others() async throws {
+        let empty = try await PaymentDatabases.shared.make(empty: true)
+        guard case .cannotOpen(_, let reason) = await failure(try empty.url()) else {
+            Issue.record("opened an empty database")
+            return
+        }
+        #expect(reason.contains("store create"))
+        try await empty.server.sql(
+            "CREATE SCHEMA paytoken_gateway AUTHORIZATION payments_owner; CREATE TABLE paytoken_gateway.other (a int)",
+            in: empty.name)
+        await #expect(throws: PaymentStoreOpeningError.self) { try await create(empty) }
+
+        let newer = try await PaymentDatabases.shared.make()
+        try await newer.sql("UPDATE payment_store SET schema_version = 99")
+        let url = try newer.url()
+        #expect(await failure(url) == .newerSchema(place: url.server, found: 99, known: 1))
+        await #expect(throws: PaymentStoreOpeningError.newerSchema(place: url.server, found: 99, known: 1)) {
+            try await create(newer)
+        }
+    }
+
+    @Test("a server that is away may be there later; a database or a role that does not exist will not")
+    func away() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let directory = try FreshDirectory()
+        let nobody = try PostgreSQLURL("postgresql://a@/b?host=\(directory.path)")
+        guard case .notNow = await failure(nobody) else {
+            Issue.record("not taken for passing")
+            return
+        }
+        for url in [
+            try PostgreSQLURL(database.server.url("no_such_database", user: PaymentDatabases.gateway)),
+            try database.url(as: "no_such_role"),
+        ] {
+            guard case .cannotOpen = await failure(url) else {
+                Issue.record("taken for passing")
+                return
+            }
+        }
+    }
+
+    @Test("a connection pooler is told from the server")
+    func pooler() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let proxy = try await PostgreSQLProxy(to: database.server)
+        proxy.fault = .pool
+        let url = try PostgreSQLURL(proxy.url(database.name, user: PaymentDatabases.gateway))
+        guard case .cannotOpen(_, let reason) = await failure(url) else {
+            Issue.record("opened through a pooler")
+            return
+        }
+        #expect(reason.contains("pooler"))
+    }
+
+    @Test("a login that rights do not bind, and a server without a standby, are said")
+    func insecure() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        #expect(try await database.store().insecureSettings.map(\.name) == ["database_standby"])
+        #expect(
+            try await database.store(as: PaymentDatabases.owner).insecureSettings.map(\.name) == [
+                "database_owner", "database_standby",
+            ])
+    }
+}

@@ -1,0 +1,213 @@
+import Foundation
+import PostgreSQLClient
+import TestSupport
+import Testing
+
+@testable import Payments
+
+@Suite struct PostgreSQLPaymentStoreTests {
+    /// A store behind a proxy, with a time-out that a silent server is waited out with.
+    private struct Proxied {
+        let fixture: StoreFixture
+        let database: PaymentDatabase
+        let proxy: PostgreSQLProxy
+        let store: PostgreSQLPaymentStore
+
+        init(timeout: Duration = .seconds(60)) async throws {
+            database = try await PaymentDatabases.shared.make()
+            proxy = try await PostgreSQLProxy(to: database.server)
+            let url = try PostgreSQLURL(proxy.url(database.name, user: PaymentDatabases.gateway))
+            store = try await PaymentDatabase.opened(url, timeout: timeout)
+            fixture = try await StoreFixture(on: store)
+        }
+    }
+
+    @Test("of thirty that bring the same token to two gateways at once one has it")
+    func thirtyAtTwo() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixtures = [
+            try await StoreFixture(on: database.store()), try await StoreFixture(on: database.store()),
+        ]
+        let begun = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<30 {
+                let fixture = fixtures[number % 2]
+                group.addTask {
+                    if case .begun = try await fixture.store.begin(fixture.arrival(), at: fixture.now) { return true }
+                    return false
+                }
+            }
+            return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(begun == 1)
+        #expect(try await database.sql("SELECT count(*) FROM payment_change") == "1")
+    }
+
+    @Test("of thirty clients that claim one transaction at two gateways at once one has it, and the others are refused")
+    func claimsAtTwo() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixtures = [
+            try await StoreFixture(on: database.store()), try await StoreFixture(on: database.store()),
+        ]
+        var begun: [Payment] = []
+        for number in 0..<30 {
+            begun.append(try await fixtures[number % 2].begun(fixtures[0].arrival(client: "client \(number)")).0)
+        }
+        let payments = begun
+        let claims = try await withThrowingTaskGroup(of: PaymentClaim.self) { group in
+            for (number, payment) in payments.enumerated() {
+                let fixture = fixtures[number % 2]
+                group.addTask {
+                    try await fixture.store.claim(
+                        payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(claims.filter { $0 == .usedBefore }.count == 29)
+        #expect(try await database.sql("SELECT count(*) FROM payment WHERE state = 'refused'") == "29")
+        #expect(try await database.sql("SELECT count(*) FROM payment WHERE state = 'submitting'") == "1")
+    }
+
+    @Test("what one gateway was submitting when it stopped, another makes pending; once")
+    func takeOver() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let stopped = try await StoreFixture(on: database.store())
+        let submitting = try await stopped.submitting(stopped.arrival())
+        await stopped.store.close()
+        // A gateway that starts leaves it to its owner until the deadline, and five seconds for clocks that differ.
+        let stores = [try await database.store(), try await database.store()]
+        #expect(try await stores[0].takeOverAbandoned(at: stopped.now.addingTimeInterval(30)) == 0)
+        let later = stopped.now.addingTimeInterval(31)
+        async let one = stores[0].takeOverAbandoned(at: later)
+        async let other = stores[1].takeOverAbandoned(at: later)
+        #expect(try await one + other == 1)
+        let pending = try await stores[1].payment(transaction: stopped.transaction().identifier)
+        #expect(pending?.state == .pending && pending?.attempt.identifier == submitting.attempt.identifier)
+    }
+
+    @Test("a commit that took place and was not acknowledged is in doubt; the same attempt can end it")
+    func lostAcknowledgement() async throws {
+        let proxied = try await Proxied()
+        let (fixture, store) = (proxied.fixture, proxied.store)
+        let (payment, _) = try await fixture.begun(fixture.arrival())
+        proxied.proxy.fault = .loseAcknowledgement(then: .none)
+        await #expect {
+            try await store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        } throws: {
+            if case PaymentStoreError.inDoubt = $0 { true } else { false }
+        }
+        #expect(proxied.proxy.cuts == 1)
+        #expect(try await proxied.database.sql("SELECT state FROM payment") == "submitting")
+        let ended = try await store.end(
+            payment, as: .notSent, PaymentOutcome(reason: "store_unavailable"), at: fixture.now)
+        #expect(ended.state == .notSent)
+    }
+
+    @Test("a commit that the server never had is in doubt too, and nothing of it stands")
+    func lostCommit() async throws {
+        let proxied = try await Proxied()
+        let (fixture, store) = (proxied.fixture, proxied.store)
+        let (payment, _) = try await fixture.begun(fixture.arrival())
+        proxied.proxy.fault = .loseCommit(then: .none)
+        await #expect {
+            try await store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        } throws: {
+            if case PaymentStoreError.inDoubt = $0 { true } else { false }
+        }
+        #expect(proxied.proxy.cuts == 1)
+        #expect(try await proxied.database.sql("SELECT state FROM payment") == "received")
+        guard
+            case .claimed = try await store.claim(
+                payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        else { throw StoreFixture.NotBegun() }
+    }
+
+    @Test("a server that falls silent is waited for no longer than the time-out, and used again when it speaks")
+    func silence() async throws {
+        let proxied = try await Proxied(timeout: .seconds(2))
+        let (fixture, store) = (proxied.fixture, proxied.store)
+        _ = try await fixture.begun(fixture.arrival("before"))
+        proxied.proxy.fault = .silence
+        await #expect(throws: PaymentStoreError.self) { try await fixture.begun(fixture.arrival("meanwhile")) }
+        await #expect(throws: PaymentStoreError.self) { try await store.payments(PaymentFilter()) }
+        await #expect(throws: PaymentStoreError.self) { try await store.probe() }
+        proxied.proxy.fault = .none
+        try await wait(for: "the store to be back") { (try? await store.probe()) != nil }
+        _ = try await fixture.begun(fixture.arrival("afterwards"))
+    }
+
+    @Test("more than can wait is refused at once, and what waited too long was not done")
+    func fullQueue() async throws {
+        let proxied = try await Proxied(timeout: .seconds(5))
+        let fixture = proxied.fixture
+        proxied.proxy.fault = .silence
+        let answers = await withTaskGroup(of: PaymentStoreError?.self) { group in
+            for number in 0..<PostgreSQLPaymentSessions.capacity + PostgreSQLPaymentSessions.count + 100 {
+                group.addTask {
+                    do throws(PaymentStoreError) {
+                        _ = try await proxied.store.begin(fixture.arrival("token \(number)"), at: fixture.now)
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers.contains(.overloaded))
+        #expect(answers.filter { $0 == nil }.isEmpty)
+        #expect(try await proxied.database.sql("SELECT count(*) FROM payment") == "0")
+    }
+
+    @Test("sessions that an administrator ended, or a restart, cost no request")
+    func endedSessions() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        _ = try await fixture.begun(fixture.arrival("before"))
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
+        try await database.server.sql(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'
+            """)
+        _ = try await fixture.begun(fixture.arrival("after"))
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 2)
+    }
+
+    @Test("a gateway's login can neither delete, nor rewrite history or names, nor change the tables")
+    func rights() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        _ = try await fixture.submitting(fixture.arrival())
+        for statement in [
+            "DELETE FROM payment", "DELETE FROM payment_change", "TRUNCATE payment", "TRUNCATE payment_change",
+            "UPDATE payment_change SET reason = 'x'", "UPDATE payment SET client = 'x'",
+            "UPDATE payment SET token_digest = attempt", "UPDATE payment SET received_at = 0",
+            "UPDATE payment_store SET schema_version = 2", "INSERT INTO payment_store VALUES (false, 1)",
+            "ALTER TABLE payment DISABLE TRIGGER keep_payment", "DROP TABLE payment", "CREATE TABLE other (a int)",
+            "UPDATE payment SET state = 'received'", "UPDATE payment SET transaction_id = NULL",
+        ] {
+            await #expect(throws: HarnessFailure.self, "\(statement)") {
+                try await database.sql(statement, as: PaymentDatabases.gateway)
+            }
+        }
+        #expect(try await database.sql("SELECT state FROM payment") == "submitting")
+    }
+
+    @Test("not even the owner undoes what was sent, or history, by a slip")
+    func triggers() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        let submitting = try await fixture.submitting(fixture.arrival())
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        for statement in [
+            "DELETE FROM payment", "TRUNCATE payment", "UPDATE payment SET state = 'received'",
+            "UPDATE payment SET state = 'not_sent'", "UPDATE payment SET transaction_id = NULL",
+            "DELETE FROM payment_change", "TRUNCATE payment_change", "UPDATE payment_change SET reason = 'x'",
+        ] {
+            await #expect(throws: HarnessFailure.self, "\(statement)") {
+                try await database.sql(statement, as: PaymentDatabases.owner)
+            }
+        }
+    }
+}
