@@ -1,3 +1,4 @@
+import ConfigurationFile
 import Encodings
 import Foundation
 import Payments
@@ -160,7 +161,7 @@ struct RadialDecryptTests {
         let route = try #require(routes.first { $0.path.text == Self.path })
         let client = GatewayClient(
             name: "wrong", credential: .bearerKey(sha256: [UInt8](repeating: 0, count: 32)), operations: [.decrypt],
-            merchants: [], domains: [])
+            merchants: [MerchantPattern("*")], domains: [])
         await #expect(throws: GatewayRefusal.self) {
             try await route.respond(
                 GatewayRequest(
