@@ -90,7 +90,8 @@ let package = Package(
         .target(name: "HostSystem", dependencies: ["CLinux", logging], swiftSettings: house),
         .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging], swiftSettings: house),
         .target(
-            name: "ConfigurationFile", dependencies: ["Encodings", "HostSystem", "SecretMemory", "Telemetry", yams],
+            name: "ConfigurationFile",
+            dependencies: ["Encodings", "HostSystem", "PostgreSQLClient", "SecretMemory", "Telemetry", yams],
             swiftSettings: house),
         // Not Hummingbird: that drains an unread body without limit after an early refusal, has no idle time-out by default,
         // answers what is not HTTP with an empty 400, and past its limit of connections stops accepting, so that idle peers
@@ -180,8 +181,8 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
-                "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON", "Telemetry",
-                "TLSHandshake", yams, nioCore, nioPosix,
+                "PostgreSQLClient", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
+                "Telemetry", "TLSHandshake", yams, nioCore, nioPosix,
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),
@@ -221,7 +222,10 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "paytoken-gateway",
-            dependencies: ["CommandOutput", "DaemonAPI", "Encodings", "Gateway", "ProductVersion", arguments],
+            dependencies: [
+                "CommandOutput", "DaemonAPI", "Encodings", "Gateway", "Payments", "PostgreSQLClient", "ProductVersion",
+                "SecretMemory", "StrictJSON", arguments,
+            ],
             swiftSettings: house),
         .executableTarget(
             name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments],

@@ -21,6 +21,7 @@ struct PaytokenGateway: AsyncParsableCommand {
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml
               paytoken-gateway new-key
               paytoken-gateway payment list --state pending
+              paytoken-gateway store create --grant paytoken_gateway postgresql://payments_owner@db/payments
 
             EXIT STATUS
               0   stopped by a signal, or --check found nothing wrong
@@ -30,7 +31,7 @@ struct PaytokenGateway: AsyncParsableCommand {
               78  the configuration is wrong
             """,
         version: "paytoken-gateway \(ProductVersion.current)",
-        subcommands: [Serve.self, NewKey.self, PaymentCommand.self],
+        subcommands: [Serve.self, NewKey.self, PaymentCommand.self, StoreCommand.self],
         defaultSubcommand: Serve.self)
 
     static func main() async {

@@ -108,7 +108,7 @@ extension LedgerSettings.Place {
     }
 
     fileprivate static func isPostgreSQL(_ url: String) -> Bool {
-        url.hasPrefix("postgres:") || url.hasPrefix("postgresql:")
+        ServerDatabase.isNamed(by: url)
     }
 
     private static func sqlite(_ url: String, _ section: ConfigurationSection) -> Self? {
@@ -133,64 +133,14 @@ extension LedgerSettings.Place {
                 "node", "is missing; hosts that share a ledger in PostgreSQL each need a name, as in backend-1")
         }
         let requiresStandby = section.boolean("require_standby", default: false)
-        let isSecretNamed = section.node("password_file") != nil
-        let passwordFile = section.secretFile("password_file", use: "log in to the ledger as the daemon")
-        let url: PostgreSQLURL
-        do throws(PostgreSQLURLError) {
-            url = try PostgreSQLURL(text)
-        } catch {
-            section.problem("url", error.description)
+        guard let database = ServerDatabase(text, section, use: "log in to the ledger as the daemon") else {
             return nil
         }
-        // libpq takes a relative path from wherever the daemon was started.
-        let unreadable = url.files.filter {
-            !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
-        }
-        for file in unreadable {
-            section.problem(
-                "url",
-                "the file of its \(file.parameter), \(ConfigurationText.shown(file.path)), cannot be read; give an absolute "
-                    + "path, and look at its rights")
-        }
-        if let service = url.service, !ServiceFiles(section.reader.environment).define(service) {
-            section.problem(
-                "url",
-                "names the service \(ConfigurationText.shown(service)), which no service file defines: \(ServiceFiles.names)"
-            )
-            return nil
-        }
-        guard unreadable.isEmpty, isSecretNamed == (passwordFile != nil) else { return nil }
-        if url.insecureSettings.contains(.databaseTLS) {
+        if database.url.insecureSettings.contains(.databaseTLS) {
             section.warning(.databaseTLS, "url", InsecureLedgerSetting.databaseTLS.description)
         }
         return .postgresql(
-            LedgerSettings.DatabasePlace(url: url, passwordFile: passwordFile, requiresStandby: requiresStandby))
-    }
-}
-
-/// Where libpq looks for the service that a URL names (PostgreSQL documentation, *The Connection Service File*).
-private struct ServiceFiles {
-    static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
-
-    /// libpq's own place in the system was chosen when it was built, and it tells nobody: Debian's, and those of others.
-    private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
-
-    private let paths: [String]
-
-    /// - Parameter environment: the process's.
-    init(_ environment: [String: String]) {
-        let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
-        let directories = environment["PGSYSCONFDIR"].map { [$0] } ?? Self.systemDirectories
-        paths =
-            [environment["PGSERVICEFILE"] ?? home + "/.pg_service.conf"] + directories.map { $0 + "/pg_service.conf" }
-    }
-
-    func define(_ service: String) -> Bool {
-        paths.contains { path in
-            let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-            return text.split(whereSeparator: \.isNewline).contains { line in
-                line.trimmingCharacters(in: .whitespaces).hasPrefix("[\(service)]")
-            }
-        }
+            LedgerSettings.DatabasePlace(
+                url: database.url, passwordFile: database.passwordFile, requiresStandby: requiresStandby))
     }
 }

@@ -1,4 +1,5 @@
 import ConfigurationFile
+import PostgreSQLClient
 import Processors
 import SecretMemory
 
@@ -7,6 +8,8 @@ struct PaymentSettings: Sendable, Equatable {
     enum Store: Sendable, Equatable {
         /// The absolute path of one gateway's file.
         case sqlite(path: String)
+        /// A database that several gateways may share.
+        case postgresql(ServerDatabase)
     }
 
     var store: Store
@@ -107,21 +110,26 @@ extension PaymentSettings {
     }
 
     private static func place(_ section: ConfigurationSection) -> Store? {
-        if section.node("password_file") != nil {
-            section.problem("password_file", "is for a store in PostgreSQL, and store.url names a file; leave it out")
-        }
         guard
             let url = section.node("url") == nil
                 ? "sqlite:/var/lib/paytoken-gateway/payments.sqlite" : section.text("url")
         else { return nil }
-        if url.hasPrefix("postgres:") || url.hasPrefix("postgresql:") {
-            section.problem(
-                "url", "names a PostgreSQL server, which is not yet supported for payments; use sqlite:PATH")
-            return nil
+        if ServerDatabase.isNamed(by: url) {
+            guard let database = ServerDatabase(url, section, use: "change what became of payments") else { return nil }
+            if PostgreSQLSessionRules.hasUnverifiedServer(database.url.parameters), database.url.service == nil {
+                section.warning(
+                    .databaseTLS, "url",
+                    "the server is reached over TCP with less than sslmode=verify-full, so that whoever is between can change what "
+                        + "became of payments")
+            }
+            return .postgresql(database)
+        }
+        if section.node("password_file") != nil {
+            section.problem("password_file", "is for a store in PostgreSQL, and store.url names a file; leave it out")
         }
         let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)
         guard url.hasPrefix("sqlite:"), !path.isEmpty, !path.hasPrefix("//"), !path.hasSuffix("/") else {
-            section.problem("url", "must be sqlite:PATH")
+            section.problem("url", "must be sqlite:PATH, or a connection URI that begins with postgresql://")
             return nil
         }
         return .sqlite(path: section.reader.absolute(String(path)))
@@ -231,6 +239,7 @@ extension ProcessorSettings {
 
 extension ConfigurationWarning.Setting {
     static let simulator = Self("simulator")
+    static let databaseTLS = Self("database_tls")
     static let simulatorBesideReal = Self("simulator_beside_real")
     static let processorTrust = Self("processor_trust")
     static let untriedProcessor = Self("untried_processor")

@@ -36,15 +36,30 @@ struct PaymentService: Sendable {
         _ settings: PaymentSettings, _ configuration: GatewayConfiguration, logger: Logger
     ) throws(GatewayStartFailure) -> PaymentService {
         let store: any PaymentStore
-        switch settings.store {
-        case .sqlite(let path):
-            do { store = try SQLitePaymentStore(path: path) } catch {
-                throw GatewayStartFailure(error.exitStatus, "store: \(error)")
-            }
+        do throws(PaymentStoreOpeningError) { store = try opened(settings.store, logger: logger) } catch {
+            throw GatewayStartFailure(error.exitStatus, "store: \(error)")
         }
         return PaymentService(
             store: store, processors: try .made(settings.processors), deadline: settings.deadline, configuration,
             logger: logger)
+    }
+}
+
+extension PaymentService {
+    private static func opened(
+        _ settings: PaymentSettings.Store, logger: Logger
+    ) throws(PaymentStoreOpeningError) -> any PaymentStore {
+        switch settings {
+        case .sqlite(let path): return try SQLitePaymentStore(path: path)
+        case .postgresql(let database):
+            let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
+            for setting in store.insecureSettings {
+                logger.warning(
+                    "insecure setting",
+                    metadata: ["place": "store.url", "setting": "\(setting.name)", "reason": "\(setting.message)"])
+            }
+            return store
+        }
     }
 }
 

@@ -119,8 +119,20 @@ struct GatewayConfigurationTests {
                 "7 processors[0].merchants: is missing or empty"
             ),
             (
-                "store: { url: \"postgresql://db/x\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
-                "7 store.url: names a PostgreSQL server, which is not yet supported"
+                "store: { url: \"postgresql://a:secret@db/x\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 store.url: must not contain a password"
+            ),
+            (
+                "store: { url: \"mysql://db/x\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 store.url: must be sqlite:PATH, or a connection URI that begins with postgresql://"
+            ),
+            (
+                "store: { url: \"postgresql://db/x?sslrootcert=ca.pem\" }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 store.url: the file of its sslrootcert"
+            ),
+            (
+                "store: { url: \"sqlite:/s\", password_file: /p }\nprocessors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]",
+                "7 store.password_file: is for a store in PostgreSQL"
             ),
             (
                 "processors: [{ name: a, kind: radial, url: \"http://127.0.0.1:80\", headers_file: key, merchants: [\"*\"] }]",

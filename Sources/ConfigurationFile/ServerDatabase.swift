@@ -1,0 +1,83 @@
+import Foundation
+package import PostgreSQLClient
+
+/// A PostgreSQL database that a section names by `url` and `password_file`.
+package struct ServerDatabase: Sendable, Equatable {
+    package let url: PostgreSQLURL
+    /// Absolute path of the file with the role's password; nil: peer authentication, a certificate, or what libpq finds by itself
+    /// (a service file, ~/.pgpass).
+    package let passwordFile: String?
+
+    package init(url: PostgreSQLURL, passwordFile: String?) {
+        self.url = url
+        self.passwordFile = passwordFile
+    }
+
+    /// Everything that can be checked without the server; nil after a reported problem.
+    ///
+    /// - Parameters:
+    ///   - text: the section's `url`.
+    ///   - use: what whoever reads `password_file` can do with it, for the refusal of a file that others can read.
+    package init?(_ text: String, _ section: ConfigurationSection, use: String) {
+        let isSecretNamed = section.node("password_file") != nil
+        let passwordFile = section.secretFile("password_file", use: use)
+        let url: PostgreSQLURL
+        do throws(PostgreSQLURLError) {
+            url = try PostgreSQLURL(text)
+        } catch {
+            section.problem("url", error.description)
+            return nil
+        }
+        // libpq takes a relative path from wherever the program was started.
+        let unreadable = url.files.filter {
+            !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
+        }
+        for file in unreadable {
+            section.problem(
+                "url",
+                "the file of its \(file.parameter), \(ConfigurationText.shown(file.path)), cannot be read; give an absolute "
+                    + "path, and look at its rights")
+        }
+        if let service = url.service, !ServiceFiles(section.reader.environment).define(service) {
+            section.problem(
+                "url",
+                "names the service \(ConfigurationText.shown(service)), which no service file defines: \(ServiceFiles.names)"
+            )
+            return nil
+        }
+        guard unreadable.isEmpty, isSecretNamed == (passwordFile != nil) else { return nil }
+        self.init(url: url, passwordFile: passwordFile)
+    }
+
+    /// Whether a URL names a server, rightly or not.
+    package static func isNamed(by url: String) -> Bool {
+        url.hasPrefix("postgres:") || url.hasPrefix("postgresql:")
+    }
+}
+
+/// Where libpq looks for the service that a URL names (PostgreSQL documentation, *The Connection Service File*).
+private struct ServiceFiles {
+    static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
+
+    /// libpq's own place in the system was chosen when it was built, and it tells nobody: Debian's, and those of others.
+    private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
+
+    private let paths: [String]
+
+    /// - Parameter environment: the process's.
+    init(_ environment: [String: String]) {
+        let home = environment["HOME"] ?? FileManager.default.homeDirectoryForCurrentUser.path
+        let directories = environment["PGSYSCONFDIR"].map { [$0] } ?? Self.systemDirectories
+        paths =
+            [environment["PGSERVICEFILE"] ?? home + "/.pg_service.conf"] + directories.map { $0 + "/pg_service.conf" }
+    }
+
+    func define(_ service: String) -> Bool {
+        paths.contains { path in
+            let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+            return text.split(whereSeparator: \.isNewline).contains { line in
+                line.trimmingCharacters(in: .whitespaces).hasPrefix("[\(service)]")
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+import ArgumentParser
+import CommandOutput
+import DaemonAPI
+import Foundation
+import Payments
+import PostgreSQLClient
+import SecretMemory
+import StrictJSON
+
+/// Where payments are kept, for people.
+struct StoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "store", abstract: "Makes the tables in which several gateways keep payments.",
+        subcommands: [StoreCreateCommand.self])
+}
+
+struct StoreCreateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create",
+        abstract: "Makes the tables of payments in PostgreSQL, with the account that owns them.",
+        discussion: """
+            For a store in PostgreSQL, which several gateways share (store.url: postgresql://…). No gateway is needed. A \
+            gateway's own role cannot do this; --grant gives that role the least that it needs: it adds payments and history \
+            and changes a payment's state, and cannot delete, nor rewrite history. So two roles, and a database of the first:
+
+              sudo -u postgres createuser --pwprompt payments_owner
+              sudo -u postgres createuser --pwprompt paytoken_gateway
+              sudo -u postgres createdb --owner payments_owner payments
+              paytoken-gateway store create --password-file owner.password --grant paytoken_gateway \\
+                  "postgresql://payments_owner@db1,db2/payments?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
+
+            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights.
+
+            The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
+            --password-file, or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a service file. None is needed where \
+            PostgreSQL knows the account (peer).
+
+            EXIT STATUS
+              0   done
+              1   the schema is newer, or somebody else's
+              64  wrong usage
+              66  the password's file cannot be read; 77: others can read it
+              75  no server takes writes now; try again
+              78  the login, TLS, the database, or a right that the account lacks
+            """)
+
+    @Argument(
+        help: ArgumentHelp("Where the database is, with the account that owns it: postgresql://…", valueName: "url"))
+    var url: String
+
+    @Option(help: ArgumentHelp("The gateways' role, which exists; it gets the least it needs.", valueName: "role"))
+    var grant: String?
+
+    @Option(
+        help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
+    var passwordFile: String?
+
+    @Option(help: ArgumentHelp("How the result is shown: table, or json for programs.", valueName: "table|json"))
+    var output = PaymentOptions.Output.table
+
+    func validate() throws {
+        _ = try Self.url(url)
+        guard grant.map({ !$0.isEmpty && $0.utf8.count <= 63 }) ?? true else {
+            throw ValidationError("A role's name has 1 to 63 bytes.")
+        }
+    }
+
+    /// Its own words would show the URL, which may hold a password.
+    private static func url(_ text: String) throws -> PostgreSQLURL {
+        do throws(PostgreSQLURLError) {
+            return try PostgreSQLURL(text)
+        } catch {
+            guard case .secret(let parameter) = error else { throw ValidationError("The URL \(error).") }
+            throw ValidationError(
+                "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
+                    + "--password-file.")
+        }
+    }
+
+    func run() async throws {
+        let url = try Self.url(url)
+        if let passwordFile { try Self.check(passwordFile) }
+        let outcome: PostgreSQLPaymentSchema.Outcome
+        do throws(PaymentStoreOpeningError) {
+            outcome = try await PostgreSQLPaymentSchema.create(url, passwordFile: passwordFile, grantTo: grant)
+        } catch {
+            throw PaymentOptions.failure(Self.status(of: error), "\(error)")
+        }
+        if outcome.isUnverified {
+            FileHandle.standardError.write(
+                Data("warning: the server is reached over TCP with less than sslmode=verify-full.\n".utf8))
+        }
+        show(outcome)
+    }
+
+    private func show(_ outcome: PostgreSQLPaymentSchema.Outcome) {
+        let status =
+            outcome.found == outcome.version ? "unchanged" : outcome.found == nil ? "created" : "upgraded"
+        switch output {
+        case .json:
+            var json = JSONWriter()
+            json.beginObject()
+            json.member("status", status)
+            json.member("server", outcome.server)
+            json.member("owner", outcome.owner)
+            json.member("found", outcome.found)
+            json.member("version", outcome.version)
+            json.member("granted", outcome.granted)
+            json.endObject()
+            print(String(decoding: json.bytes, as: UTF8.self))
+        case .table:
+            let table = Table(pairs: [
+                ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
+                ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
+                ("Granted to", outcome.granted ?? "nobody"),
+            ])
+            print(table.text, terminator: "")
+        }
+    }
+
+    /// So that a wrong file ends with its own status.
+    private static func check(_ file: String) throws {
+        do throws(SecretFileError) {
+            _ = try SecretBytes(contentsOfFile: file)
+        } catch {
+            if case .accessibleToOthers = error.reason {
+                throw PaymentOptions.failure(.notPermitted, error.description)
+            }
+            throw PaymentOptions.failure(.unreadable, error.description)
+        }
+    }
+
+    private static func status(of error: PaymentStoreOpeningError) -> ExitStatus {
+        switch error {
+        case .inUse, .notNow: .tryAgainLater
+        case .notAStore, .newerSchema: .no
+        case .noDirectory, .notPrivate, .notDurable, .cannotOpen: .configuration
+        }
+    }
+}
