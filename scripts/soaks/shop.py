@@ -69,6 +69,8 @@ class Payment:
 
 class Shop:
     """All three programs, and the payments so far."""
+    # The most that one question lists.
+    PAGE = 1000
 
     def __init__(self, daemon, chance):
         self.daemon, self.chance = daemon, chance
@@ -142,7 +144,7 @@ class Shop:
 
     def pending(self):
         return [item["transactionId"] for item in json.loads(service.run(
-            "paytoken-gateway", "payment", "list", "--state", "pending", "--limit", "1000", "--output", "json", "--socket",
+            "paytoken-gateway", "payment", "list", "--state", "pending", "--limit", str(self.PAGE), "--output", "json", "--socket",
             "gateway-admin.sock"))["items"]]
 
     def status(self, payment):

@@ -207,17 +207,29 @@ def judge(shop):
 def resolve(shop):
     """Everything that is pending in the end gets a fate: by the simulator where it knows, else by a person."""
     until = time.monotonic() + service.GUARD
-    known = shop.submissions()
-    while waiting := [identifier for identifier in shop.pending() if identifier in known]:
-        if time.monotonic() > until:
-            return [f"{identifier} is pending, though the simulator knows it" for identifier in waiting]
+    known, by_hand = shop.submissions(), 0
+    # The newest thousand at a time; behind those that no processor knows the others must have their turn as well.
+    while pending := shop.pending():
+        waiting = [identifier for identifier in pending if identifier in known]
+        if len(pending) < shop.PAGE and not waiting or time.monotonic() > until:
+            break
         time.sleep(1)
-    by_hand = shop.pending()
-    for identifier in by_hand:
+        if len(pending) == shop.PAGE and not waiting:
+            by_hand += resolve_by_hand(pending)
+    waiting = [identifier for identifier in pending if identifier in known]
+    by_hand += resolve_by_hand(identifier for identifier in pending if identifier not in known)
+    print(f"pending     {by_hand} had no trace at the simulator, and were resolved by hand")
+    return [f"{identifier} is pending, though the simulator knows it" for identifier in waiting] + [
+        f"{identifier} is still pending" for identifier in shop.pending() if identifier not in known]
+
+
+def resolve_by_hand(identifiers):
+    """How many there were."""
+    count = 0
+    for count, identifier in enumerate(identifiers, 1):
         service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",
                     "no trace at the simulator", "--socket", "gateway-admin.sock")
-    print(f"pending     {len(by_hand)} had no trace at the simulator, and were resolved by hand")
-    return [f"{identifier} is still pending" for identifier in shop.pending()]
+    return count
 
 
 def fates(shop):

@@ -14,10 +14,31 @@ final class PaymentUpkeep: Sendable {
     private let metrics: PaymentMetrics
     private let readiness: StoreReadiness
     private let logger: Logger
-    /// When a payment is to be asked about next; a payment that is not in it was just found.
-    private let due = Mutex<[Payment.Key: Date]>([:])
+    private let questions = Mutex(Questions())
+
+    /// Pending payments are gone through in pages, the oldest first, and then again from the beginning: of very many that no
+    /// processor knows, none stands in the way of the others.
+    private struct Questions {
+        /// When a payment is to be asked about next; a payment that is not in it was just found.
+        var due: [Payment.Key: Date] = [:]
+        /// Those found since the beginning.
+        var found: Set<Payment.Key> = []
+        /// Behind which the next page begins.
+        var place: PaymentFilter.Place?
+
+        mutating func end(_ page: [Payment], isLast: Bool) {
+            guard isLast else {
+                place = page.last.map { PaymentFilter.Place(of: $0) }
+                return
+            }
+            due = due.filter { found.contains($0.key) }
+            (found, place) = ([], nil)
+        }
+    }
 
     static let interval = Duration.seconds(1)
+    /// Of a page.
+    private static let mostFound = 1000
     /// For one question.
     private static let timeout = Duration.seconds(5)
     private static let mostQuestions = 100
@@ -51,9 +72,12 @@ final class PaymentUpkeep: Sendable {
                     metadata: ["count": "\(count)"])
             }
             metrics.show(try await store.pending(), at: now)
-            await ask(
-                about: try await store.payments(
-                    PaymentFilter(states: [.pending], limit: 1000, oldestFirst: true)), at: now)
+            let page = try await store.payments(
+                PaymentFilter(
+                    states: [.pending], limit: Self.mostFound, oldestFirst: true,
+                    after: questions.withLock { $0.place }))
+            await ask(about: page, at: now)
+            questions.withLock { $0.end(page, isLast: page.count < Self.mostFound) }
         } catch {
             readiness.failed(error)
             logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
@@ -70,9 +94,9 @@ final class PaymentUpkeep: Sendable {
             return (payment, processor)
         }
         let keys = Set(askable.map(\.payment.key))
-        let dueNow = due.withLock { due in
-            due = due.filter { keys.contains($0.key) }
-            return askable.filter { (due[$0.payment.key] ?? .distantPast) <= now }.prefix(Self.mostQuestions)
+        let dueNow = questions.withLock { questions in
+            questions.found.formUnion(keys)
+            return askable.filter { (questions.due[$0.payment.key] ?? .distantPast) <= now }.prefix(Self.mostQuestions)
         }
         await withTaskGroup(of: Void.self) { group in
             for (payment, processor) in dueNow {
@@ -85,7 +109,7 @@ final class PaymentUpkeep: Sendable {
         guard let transaction = payment.transaction else { return }
         // Again after as long as it has been pending by then: once a second at first, once an hour at last.
         let age = now.timeIntervalSince(payment.changedAt)
-        due.withLock { $0[payment.key] = now.addingTimeInterval(min(max(age, 1), 3600)) }
+        questions.withLock { $0.due[payment.key] = now.addingTimeInterval(min(max(age, 1), 3600)) }
         let submitted = SubmittedPayment(
             transactionId: transaction.name, amount: transaction.amount, orderId: payment.orderId,
             processorReference: payment.outcome?.processorReference)

@@ -119,11 +119,20 @@ enum PostgreSQLPaymentRows {
         if let client = filter.client { require("client = ", .text(client)) }
         if !filter.states.isEmpty { require("state = ANY (", .texts(filter.states.map(\.rawValue))) }
         if let since = filter.since { require("received_at >= ", .integer(StoredTime.milliseconds(since))) }
+        let order = filter.oldestFirst ? "ASC" : "DESC"
+        if let after = filter.after {
+            values += [
+                .integer(StoredTime.milliseconds(after.receivedAt)), .text(after.key.client),
+                .bytes(after.key.tokenDigest),
+            ]
+            let places = (values.count - 2...values.count).map { "$\($0)" }.joined(separator: ", ")
+            conditions.append("(received_at, client, token_digest) \(filter.oldestFirst ? ">" : "<") (\(places))")
+        }
         values.append(.integer(Int64(filter.limit)))
         return PostgreSQLStatement(
             """
             SELECT \(list) FROM payment \(conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND "))
-            ORDER BY received_at \(filter.oldestFirst ? "ASC" : "DESC"), client, token_digest LIMIT $\(values.count)
+            ORDER BY received_at \(order), client \(order), token_digest \(order) LIMIT $\(values.count)
             """, values)
     }
 

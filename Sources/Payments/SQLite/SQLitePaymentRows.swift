@@ -107,11 +107,19 @@ enum SQLitePaymentRows {
             conditions.append("received_at >= ?")
             arguments += [StoredTime.milliseconds(since)]
         }
+        if let after = filter.after {
+            conditions.append("(received_at, client, token_digest) \(filter.oldestFirst ? ">" : "<") (?, ?, ?)")
+            arguments += [StoredTime.milliseconds(after.receivedAt), after.key.client, Data(after.key.tokenDigest)]
+        }
         let clause = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
+        let order = filter.oldestFirst ? "ASC" : "DESC"
         return try Row.fetchAll(
             db,
             sql:
-                "SELECT \(columns) FROM payment \(clause) ORDER BY received_at \(filter.oldestFirst ? "ASC" : "DESC"), client, token_digest LIMIT ?",
+                """
+                SELECT \(columns) FROM payment \(clause)
+                ORDER BY received_at \(order), client \(order), token_digest \(order) LIMIT ?
+                """,
             arguments: arguments + [filter.limit]
         ).map(read)
     }

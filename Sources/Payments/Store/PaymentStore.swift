@@ -128,12 +128,23 @@ public struct PaymentFilter: Sendable {
     /// 1 to 1000.
     public var limit: Int
     public var oldestFirst: Bool
+    /// Only what comes behind this place in that order: the next page.
+    public var after: Place?
+
+    /// A payment's place in a list.
+    public struct Place: Sendable, Equatable {
+        public let receivedAt: Date
+        public let key: Payment.Key
+
+        public init(of payment: Payment) { (receivedAt, key) = (payment.receivedAt, payment.key) }
+    }
 
     public init(
         client: String? = nil, states: Set<PaymentState> = [], since: Date? = nil, limit: Int = 100,
-        oldestFirst: Bool = false
+        oldestFirst: Bool = false, after: Place? = nil
     ) {
         self.oldestFirst = oldestFirst
+        self.after = after
         self.client = client
         self.states = states
         self.since = since

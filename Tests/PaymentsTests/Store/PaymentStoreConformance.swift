@@ -295,6 +295,28 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter(oldestFirst: true)).last?.key.client == "two")
     }
 
+    @Test("a list goes on page by page, in both orders, also among payments of one moment", arguments: Engine.allCases)
+    func pages(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        for (number, seconds) in [0.0, 0, 0, 1, 1, 2, 3].enumerated() {
+            _ = try await fixture.begun(
+                fixture.arrival("token \(number)", client: number % 2 == 0 ? "even" : "odd"),
+                at: fixture.now.addingTimeInterval(seconds))
+        }
+        for oldestFirst in [true, false] {
+            let all = try await fixture.store.payments(PaymentFilter(oldestFirst: oldestFirst))
+            var (paged, place): ([Payment], PaymentFilter.Place?) = ([], nil)
+            while paged.count < 7 {
+                let page = try await fixture.store.payments(
+                    PaymentFilter(limit: 2, oldestFirst: oldestFirst, after: place))
+                guard let last = page.last else { break }
+                paged += page
+                place = PaymentFilter.Place(of: last)
+            }
+            #expect(paged == all && all.count == 7)
+        }
+    }
+
     @Test("what a processor writes is stored short and printable, whatever it sent", arguments: Engine.allCases)
     func boundedOutcome(_ engine: Engine) async throws {
         let fixture = try await StoreFixture(engine)
