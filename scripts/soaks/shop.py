@@ -53,6 +53,12 @@ class Payment:
         self.request = load.post(b"/payments/apple-pay", body).replace(
             b"\r\nContent-Type", b"\r\nAuthorization: Bearer " + key + b"\r\nContent-Type", 1)
 
+    def copy(self):
+        """The same token and order, brought elsewhere as well."""
+        other = object.__new__(Payment)
+        other.identifier, other.cents, other.request, other.told, other.code = self.identifier, self.cents, self.request, None, None
+        return other
+
     def take(self, status, body):
         """Whether that was an answer; 503 and none are not."""
         if status == 200:
@@ -72,14 +78,17 @@ class Shop:
     # The most that one question lists.
     PAGE = 1000
 
-    def __init__(self, daemon, chance):
-        self.daemon, self.chance = daemon, chance
-        here, key = os.getcwd(), json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
-        self.key = key["key"].encode()
-        self.key_sha256 = key["key_sha256"]
+    def __init__(self, daemon, chance, name="gateway", database=None, like=None):
+        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client this is too."""
+        self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
+        self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
+        here = os.getcwd()
+        if like is None:
+            made = json.loads(service.run("paytoken-gateway", "new-key", "--output", "json"))
+        self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
-        self.gateway = Program("gateway.sock", "paytoken-gateway", "--config", "gateway.yaml")
+        self.gateway = Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
         self.simulator = Program("simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock",
                                  "--log", f"{here}/simulator.log")
         self.payments, self.counts = [], collections.Counter()
@@ -87,11 +96,11 @@ class Shop:
 
     def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
         """What the gateway's next start reads."""
-        pathlib.Path("gateway.yaml").write_text(
-            "listener: { address: 'unix:gateway.sock' }\nadmin: { socket: gateway-admin.sock }\n"
+        pathlib.Path(f"{self.name}.yaml").write_text(
+            f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
             "limits: { requests_per_second: 100000, burst: 100000, max_connections_per_client: 1024 }\n"
-            f"store: {{ url: 'sqlite:{store}/payments.sqlite' }}\ndeadline: 3s\n"
+            f"store: {{ url: '{self.database or f'sqlite:{store}/payments.sqlite'}' }}\ndeadline: 3s\n"
             f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*'] }}]\n"
             f"clients: [{{ name: shop, key_sha256: '{self.key_sha256}', merchants: ['*'], operations: [pay, status] }}]\n"
             "log: { level: warning }\n")
@@ -135,7 +144,7 @@ class Shop:
         """Waits until GET /readyz of the gateway answers so, with that code among its reasons."""
         until = time.monotonic() + service.GUARD
         while True:
-            status, body = load.once("gateway-admin.sock", service.GET_READY)
+            status, body = load.once(self.admin, service.GET_READY)
             if status == wanted and code.encode() in body:
                 return
             if time.monotonic() > until:
@@ -145,7 +154,7 @@ class Shop:
     def pending(self):
         return [item["transactionId"] for item in json.loads(service.run(
             "paytoken-gateway", "payment", "list", "--state", "pending", "--limit", str(self.PAGE), "--output", "json", "--socket",
-            "gateway-admin.sock"))["items"]]
+            self.admin))["items"]]
 
     def status(self, payment):
         status, body = load.once(self.gateway.socket, ASK % (b"/payments/apple-pay/" + payment.identifier.encode(), self.key))

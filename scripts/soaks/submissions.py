@@ -215,20 +215,20 @@ def resolve(shop):
             break
         time.sleep(1)
         if len(pending) == shop.PAGE and not waiting:
-            by_hand += resolve_by_hand(pending)
+            by_hand += resolve_by_hand(shop, pending)
     waiting = [identifier for identifier in pending if identifier in known]
-    by_hand += resolve_by_hand(identifier for identifier in pending if identifier not in known)
+    by_hand += resolve_by_hand(shop, (identifier for identifier in pending if identifier not in known))
     print(f"pending     {by_hand} had no trace at the simulator, and were resolved by hand")
     return [f"{identifier} is pending, though the simulator knows it" for identifier in waiting] + [
         f"{identifier} is still pending" for identifier in shop.pending() if identifier not in known]
 
 
-def resolve_by_hand(identifiers):
+def resolve_by_hand(shop, identifiers):
     """How many there were."""
     count = 0
     for count, identifier in enumerate(identifiers, 1):
         service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",
-                    "no trace at the simulator", "--socket", "gateway-admin.sock")
+                    "no trace at the simulator", "--socket", shop.admin)
     return count
 
 
