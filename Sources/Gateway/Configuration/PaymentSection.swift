@@ -87,6 +87,9 @@ extension PaymentSettings {
             sections.append(section)
         }
         Self.checkSimulators(processors, sections)
+        if deadline < RadialProcessor.leastTime * 2, processors.contains(where: { $0.kind == .radial }) {
+            root.problem("deadline", "is shorter than 6s, and with little time left nothing is sent to Radial")
+        }
         self.processors = processors
         guard let place = Self.place(store) else { return nil }
         self.store = place

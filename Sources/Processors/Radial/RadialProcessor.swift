@@ -18,8 +18,18 @@ public struct RadialProcessor: Processor {
             .billing(.addressLines), .billing(.locality), .billing(.countryCode), .customerIPAddress,
         ])
     private let exchange: ProcessorExchange
+    private let leastTime: Duration
 
-    public init(_ exchange: ProcessorExchange) { self.exchange = exchange }
+    /// How long an answer must have, so that a payment is sent: one that is cut off for want of time needs a person, as nobody
+    /// tells what became of it.
+    public static let leastTime = Duration.seconds(3)
+
+    public init(_ exchange: ProcessorExchange) { self.init(exchange, leastTime: Self.leastTime) }
+
+    init(_ exchange: ProcessorExchange, leastTime: Duration) {
+        self.exchange = exchange
+        self.leastTime = leastTime
+    }
 
     public func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement] {
         do {
@@ -40,6 +50,7 @@ public struct RadialProcessor: Processor {
     public func authorize(
         _ submission: Submission, before deadline: ContinuousClock.Instant
     ) async -> SubmissionOutcome {
+        guard ContinuousClock.now.duration(to: deadline) >= leastTime else { return .notSent(.tooLate) }
         guard let request = try? RadialRequest(submission) else { return .notSent(.notWritten) }
         switch await exchange.send(
             "POST", request.path, contentType: "text/xml", body: request.document, before: deadline)

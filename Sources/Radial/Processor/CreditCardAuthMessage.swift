@@ -16,7 +16,8 @@ public import SecretMemory
 ///   amount has at most two decimals.
 /// - SchemaVersion stands in no published schema. Radial's page "Credit Card Authorization (card not present)" has it behind
 ///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it a reply has no ResponseCode.
-///   But for this element the document is valid by the published schemas.
+///   But for this element, and cities of 36 to 40 characters, which the newer page allows, the document is valid by the
+///   published schemas.
 public struct CreditCardAuthMessage: Sendable, Equatable {
     /// 1 to 40 characters.
     public let requestId: String

@@ -155,6 +155,10 @@ struct GatewayConfigurationTests {
                 "7 processors[0].beside_real: is for a simulator"
             ),
             (
+                "deadline: 5s\nprocessors: [{ name: a, kind: radial, url: \"https://r.example/p\", headers_file: key, merchants: [\"*\"] }]",
+                "7 deadline: is shorter than 6s"
+            ),
+            (
                 "processors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"], trust: [none.pem] }]",
                 "7 processors[0].trust: is for an https:// URL"
             ),

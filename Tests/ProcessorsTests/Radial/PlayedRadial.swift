@@ -45,9 +45,10 @@ final class PlayedRadial: Sendable {
     deinit { channel.close(promise: nil) }
 
     /// With a key that goes in the header `apikey`.
-    func processor() throws -> RadialProcessor {
+    func processor(leastTime: Duration = RadialProcessor.leastTime) throws -> RadialProcessor {
         let endpoint = try requireEndpoint("unix:\(directory.path("radial"))")
-        return RadialProcessor(try ProcessorExchange(to: endpoint, headers: [(name: "apikey", value: "k-1")]))
+        return RadialProcessor(
+            try ProcessorExchange(to: endpoint, headers: [(name: "apikey", value: "k-1")]), leastTime: leastTime)
     }
 
     /// Nobody is there any more.

@@ -78,7 +78,8 @@ struct RadialProcessorTests {
         _ behaviour: PlayedRadial.Behaviour, _ submission: Submission? = nil, within limit: Duration = .seconds(60)
     ) async throws -> (outcome: SubmissionOutcome, requests: [PlayedRadial.Request]) {
         let radial = try await PlayedRadial(behaviour)
-        let outcome = try await radial.processor().authorize(submission ?? Self.submission(), before: .now + limit)
+        let outcome = try await radial.processor(leastTime: .zero).authorize(
+            submission ?? Self.submission(), before: .now + limit)
         return (outcome, radial.requests.current)
     }
 
@@ -212,6 +213,13 @@ struct RadialProcessorTests {
         ])
     func garbage(body: String) async throws {
         #expect(try await authorize(.answers(body)).outcome == .unknown(.answerNotUnderstood))
+    }
+
+    @Test("with too little time left for an answer nothing is sent")
+    func tooLate() async throws {
+        let radial = try await PlayedRadial(.answers(Self.reply()))
+        let outcome = try await radial.processor().authorize(Self.submission(), before: .now + .seconds(2))
+        #expect(outcome == .notSent(.tooLate) && radial.requests.current.isEmpty)
     }
 
     @Test("a reply with another status than 200 is unknown", arguments: [302, 400, 401, 500, 503])
