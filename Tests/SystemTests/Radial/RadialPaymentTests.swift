@@ -14,8 +14,8 @@ import TokenForge
         let directory: FreshDirectory
         let radial: PlayedRadialService
         let key: String
-        private let gateway: RunningProgram
-        private let origin: String
+        private let gateway: Shared<RunningProgram?>
+        private let origin: Shared<String>
 
         /// - Parameters:
         ///   - host: of the processor's URL.
@@ -38,14 +38,25 @@ import TokenForge
                 Self.configuration(
                     keyHash: newKey["key_sha256"]?.stringValue ?? "", paytokend: harness.socket,
                     radial: radial.url(host: host), trust: trust), to: "c.yaml")
+            gateway = Shared(nil)
+            origin = Shared("")
+            try await startGateway()
+        }
+
+        func startGateway() async throws {
             let program = try RunningProgram(
                 Program.built("paytoken-gateway"), ["--config", directory.path("c.yaml")])
-            gateway = program
+            gateway.change { $0 = program }
             try await wait(for: "the gateway to serve") { program.error.contains("\"serving\"") || !program.isRunning }
             let line = program.error.split(separator: "\n").first { $0.contains("\"message\":\"serving\"") }
             let address = try #require(
                 JSONValue(parsing: Array((line ?? "").utf8)).objectValue?["address"]?.stringValue, "\(program.error)")
-            origin = "https://\(address)"
+            origin.change { $0 = "https://\(address)" }
+        }
+
+        func stopGateway() async throws {
+            gateway.current?.signal(SIGTERM)
+            _ = try await gateway.current?.result()
         }
 
         static func configuration(
@@ -101,7 +112,7 @@ import TokenForge
             case .nobody: break
             }
             return try await Curl.request(
-                path, socket: nil, origin: origin, body: body.map { Array($0.utf8) }, contentType: "text/xml",
+                path, socket: nil, origin: origin.current, body: body.map { Array($0.utf8) }, contentType: "text/xml",
                 arguments: arguments)
         }
 
@@ -118,7 +129,7 @@ import TokenForge
             try await Curl.request("/metrics", socket: directory.path("a"))
         }
 
-        var log: String { gateway.error }
+        var log: String { gateway.current?.error ?? "" }
     }
 
     private static let namespace = "xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\""
@@ -280,6 +291,40 @@ import TokenForge
         #expect(first.status == 200, "\(first)")
         let refused = try await shop.ask("/radial/decrypt", Self.wallet(paid), as: .certificate)
         #expect(refused.status == 422 && Self.element("Code", of: refused) == "token_used_differently", "\(refused)")
+    }
+
+    @Test(
+        "a store that was restored from a copy gives no data a second time, and pays nothing of which it does not know")
+    func restoredStore() async throws {
+        let shop = try await Shop()
+        try await shop.stopGateway()
+        let store = shop.directory.path("payments.sqlite")
+        try FileManager.default.copyItem(atPath: store, toPath: store + ".copy")
+        try await shop.startGateway()
+        let (released, paid) = try (shop.token(Self.payload(0)), shop.token(Self.payload(1)))
+        func requests() async throws -> [CurlAnswer] {
+            [
+                try await shop.ask("/radial/decrypt", Self.wallet(released), as: .certificate),
+                try await shop.ask(
+                    "/radial/credit-card-auth", Self.request(paid, orderId: "order-1"), as: .certificate),
+            ]
+        }
+        #expect(try await requests().map(\.status) == [200, 200])
+        try await shop.stopGateway()
+        for name in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: store + name) }
+        try FileManager.default.moveItem(atPath: store + ".copy", toPath: store)
+        try await shop.startGateway()
+        let answers = try await requests()
+        #expect(answers.map(\.status) == [409, 409], "\(answers.map(\.status))")
+        #expect(answers.allSatisfy { Self.element("Code", of: $0) == "transaction_replayed" })
+        // Neither for the other purpose.
+        let swapped = [
+            try await shop.ask("/radial/decrypt", Self.wallet(paid), as: .certificate),
+            try await shop.ask(
+                "/radial/credit-card-auth", Self.request(released, orderId: "order-2"), as: .certificate),
+        ]
+        #expect(swapped.allSatisfy { [409, 422].contains($0.status) }, "\(swapped.map(\.status))")
+        #expect(shop.radial.submissions == ["order-1": 1])
     }
 
     @Test("card data are in no log, store, metric or list of the gateway's")
