@@ -29,6 +29,7 @@ struct PaymentFlow: Sendable {
     let metrics: PaymentMetrics
     let underWay: PaymentsUnderWay
     let readiness: StoreReadiness
+    let unstored: UnstoredChanges
     let logger: Logger
 
     /// What became of the token: the payment in a state that is a fate, or `pending`.
@@ -300,6 +301,7 @@ struct PaymentFlow: Sendable {
             return try await store.settle(payment, as: state, outcome, at: Date())
         } catch {
             note(error)
+            if !error.isOfPayment { unstored.add(payment, as: state, outcome) }
             logger.error(
                 "a payment's fate could not be stored; it counts as pending",
                 metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
@@ -309,7 +311,8 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times.
+    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times, and then when it is
+    /// back.
     ///
     /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
     @discardableResult
@@ -326,7 +329,11 @@ struct PaymentFlow: Sendable {
                     return pending
                 }
                 note(error)
-                if !isLast { try? await Task.sleep(for: .milliseconds(200)) }
+                guard isLast else {
+                    try? await Task.sleep(for: .milliseconds(200))
+                    continue
+                }
+                if !error.isOfPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
             }
         }
         return nil

@@ -10,6 +10,7 @@ struct PaymentService: Sendable {
     let upkeep: PaymentUpkeep
     let underWay = PaymentsUnderWay()
     let readiness = StoreReadiness()
+    let unstored = UnstoredChanges()
     let routes: [GatewayRoute]
     let adminRoutes: [AdminRoute]
 
@@ -19,11 +20,11 @@ struct PaymentService: Sendable {
     ) {
         self.store = store
         metrics = PaymentMetrics()
-        upkeep = PaymentUpkeep(store, processors, metrics, readiness, logger)
+        upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
             deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
-            underWay: underWay, readiness: readiness, logger: logger)
+            underWay: underWay, readiness: readiness, unstored: unstored, logger: logger)
         let maxRequestBytes = configuration.listener.maxRequestBytes
         routes =
             PaymentRoutes(flow: flow, maxRequestBytes: maxRequestBytes).routes

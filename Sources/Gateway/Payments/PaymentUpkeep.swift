@@ -13,6 +13,7 @@ final class PaymentUpkeep: Sendable {
     private let processors: ProcessorDirectory
     private let metrics: PaymentMetrics
     private let readiness: StoreReadiness
+    private let unstored: UnstoredChanges
     private let logger: Logger
     private let questions = Mutex(Questions())
 
@@ -45,12 +46,13 @@ final class PaymentUpkeep: Sendable {
 
     init(
         _ store: any PaymentStore, _ processors: ProcessorDirectory, _ metrics: PaymentMetrics,
-        _ readiness: StoreReadiness, _ logger: Logger
+        _ readiness: StoreReadiness, _ unstored: UnstoredChanges, _ logger: Logger
     ) {
         self.store = store
         self.processors = processors
         self.metrics = metrics
         self.readiness = readiness
+        self.unstored = unstored
         self.logger = logger
     }
 
@@ -65,6 +67,7 @@ final class PaymentUpkeep: Sendable {
     func turn(at now: Date) async {
         do throws(PaymentStoreError) {
             try await readiness.turn(store)
+            await storeChanges()
             let count = try await store.takeOverAbandoned(at: now)
             if count > 0 {
                 logger.warning(
@@ -81,6 +84,15 @@ final class PaymentUpkeep: Sendable {
         } catch {
             readiness.failed(error)
             logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    /// What could not be stored when it happened; also at the end.
+    func storeChanges() async {
+        let count = await unstored.store(in: store)
+        if count > 0 {
+            logger.notice(
+                "what became of payments while the store was away is stored now", metadata: ["count": "\(count)"])
         }
     }
 

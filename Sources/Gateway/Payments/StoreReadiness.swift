@@ -16,10 +16,7 @@ final class StoreReadiness: Sendable {
 
     /// - Parameter error: what the store said; what it says of one payment is no fault of its own.
     func failed(_ error: PaymentStoreError) {
-        switch error {
-        case .superseded, .notFound: return
-        case .unavailable, .inDoubt, .overloaded, .damaged: state.withLock { $0.fault = error }
-        }
+        if !error.isOfPayment { state.withLock { $0.fault = error } }
     }
 
     /// Has the store tried where it failed last, or was not tried for a while.
@@ -31,4 +28,14 @@ final class StoreReadiness: Sendable {
     }
 
     var fault: PaymentStoreError? { state.withLock { $0.fault } }
+}
+
+extension PaymentStoreError {
+    /// Whether the store works and says something of one payment.
+    var isOfPayment: Bool {
+        switch self {
+        case .superseded, .notFound: true
+        case .unavailable, .inDoubt, .overloaded, .damaged: false
+        }
+    }
 }

@@ -96,6 +96,7 @@ public enum GatewayProgram {
         sessions.sessions.close()
         upkeep?.cancel()
         await upkeep?.value
+        await payments?.upkeep.storeChanges()
         await payments?.store.close()
         logger.notice("stopped")
         log.flush()

@@ -65,7 +65,8 @@ struct PaymentUpkeepTests {
             ProcessorDirectory(
                 processors: [
                     ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: acquirer)
-                ]), PaymentMetrics(), StoreReadiness(), Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                ]), PaymentMetrics(), StoreReadiness(), UnstoredChanges(),
+            Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         // The first page, and then the rest.
         for turn in 0..<2 { await upkeep.turn(at: now.addingTimeInterval(2000 + Double(turn))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)

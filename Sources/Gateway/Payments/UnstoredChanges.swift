@@ -1,0 +1,56 @@
+import Foundation
+import Payments
+import Synchronization
+
+/// What this gateway knows of payments and could not store: it is stored as soon as the store takes changes again.
+///
+/// Without it a payment that was certainly not sent would be unknown to the store, so that its token could not be tried again, and
+/// a fate that the processor told would be asked for once more, or looked for by a person.
+final class UnstoredChanges: Sendable {
+    private struct Change {
+        let payment: Payment
+        let state: PaymentState
+        let outcome: PaymentOutcome
+    }
+
+    /// A store that is away for so many payments is away for hours; what is more is in the log alone.
+    static let capacity = 10_000
+
+    private let changes = Mutex<[Change]>([])
+
+    /// - Parameter state: `notSent` or `refused`, or what ``PaymentStore/settle(_:as:_:at:)`` takes.
+    /// - Returns: false where there are too many.
+    @discardableResult
+    func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) -> Bool {
+        changes.withLock { changes in
+            guard changes.count < Self.capacity else { return false }
+            changes.append(Change(payment: payment, state: state, outcome: outcome))
+            return true
+        }
+    }
+
+    /// Stores them, the oldest first, until the store fails again.
+    ///
+    /// - Returns: how many were stored.
+    func store(in store: any PaymentStore) async -> Int {
+        var count = 0
+        while let change = changes.withLock({ $0.first }) {
+            do throws(PaymentStoreError) {
+                if [.notSent, .refused].contains(change.state) {
+                    _ = try await store.end(change.payment, as: change.state, change.outcome, at: Date())
+                } else {
+                    _ = try await store.settle(change.payment, as: change.state, change.outcome, at: Date())
+                }
+                count += 1
+            } catch {
+                // Of the others another attempt has the payment by now, or somebody has said what became of it.
+                if !error.isOfPayment { return count }
+            }
+            // Only this takes from the beginning.
+            changes.withLock { _ = $0.removeFirst() }
+        }
+        return count
+    }
+
+    var count: Int { changes.withLock { $0.count } }
+}
