@@ -15,9 +15,10 @@ import tempfile
 import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
-         "boundary", "differential", "sessions", "payments"]
+         "boundary", "differential", "sessions", "payments", "gateways"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           ["scripts/test-demo-page"],
+          ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.

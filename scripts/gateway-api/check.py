@@ -1,0 +1,117 @@
+"""The programs, schemathesis before them, and what was answered; called by scripts/check-gateway-api."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import time
+
+import service
+from shop import Shop
+
+# Without certificates of clients nobody gets a token's data, and without Apple no session.
+NEVER_RIGHT = {"POST /radial/decrypt": "only clients with certificates may", "POST /merchant-sessions": "there is no Apple here",
+               "POST /radial/credit-card-auth": "schemathesis writes no XML that holds a payment token"}
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def serve(shop, port):
+    """The gateway on a port of this host's, for a client that may do all but have tokens' data."""
+    path = pathlib.Path("gateway.yaml")
+    text = path.read_text().replace("address: 'unix:gateway.sock'", f"address: '127.0.0.1:{port}'")
+    text = text.replace("[pay, status]", "[pay, status, session], domains: [shop.example]")
+    path.write_text(text.replace("burst: 100000", "burst: 100000, max_connections_per_address: 1024"))
+    with open("gateway.log", "ab") as log:
+        process = subprocess.Popen(shop.gateway.command, stderr=log, stdin=subprocess.DEVNULL)
+    until = time.monotonic() + service.GUARD
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return process
+        except OSError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise service.Failed("the gateway does not serve: " + pathlib.Path("gateway.log").read_text()[-500:]) from None
+            time.sleep(0.02)
+
+
+def table(document, seen):
+    """Prints what was answered to each operation. Returns what is documented as success and was never seen."""
+    wrong = []
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if "administration" in operation.get("tags", []):
+                continue
+            name = f"{method.upper()} {path}"
+            statuses = seen.get(name, {})
+            print(f"{name:40}" + "  ".join(f"{status}: {count}" for status, count in sorted(statuses.items())))
+            if not statuses.get(200):
+                if name in NEVER_RIGHT:
+                    print(f"{'':40}no 200: {NEVER_RIGHT[name]}; tests have one")
+                else:
+                    wrong.append(f"{name} was never answered 200")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--schemathesis", required=True)
+    parser.add_argument("--document", required=True)
+    parser.add_argument("--examples", type=int)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    options = service.arguments(parser)
+    examples = options.examples or (20 if options.short else 200)
+    with service.Service() as daemon:
+        daemon.start()
+        daemon.import_merchant()
+        shop, port = Shop(daemon, random.Random(options.seed)), free_port()
+        shop.simulator.start()
+        gateway = serve(shop, port)
+        try:
+            # One that is paid beforehand: the status of a payment that exists is asked for too.
+            pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
+                token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
+            done = subprocess.run(
+                [options.schemathesis, "--config-file", str(pathlib.Path(__file__).with_name("schemathesis.toml")), "run",
+                 options.document, "--url", f"http://127.0.0.1:{port}", "-H", f"Authorization: Bearer {shop.key.decode()}",
+                 "--exclude-tag", "administration", "--checks", "all", "--seed", str(options.seed), "--max-examples",
+                 str(examples), "--continue-on-failure", "--no-color"],
+                env={**os.environ, "SCHEMATHESIS_HOOKS": str(pathlib.Path(__file__).with_name("hooks.py")),
+                     "GATEWAY_API_TOKENS": os.path.abspath("tokens.jsonl"), "GATEWAY_API_SEEN": os.path.abspath("seen"),
+                     "PYTHONPATH": ""}, capture_output=True, text=True)
+            if done.returncode != 0:
+                print(done.stdout[-20_000:], done.stderr[-2_000:])
+            alive = gateway.poll() is None
+        finally:
+            gateway.terminate()
+            gateway.wait()
+            shop.simulator.stop()
+        seen = collections.defaultdict(collections.Counter)
+        for line in pathlib.Path("seen").read_text().splitlines():
+            method, path, status = line.split(" ")
+            seen[f"{method} {path}"][int(status)] += 1
+        wrong = table(json.loads(pathlib.Path(options.document).read_text()), seen)
+        if done.returncode != 0:
+            wrong.append(f"schemathesis found differences (--seed {options.seed})")
+        if not alive:
+            wrong.append("the gateway ended")
+        if not daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+        for fault in wrong:
+            print(f"WRONG  {fault}")
+        count = sum(sum(statuses.values()) for statuses in seen.values())
+        print(f"check-gateway-api: {count} requests, --seed {options.seed}, {len(wrong)} wrong")
+        return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    with service.cleaning("check-gateway-api"):
+        sys.exit(main())
