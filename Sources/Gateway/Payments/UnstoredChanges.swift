@@ -43,8 +43,12 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                // Of the others another attempt has the payment by now, or somebody has said what became of it.
-                if !error.isOfPayment { return count }
+                switch error {
+                // Another attempt has the payment by now, or somebody has said what became of it; and a row that cannot be read
+                // must not keep the others waiting.
+                case .superseded, .notFound, .damaged: break
+                case .unavailable, .inDoubt, .overloaded: return count
+                }
             }
             // Only this takes from the beginning.
             changes.withLock { _ = $0.removeFirst() }

@@ -78,8 +78,10 @@ import TokenForge
             _ = try await programs[number].current?.result()
         }
 
-        func mint(_ cents: Int) throws -> (identifier: String, body: [UInt8]) {
-            var payload = PayloadRecipe()
+        func mint(
+            _ cents: Int, _ payload: PayloadRecipe = PayloadRecipe()
+        ) throws -> (identifier: String, body: [UInt8]) {
+            var payload = payload
             payload.amount = "\(cents)"
             let token = try SharedForge.mint.mint(TokenRecipe(merchant: merchant.merchant, payload: payload.json))
             let amount = "\(cents / 100).\(String(format: "%02d", cents % 100))"
@@ -173,6 +175,21 @@ import TokenForge
         let shown = try await gateways.command("show", payment.identifier, at: 1)
         #expect(shown.output.contains("interrupted"), "\(shown)")
         #expect(try gateways.submissions() == [payment.identifier: 1])
+    }
+
+    @Test("card data are neither in the server's files nor in its log")
+    func secrecy() async throws {
+        let gateways = try await Gateways()
+        var payload = PayloadRecipe()
+        payload.cardholderName = "Secretive Cardholder"
+        for cents in [1000, 1081, 1090] {
+            _ = try await gateways.pay(gateways.mint(cents, payload).body, at: 0)
+        }
+        #expect(try gateways.submissions().count == 3)
+        let secrets = payload.secrets + ["Secretive Cardholder"]
+        #expect(try await gateways.server.stopAndSearch(for: secrets.map { Array($0.utf8) }) == [])
+        // What is kept is found.
+        #expect(try await gateways.server.stopAndSearch(for: [Array("order-1".utf8)]) != [])
     }
 
     @Test("while the database is away nothing is sent, and the gateways say so; afterwards they go on by themselves")
