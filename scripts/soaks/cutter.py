@@ -1,6 +1,7 @@
 """A proxy between two programs on Unix sockets that cuts some of the connections, each at a random place: before a byte of the
 request was passed on, in the middle of it, after all of it, or in the middle of the answer."""
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -67,12 +68,7 @@ class Cutter:
             except OSError:
                 pass
             finally:
-                # Ends the other thread's wait too.
-                for end in (peer, other):
-                    try:
-                        end.shutdown(socket.SHUT_RDWR)
-                    except OSError:
-                        pass
+                self._end(peer, other)
 
     def _answer(self, peer, other, place, limit):
         try:
@@ -89,11 +85,14 @@ class Cutter:
         except OSError:
             pass
         finally:
-            for end in (peer, other):
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+            self._end(peer, other)
+
+    @staticmethod
+    def _end(*connections):
+        """Ends the other thread's wait too."""
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _count(self, place):
         with self.lock:

@@ -178,13 +178,8 @@ enum PostgreSQLPaymentRows {
 
     private static func transaction(_ row: PostgreSQLRow) throws -> PaymentTransaction? {
         guard let identifier = try row.bytesIfAny(9) else { return nil }
-        var amount: Amount?
-        if let units = try row.integerIfAny(11), let letters = try row.textIfAny(12) {
-            amount = Currency(letters: letters).flatMap { Amount(minorUnits: units, currency: $0) }
-            guard amount != nil else { throw PaymentStoreError.damaged(reason: "an amount") }
-        }
-        return PaymentTransaction(
-            identifier: identifier, merchantIdentifier: try row.textIfAny(10) ?? "", amount: amount,
-            processor: try row.textIfAny(13))
+        return try PaymentTransaction(
+            identifier: identifier, merchantIdentifier: row.textIfAny(10), minorUnits: row.integerIfAny(11),
+            currency: row.textIfAny(12), processor: row.textIfAny(13))
     }
 }

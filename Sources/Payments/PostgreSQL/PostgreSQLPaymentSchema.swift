@@ -147,15 +147,7 @@ public enum PostgreSQLPaymentSchema {
     private static func requireOrdinary(
         _ role: String, _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
     ) throws {
-        // PostgreSQL takes this name for everybody, quoted or not.
-        let isBound =
-            try role == "public"
-            ? false
-            : run(
-                "SELECT NOT rolsuper AND NOT pg_has_role(oid, current_user, 'MEMBER') FROM pg_roles WHERE rolname = $1",
-                [.text(role)]
-            ).first?.boolean(0) ?? true
-        guard isBound else {
+        guard try PostgreSQLGrantee.isBound(role, run) else {
             throw cannot(
                 url,
                 "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: make "

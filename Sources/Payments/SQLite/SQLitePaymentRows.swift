@@ -174,15 +174,9 @@ enum SQLitePaymentRows {
 
     private static func transaction(_ row: Row) throws -> PaymentTransaction? {
         guard let identifier: Data = try row.value("transaction_id") else { return nil }
-        let (units, letters): (Int64?, String?) = (try row.value("minor_units"), try row.value("currency"))
-        var amount: Amount?
-        if let units, let letters {
-            amount = Currency(letters: letters).flatMap { Amount(minorUnits: units, currency: $0) }
-            guard amount != nil else { throw PaymentStoreError.damaged(reason: "an amount") }
-        }
-        return PaymentTransaction(
-            identifier: Array(identifier), merchantIdentifier: try row.value("merchant_identifier") ?? "",
-            amount: amount, processor: try row.value("processor"))
+        return try PaymentTransaction(
+            identifier: Array(identifier), merchantIdentifier: row.value("merchant_identifier"),
+            minorUnits: row.value("minor_units"), currency: row.value("currency"), processor: row.value("processor"))
     }
 }
 

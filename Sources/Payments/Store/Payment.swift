@@ -117,6 +117,21 @@ public struct PaymentTransaction: Sendable, Equatable {
 
     /// 64 hex digits, lower case.
     public var name: String { Hexadecimal.encode(identifier) }
+
+    /// As it is stored.
+    ///
+    /// - Throws: `damaged`, for an amount that cannot be.
+    init(
+        identifier: [UInt8], merchantIdentifier: String?, minorUnits: Int64?, currency: String?, processor: String?
+    ) throws(PaymentStoreError) {
+        var amount: Amount?
+        if let minorUnits, let currency {
+            amount = Currency(letters: currency).flatMap { Amount(minorUnits: minorUnits, currency: $0) }
+            guard amount != nil else { throw .damaged(reason: "an amount") }
+        }
+        self.init(
+            identifier: identifier, merchantIdentifier: merchantIdentifier ?? "", amount: amount, processor: processor)
+    }
 }
 
 /// What ended an attempt, or a payment.
