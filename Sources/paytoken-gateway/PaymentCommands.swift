@@ -14,7 +14,8 @@ struct PaymentCommand: AsyncParsableCommand {
 
               paytoken-gateway payment list --state pending
               paytoken-gateway payment show 0f3a…
-              paytoken-gateway payment resolve 0f3a… --status captured --reason "seen in the acquirer's report of May 3"
+              paytoken-gateway payment resolve 0f3a… --status captured \\
+                --reason "in the acquirer's report of May 3"
             """, subcommands: [PaymentListCommand.self, PaymentShowCommand.self, PaymentResolveCommand.self])
 }
 

@@ -21,13 +21,14 @@ struct PaytokenGateway: AsyncParsableCommand {
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml
               paytoken-gateway new-key
               paytoken-gateway payment list --state pending
-              paytoken-gateway store create --grant paytoken_gateway postgresql://payments_owner@db/payments
+              paytoken-gateway store create --help
 
             EXIT STATUS
               0   stopped by a signal, or --check found nothing wrong
               64  wrong usage
               70  a defect
-              75  another gateway serves the admin socket or the address
+              75  another gateway serves the admin socket or the address, or uses the \
+            store's file, or the store's database is away: try again
               78  the configuration is wrong
             """,
         version: "paytoken-gateway \(ProductVersion.current)",

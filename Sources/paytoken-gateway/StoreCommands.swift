@@ -26,10 +26,14 @@ struct StoreCreateCommand: AsyncParsableCommand {
               sudo -u postgres createuser --pwprompt payments_owner
               sudo -u postgres createuser --pwprompt paytoken_gateway
               sudo -u postgres createdb --owner payments_owner payments
-              paytoken-gateway store create --password-file owner.password --grant paytoken_gateway \\
-                  "postgresql://payments_owner@db1,db2/payments?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
+              paytoken-gateway store create --password-file owner.password \\
+                --grant paytoken_gateway \\
+                "postgresql://payments_owner@db1,db2/payments?sslmode=verify-full"
 
-            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights.
+            sslrootcert=FILE in the URL names the root of the server's certificate.
+
+            All of it is one transaction: done, or nothing of it. Done once more it upgrades an older schema, and otherwise \
+            changes nothing but the role's rights.
 
             The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
             --password-file, or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a service file. None is needed where \

@@ -34,8 +34,8 @@ extension PaymentStoreError {
     /// Whether the store works and says something of one payment.
     var isOfPayment: Bool {
         switch self {
-        case .superseded, .notFound: true
-        case .unavailable, .inDoubt, .overloaded, .damaged: false
+        case .superseded, .notFound, .damaged: true
+        case .unavailable, .inDoubt, .overloaded: false
         }
     }
 }

@@ -43,12 +43,9 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                switch error {
-                // Another attempt has the payment by now, or somebody has said what became of it; and a row that cannot be read
-                // must not keep the others waiting.
-                case .superseded, .notFound, .damaged: break
-                case .unavailable, .inDoubt, .overloaded: return count
-                }
+                // Otherwise another attempt has the payment by now, or somebody has said what became of it; or its row cannot be
+                // read, and must not keep the others waiting.
+                if !error.isOfPayment { return count }
             }
             // Only this takes from the beginning.
             changes.withLock { _ = $0.removeFirst() }

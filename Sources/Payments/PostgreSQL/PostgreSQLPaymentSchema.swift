@@ -56,6 +56,9 @@ public enum PostgreSQLPaymentSchema {
             try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
         }
         do {
+            // Before any function is called: a schema in which others may create, such as public, could hold one of that name,
+            // and it would run with the owner's rights.
+            _ = try run("SET search_path = pg_catalog, pg_temp")
             _ = try run("SET lock_timeout = '30s'")
             _ = try run("BEGIN")
             // Somebody else's is waited for.

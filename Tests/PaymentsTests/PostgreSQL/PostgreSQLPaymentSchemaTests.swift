@@ -38,6 +38,17 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(await failure(try database.url()) == nil)
     }
 
+    @Test("what somebody has planted in the schema public is not run with the owner's rights")
+    func planted() async throws {
+        let database = try await PaymentDatabases.shared.make(empty: true)
+        try await database.server.sql(
+            """
+            CREATE FUNCTION public.pg_advisory_xact_lock(integer) RETURNS void LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'planted'; END $$
+            """, in: database.name)
+        #expect(try await create(database, grantTo: PaymentDatabases.gateway).found == nil)
+    }
+
     @Test("of the rights that a gateway needs none may be missing")
     func missingRight() async throws {
         for statement in [
