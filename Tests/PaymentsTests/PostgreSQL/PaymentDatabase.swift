@@ -54,10 +54,13 @@ struct PaymentDatabase: Sendable {
     }
 
     /// Nothing here is slow: only what hangs is waited for so long.
-    static func opened(_ url: PostgreSQLURL, timeout: Duration = .seconds(60)) async throws -> PostgreSQLPaymentStore {
+    static func opened(
+        _ url: PostgreSQLURL, passwordFile: String? = nil, timeout: Duration = .seconds(60)
+    ) async throws -> PostgreSQLPaymentStore {
         try await withCheckedThrowingContinuation { (waiting: CheckedContinuation<PostgreSQLPaymentStore, any Error>) in
             Thread.detachNewThread {
-                waiting.resume(with: Result { try PostgreSQLPaymentStore(url, passwordFile: nil, timeout: timeout) })
+                waiting.resume(
+                    with: Result { try PostgreSQLPaymentStore(url, passwordFile: passwordFile, timeout: timeout) })
             }
         }
     }
