@@ -163,15 +163,27 @@ import Testing
     func endedSessions() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
-        _ = try await fixture.begun(fixture.arrival("before"))
+        try await Self.endAllSessions(of: fixture, in: database)
+        _ = try await fixture.begun(fixture.arrival())
+        try await Self.endAllSessions(of: fixture, in: database)
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
-        try await database.server.sql(
-            """
-            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'
-            """)
-        _ = try await fixture.begun(fixture.arrival("after"))
-        #expect(try await fixture.store.payments(PaymentFilter()).count == 2)
+    }
+
+    /// Whichever session is used next, it was used before and has ended: a new one would hide what becomes of an old one.
+    private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
+        let mine =
+            "FROM pg_stat_activity WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'"
+        try await wait(for: "all sessions in use") {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<PostgreSQLPaymentSessions.count * 4 {
+                    group.addTask { _ = try await fixture.store.pending() }
+                }
+                try await group.waitForAll()
+            }
+            return try await database.server.sql("SELECT count(*) \(mine)") == "\(PostgreSQLPaymentSessions.count)"
+        }
+        try await database.server.sql("SELECT pg_terminate_backend(pid) \(mine)")
+        try await wait(for: "the sessions' end") { try await database.server.sql("SELECT count(*) \(mine)") == "0" }
     }
 
     @Test("a gateway's login can neither delete, nor rewrite history or names, nor change the tables")
